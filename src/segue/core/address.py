@@ -1,0 +1,110 @@
+"""Where a conversation takes place: platform, chat and optional thread.
+
+An Address has one string form, the session key. The key is what the store keeps, so the two must
+never drift apart: every Address has exactly one key, and every key names exactly one Address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import quote, unquote
+
+_PREFIX = "agent:main"
+# Kept readable in a key. Not `%` and `:`, which have a meaning there, and nothing invisible.
+_PLAIN = "!#$&'()*+,/;=?@[]^`{|}<>\""
+
+
+class Platform(StrEnum):
+    """A service where conversations take place."""
+
+    LOCAL = "local"
+    WEB = "web"
+    TELEGRAM = "telegram"
+    DISCORD = "discord"
+    SLACK = "slack"
+    MATRIX = "matrix"
+    WHATSAPP = "whatsapp"
+    SIGNAL = "signal"
+
+
+class ChatType(StrEnum):
+    """What kind of chat an Address is."""
+
+    DM = "dm"
+    GROUP = "group"
+    CHANNEL = "channel"
+    THREAD = "thread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A place where a conversation takes place. Only adapters and the terminal build one."""
+
+    platform: Platform
+    chat_type: ChatType
+    chat_id: str
+    thread_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.chat_id or self.thread_id == "":
+            raise ValueError("an address needs a chat id, and a thread id that is not empty")
+
+    @property
+    def key(self) -> str:
+        """The session key: `agent:main:<platform>:<chat type>:<chat id>[:<thread id>]`."""
+        ids = (self.chat_id,) if self.thread_id is None else (self.chat_id, self.thread_id)
+        return ":".join((_PREFIX, self.platform, self.chat_type, *map(_escape, ids)))
+
+    @classmethod
+    def parse(cls, key: str) -> Address:
+        """The Address whose key this is; ValueError for anything that `key` never made."""
+        agent, main, *parts = key.split(":")
+        if f"{agent}:{main}" != _PREFIX or len(parts) not in (3, 4):
+            raise ValueError(f"not a session key: {key!r}")
+        platform, chat_type, *ids = parts
+        chat_id, *thread = map(_unescape, ids)
+        address = cls(
+            platform=Platform(platform),
+            chat_type=ChatType(chat_type),
+            chat_id=chat_id,
+            thread_id=thread[0] if thread else None,
+        )
+        if address.key != key:
+            raise ValueError(f"not a session key: {key!r}")
+        return address
+
+    def __str__(self) -> str:
+        """For people: `telegram group 42, thread 7`."""
+        thread = "" if self.thread_id is None else f", thread {self.thread_id}"
+        return f"{self.platform} {self.chat_type} {self.chat_id}{thread}"
+
+
+def _escape(part: str) -> str:
+    # Ids are whatever a platform sends: `:` in Matrix rooms, and even lone surrogates survive.
+    return quote(part, safe=_PLAIN, errors="surrogatepass")
+
+
+def _unescape(part: str) -> str:
+    return unquote(part, errors="surrogatepass")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """A person (or bot) as a platform knows them, by an id that never changes."""
+
+    platform: Platform
+    user_id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeChannel:
+    """The Address that its Owner chose to receive handoffs on a platform."""
+
+    address: Address
+    name: str = ""
+
+    @property
+    def platform(self) -> Platform:
+        return self.address.platform

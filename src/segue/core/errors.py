@@ -1,0 +1,222 @@
+"""What can go wrong, sorted by who must act.
+
+    SegueError
+    ├── UserError                 the person can mend it; the text says what to type next
+    │   ├── SessionError          SessionNotFound, AmbiguousSession, SessionHeld, SessionMoved,
+    │   │                         SessionBusy, NothingToUndo, NothingToRestore, SessionChanged
+    │   ├── TitleError            TitleEmpty, TitleTaken
+    │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
+    │   │                         HandoffInFlight
+    │   ├── MessageTooLong, BadImport, BadDelivery, OwnerNotFound, IdentityTaken, AddressTaken
+    │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
+    │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
+    │                             StoreUnreachable, StoreDriverMissing, StoreTooOld,
+    │                             StoreFailed, StoreUncertain
+    └── StoreClosed               ours: somebody used a store after closing it
+
+An error's docstring is the text that the person reads; its fields fill the braces.
+"""
+
+from __future__ import annotations
+
+
+class SegueError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, **fields: object) -> None:
+        self.fields = fields
+        text = " ".join((type(self).__doc__ or type(self).__name__).split())
+        super().__init__(text.format(**fields))
+
+
+class UserError(SegueError):
+    """Something needs your attention."""
+
+
+# Sessions
+
+
+class SessionError(UserError):
+    """Something is wrong with this session."""
+
+
+class SessionNotFound(SessionError):
+    """There is no session {name!r}. Type /sessions to see yours."""
+
+
+class AmbiguousSession(SessionError):
+    """{name!r} fits several sessions: {candidates}. Give the whole title or more of the id."""
+
+
+class SessionHeld(SessionError):
+    """This session is open in {holder}. Leave it there first, or take it over."""
+
+
+class SessionMoved(SessionError):
+    """This session is no longer here: it is {where} now. Type `segue resume {session}` to bring
+    it back."""
+
+
+class SessionBusy(SessionError):
+    """A handoff of this session is under way. Wait for it to finish, or cancel it first."""
+
+
+class SessionChanged(SessionError):
+    """The session went on somewhere else while it was being handed off, so it stayed where it
+    is. Type /handoff again from there."""
+
+
+class NothingToUndo(SessionError):
+    """There is no earlier message of yours to go back to."""
+
+
+class NothingToRestore(SessionError):
+    """There is nothing to bring back: no messages were undone, or the conversation has gone on
+    since."""
+
+
+# Titles
+
+
+class TitleError(UserError):
+    """That title cannot be used."""
+
+
+class TitleEmpty(TitleError):
+    """A title needs at least one visible character. Type /title followed by a name."""
+
+
+class TitleTaken(TitleError):
+    """You already have a session called {title!r}. Try {suggestion!r}."""
+
+
+# Handoffs
+
+
+class HandoffError(UserError):
+    """The handoff could not be done."""
+
+
+class UnknownPlatform(HandoffError):
+    """There is no platform {platform!r}. Type /handoff to see the ones there are."""
+
+
+class PlatformNotEnabled(HandoffError):
+    """{platform} is not set up yet. Type `segue setup {platform}`."""
+
+
+class NoHomeChannel(HandoffError):
+    """No home channel on {platform} yet. Send /sethome in the chat where handoffs should arrive."""
+
+
+class NoGateway(HandoffError):
+    """No gateway is running for {platform}. Type `segue gateway start`."""
+
+
+class HandoffInFlight(HandoffError):
+    """This session is already being handed off to {platform}. Wait for it, or cancel it first."""
+
+
+# What comes in
+
+
+class MessageTooLong(UserError):
+    """That message has {size:,} bytes; at most {limit:,} fit. Send it as a file, or in parts."""
+
+
+class BadImport(UserError):
+    """Line {line} of the import is not a message of a Segue export: {reason}. Nothing was
+    imported: mend that line, then try again."""
+
+
+class BadDelivery(UserError):
+    """{target!r} is no place to deliver to. Use origin, local, the name of a platform with a home
+    channel, or platform:chat_id."""
+
+
+class OwnerNotFound(UserError):
+    """There is no owner {owner!r}. Check the name."""
+
+
+class AddressTaken(UserError):
+    """The conversation in this chat belongs to somebody else. Begin yours in a direct message."""
+
+
+class IdentityTaken(UserError):
+    """{platform} user {user_id} already belongs to another owner. Type `segue pair revoke` there
+    first."""
+
+
+# The store
+
+
+class StoreError(UserError):
+    """Something is wrong with the store."""
+
+
+class BadStoreUrl(StoreError):
+    """{url!r} is not a store. Use sqlite:///absolute/path.db or postgresql://user@host/database."""
+
+
+class StoreFolderMissing(StoreError):
+    """The folder {folder} does not exist. Type `mkdir -p -m 700 {folder}`, or set another store."""
+
+
+class StoreMissing(StoreError):
+    """The store {path} is gone, though it was there before. Put it back, or, to begin with an
+    empty one, remove {marker}."""
+
+
+class StoreForeign(StoreError):
+    """{path} belongs to something else than Segue. Nothing was changed in it; set another store."""
+
+
+class StoreNewer(StoreError):
+    """The store was written by a newer Segue (schema {found}; this one knows {known}). Update
+    Segue: nothing was changed."""
+
+
+class StoreCorrupt(StoreError):
+    """The store {path} is damaged: {reason}. Stop Segue, keep a copy of the file, and restore a
+    backup. Nothing was repaired by itself."""
+
+
+class StoreReadOnly(StoreError):
+    """The store {path} cannot be written: {reason}. Make the file and its folder writable for
+    you, or set another store."""
+
+
+class StoreFull(StoreError):
+    """No space is left for the store {path}. Free some, then try again: nothing that was saved is
+    lost."""
+
+
+class StoreBusy(StoreError):
+    """Another program has kept the store {path} locked for too long. Close it, then try again."""
+
+
+class StoreUnreachable(StoreError):
+    """The database {path} does not answer: {reason}. Check that it runs and that the address and
+    password are right."""
+
+
+class StoreDriverMissing(StoreError):
+    """Stores on PostgreSQL need one more package. Type `pip install 'segue[postgres]'`."""
+
+
+class StoreTooOld(StoreError):
+    """SQLite {found} can damage a database that several programs share. Segue needs {needed} or
+    newer: reinstall it with its own packages."""
+
+
+class StoreFailed(StoreError):
+    """The store {path} failed: {reason}. The last step was not saved; try it again."""
+
+
+class StoreUncertain(StoreError):
+    """The connection to the store {path} broke at the very end of the last step, so it may or may
+    not have been saved. Look before you repeat it."""
+
+
+class StoreClosed(SegueError):
+    """The store was used after it was closed."""

@@ -1,0 +1,115 @@
+"""Moving one Session's Binding and Lease to another Address.
+
+    pending ──claim──▶ running ──complete──▶ completed
+       │                │  ▲ │
+       │                └──┘ └──fail, cancel, expire──▶ failed
+       │            claim again, by the next gateway
+       └──cancel, expire──▶ failed
+
+The table below is the rule. The store carries each row out as one guarded UPDATE, so that of two
+who try, one wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from segue.core.address import Address, Platform
+from segue.core.lease import Ticks
+
+MAX_ATTEMPTS = 3
+ERROR_LIMIT = 500
+
+EXPIRED = "No gateway took it up in time. Type `segue gateway start`, then /handoff again."
+CANCELLED = "Cancelled. The session stayed where it was."
+ABANDONED = (
+    "The gateway stopped in the middle of it, and none went on with it. The session stayed where"
+    " it was. Type `segue gateway status`, then /handoff again."
+)
+
+
+class State(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Event(StrEnum):
+    CLAIM = "claim"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+
+
+class Step(StrEnum):
+    """How far a running handoff has come; the words are what the terminal shows."""
+
+    CLAIMED = "taken up"
+    OPENING = "opening a thread"
+    REPLYING = "agent replying"
+    DELIVERING = "delivering"
+
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.PENDING, Event.CLAIM): State.RUNNING,
+    (State.PENDING, Event.CANCEL): State.FAILED,
+    (State.PENDING, Event.EXPIRE): State.FAILED,
+    (State.RUNNING, Event.CLAIM): State.RUNNING,
+    (State.RUNNING, Event.COMPLETE): State.COMPLETED,
+    (State.RUNNING, Event.FAIL): State.FAILED,
+    (State.RUNNING, Event.CANCEL): State.FAILED,
+    (State.RUNNING, Event.EXPIRE): State.FAILED,
+}
+
+IN_FLIGHT = frozenset({State.PENDING, State.RUNNING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handoff:
+    """One request to move a session, and how far it has come."""
+
+    id: int
+    session_id: str
+    platform: Platform
+    state: State
+    requested: datetime
+    claim_by: Ticks
+    """If nobody has claimed it by then, or claimed it again from a dead gateway, it is void."""
+    key: str
+    """Names the request, so that asking twice with one key asks once."""
+    home: Address | None = None
+    """Where to open the thread; None lets the gateway choose the platform's home channel."""
+    message: str | None = None
+    """What the person wants said there first."""
+    attempt: int = 0
+    fence: int = 0
+    """Counts the claims. Only the newest claim may finish the handoff."""
+    claimed_by: str | None = None
+    lease_until: Ticks | None = None
+    claimed: datetime | None = None
+    finished: datetime | None = None
+    step: Step | None = None
+    thread: Address | None = None
+    """The thread that was opened for it; the next attempt uses it again."""
+    error: str | None = None
+
+    @property
+    def in_flight(self) -> bool:
+        return self.state in IN_FLIGHT
+
+    def expired(self, now: Ticks) -> bool:
+        return self.in_flight and now >= self.claim_by
+
+
+def next_state(state: State, event: Event) -> State | None:
+    """The state after `event`, or None where it may not happen."""
+    return TRANSITIONS.get((state, event))
+
+
+def short_reason(reason: str) -> str:
+    """A reason as it is kept: cut at 500 characters, never refused."""
+    return reason if len(reason) <= ERROR_LIMIT else reason[: ERROR_LIMIT - 1] + "…"

@@ -1,0 +1,136 @@
+"""The durable identity of one conversation: its id, its title and its lineage."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from segue.core.address import Address, Platform
+from segue.core.errors import TitleEmpty
+from segue.core.text import is_blank, one_line
+
+TITLE_LIMIT = 100
+_NUMBER_ROOM = len(" #999999999")
+_NUMBERED = re.compile(r"(?P<base>.*\S) #(?P<number>[1-9][0-9]{0,8})")
+
+
+class EndReason(StrEnum):
+    """Why a session ended. Ended sessions can always be resumed."""
+
+    NEW = "new"
+    """Its person began another one in the same place."""
+    IDLE = "idle"
+    DAILY = "daily"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens that a session has spent."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cached=self.cached + other.cached,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One conversation; not a process, not a chat."""
+
+    id: str
+    owner: str
+    source: Platform
+    """Where it began."""
+    started: datetime
+    active: datetime
+    title: str | None = None
+    title_chosen: bool = False
+    """A person gave the title, so nothing else may change it."""
+    parent: str | None = None
+    """The session that it followed in the same place or under the same name."""
+    cwd: str | None = None
+    model: str | None = None
+    usage: Usage = Usage()
+    messages: int = 0
+    """How many were ever appended: the highest seq."""
+    ended: datetime | None = None
+    end_reason: EndReason | None = None
+    address: Address | None = None
+    """Where it is now; None when it is set aside."""
+
+    @property
+    def name(self) -> str:
+        """What a person may type to mean this session."""
+        return self.title or self.id
+
+
+class Origin(StrEnum):
+    """How a session came to an Address."""
+
+    MESSAGE = "message"
+    HANDOFF = "handoff"
+    """Moved here on purpose: not reset under the person's feet."""
+    RESUME = "resume"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """Which session an Address leads to, now. A session is bound to one Address at most."""
+
+    address: Address
+    session_id: str
+    origin: Origin
+    version: int
+    bound: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The person a session belongs to."""
+
+    id: str
+    name: str
+
+
+def new_session_id(now: datetime, entropy: str) -> str:
+    """`YYYYMMDD_HHMMSS_<8 hex>`, from the time in UTC and eight random hex digits."""
+    if not re.fullmatch("[0-9a-f]{8}", entropy):
+        raise ValueError("a session id needs eight hex digits")
+    return f"{now.astimezone(UTC):%Y%m%d_%H%M%S}_{entropy}"
+
+
+def clean_title(raw: str) -> str:
+    """A title fit to keep, at most 100 visible characters; TitleEmpty when nothing is left."""
+    title = one_line(raw)[:TITLE_LIMIT].rstrip()
+    if is_blank(title):
+        raise TitleEmpty
+    return title
+
+
+def split_title(title: str) -> tuple[str, int]:
+    """A title's base and its number in the lineage: `my project #2` is (`my project`, 2)."""
+    match = _NUMBERED.fullmatch(title)
+    return (match["base"], int(match["number"])) if match else (title, 1)
+
+
+def lineage_key(base: str) -> str:
+    """What makes two titles of one lineage: case does not tell them apart, nor does the end of a
+    very long one, which must make room for the number."""
+    return base[: TITLE_LIMIT - _NUMBER_ROOM].rstrip().casefold()
+
+
+def join_title(base: str, number: int) -> str:
+    """The title of the `number`th session of a lineage, within the limit."""
+    if number == 1:
+        return base
+    suffix = f" #{number}"
+    return base[: TITLE_LIMIT - len(suffix)].rstrip() + suffix

@@ -1,0 +1,189 @@
+"""What was said: Messages, and the rules for replaying, mending and retelling them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct
+
+from segue.core.text import one_line
+
+INTERRUPTED = "[interrupted: this tool call did not finish, and what it did is not known]"
+
+
+class Role(StrEnum):
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    SYSTEM = "system"
+
+
+class Kind(StrEnum):
+    """Why a Message is in the Transcript."""
+
+    SAID = "said"
+    SUMMARY = "summary"
+    """Stands for everything before it: the model's window starts here."""
+    SYNTHETIC = "synthetic"
+    """The program's own prompt, such as a handoff's; nobody typed it."""
+
+
+class ToolCall(Struct, frozen=True):
+    """What the agent asked a tool to do. The arguments stay as the model wrote them."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+# Structs rather than dataclasses: ten thousand of them load in a third of the time.
+class Message(Struct, frozen=True, omit_defaults=True):
+    """One role's entry in a Transcript."""
+
+    role: Role
+    content: str
+    at: datetime
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    tokens: int = 0
+    kind: Kind = Kind.SAID
+    extras: Mapping[str, Any] | None = None
+    """What one provider wants back verbatim; no other reads it."""
+    seq: int = 0
+    """Its place in the session, given by the store; 0 until it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One turn as a person remembers it."""
+
+    asked: str
+    answered: str
+    tools: tuple[tuple[str, int], ...]
+
+    def lines(self, length: int) -> Iterator[str]:
+        if self.asked:
+            yield f"You: {one_line(self.asked, length)}"
+        if self.answered:
+            yield f"Segue: {one_line(self.answered, length)}"
+        if self.tools:
+            count = sum(n for _, n in self.tools)
+            names = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in self.tools)
+            calls = one_line(f"{count} tool call{'s' if count > 1 else ''}: {names}", length)
+            yield f"  ({calls})"
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The ordered Messages of a session, or of the end of one."""
+
+    messages: tuple[Message, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    @property
+    def tokens(self) -> int:
+        return sum(message.tokens for message in self.messages)
+
+    def window(self, budget: int) -> Transcript:
+        """The newest part that fits `budget` tokens, from the last summary on.
+
+        A tool call is never torn from its results. The summary and the newest group are kept
+        even when they alone exceed the budget: a window without them would be of no use.
+        """
+        start = max((i for i, m in enumerate(self.messages) if m.kind is Kind.SUMMARY), default=-1)
+        summary = self.messages[start : start + 1] if start >= 0 else ()
+        groups = _groups(self.messages[start + 1 :])
+        left = budget - sum(m.tokens for m in summary)
+        kept: list[tuple[Message, ...]] = []
+        for group in reversed(groups):
+            left -= sum(m.tokens for m in group)
+            if kept and left < 0:
+                break
+            kept.append(group)
+        return Transcript((*summary, *(m for group in reversed(kept) for m in group)))
+
+    def unfinished(self, at: datetime) -> tuple[Message, ...]:
+        """The results to append when a crash cut the last turn off in the middle of tool calls."""
+        groups = _groups(self.messages)
+        return _missing(groups[-1], at) if groups else ()
+
+    def repaired(self, at: datetime) -> Transcript:
+        """The same conversation in a form that every provider accepts.
+
+        Every tool call has exactly one result, right after it; results without a call are gone.
+        """
+        return Transcript(
+            tuple(m for group in _groups(self.messages) for m in _whole(group, at)),
+        )
+
+    def exchanges(self, last: int) -> tuple[Exchange, ...]:
+        """The last few turns, oldest first. What nobody said (prompts, summaries) is left out."""
+        newest_first = map(_exchange, _newest_turns(self.messages))
+        said = (e for e in newest_first if e.asked or e.answered or e.tools)
+        return tuple(reversed(tuple(islice(said, max(last, 0)))))
+
+    def recap(self, last: int = 3, length: int = 280) -> str:
+        """The last few exchanges in a few readable lines; empty when nothing was said."""
+        return "\n".join(line for e in self.exchanges(last) for line in e.lines(length))
+
+
+def _groups(messages: Iterable[Message]) -> list[tuple[Message, ...]]:
+    """What must stay together: a message, with the tool results that follow it."""
+    groups: list[list[Message]] = []
+    for message in messages:
+        if message.role is Role.TOOL and groups:
+            groups[-1].append(message)
+        else:
+            groups.append([message])
+    return [tuple(group) for group in groups]
+
+
+def _missing(group: tuple[Message, ...], at: datetime) -> tuple[Message, ...]:
+    answered = {m.tool_call_id for m in group[1:]}
+    return tuple(
+        Message(Role.TOOL, INTERRUPTED, at, tool_call_id=call.id, tool_name=call.name)
+        for call in group[0].tool_calls
+        if call.id not in answered
+    )
+
+
+def _whole(group: tuple[Message, ...], at: datetime) -> Iterator[Message]:
+    head, *results = group
+    if head.role is Role.TOOL:
+        return
+    yield head
+    first = {m.tool_call_id: m for m in reversed(results)}
+    first |= {m.tool_call_id: m for m in _missing(group, at)}
+    yield from (first[call.id] for call in head.tool_calls)
+
+
+def _newest_turns(messages: tuple[Message, ...]) -> Iterator[tuple[Message, ...]]:
+    """The turns, the newest first; each begins at a user's Message, but for a torn oldest one."""
+    end = len(messages)
+    for start in range(end - 1, -1, -1):
+        if start == 0 or messages[start].role is Role.USER:
+            yield messages[start:end]
+            end = start
+
+
+def _exchange(turn: tuple[Message, ...]) -> Exchange:
+    said = [m for m in turn if m.kind is Kind.SAID]
+    answers = [m.content for m in said if m.role is Role.ASSISTANT and m.content.strip()]
+    calls = Counter(call.name for m in said for call in m.tool_calls)
+    return Exchange(
+        asked=next((m.content for m in said if m.role is Role.USER), ""),
+        answered=answers[-1] if answers else "",
+        tools=tuple(calls.most_common()),
+    )

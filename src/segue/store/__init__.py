@@ -1,0 +1,40 @@
+"""The only place that speaks SQL.
+
+    async with await store.open("sqlite:///home/me/segue.db") as s:
+        session = await s.sessions.create("me", Platform.LOCAL)
+
+Read `store` for what it offers, `handoffs` for its heart, `base` for how an operation meets a
+database, then `sqlite` and `postgres`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from segue.core.errors import BadStoreUrl
+from segue.store.base import Topic, Tx
+from segue.store.clock import Clock, SystemClock
+from segue.store.store import Store
+from segue.store.wake import Waiter
+
+__all__ = ["Clock", "Store", "Topic", "Tx", "Waiter", "open"]
+
+
+async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 - reads as a sentence
+    """The store at `sqlite:///absolute/path.db` or `postgresql://user@host/database`.
+
+    A new one is made where there is none; one that is newer, damaged, foreign or out of reach is
+    refused with a StoreError and left as it is.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
+        from segue.store.sqlite import open_sqlite
+
+        path = Path("/" + unquote(parts.path).lstrip("/"))
+        return Store(await open_sqlite(path, clock or SystemClock()))
+    if parts.scheme in ("postgresql", "postgres") and parts.path.strip("/"):
+        from segue.store.postgres import open_postgres
+
+        return Store(await open_postgres(url, clock))
+    raise BadStoreUrl(url=parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())

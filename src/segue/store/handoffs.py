@@ -1,0 +1,345 @@
+"""Handoffs: each step of core.handoff's table as one guarded UPDATE, so that one of two wins.
+
+A handoff is in flight (pending or running) only until its `claim_by`. A claim and each heartbeat
+put that off; when the gateway dies, the next one has until then to go on from the recorded step.
+After it the handoff is void, whoever starts a gateway later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from segue.core.address import Address, Platform
+from segue.core.errors import (
+    HandoffInFlight,
+    SessionChanged,
+    SessionHeld,
+    SessionNotFound,
+)
+from segue.core.handoff import (
+    ABANDONED,
+    EXPIRED,
+    MAX_ATTEMPTS,
+    Handoff,
+    State,
+    Step,
+    short_reason,
+)
+from segue.core.lease import Lease, Ticks
+from segue.core.session import Origin, Usage
+from segue.core.transcript import Message
+from segue.store import bindings, leases, outbox, transcripts
+from segue.store.base import Row, Topic, Tx
+from segue.store.leases import until
+from segue.store.values import address_or_none, moment, moment_or_none, text
+
+CLAIM_SECONDS = 30.0
+"""How long a request, or one whose gateway died, waits for a gateway."""
+
+LEASE_SECONDS = 15.0
+"""How long a claim lasts without a heartbeat."""
+
+_SELECT = """
+    SELECT h.id, s.id, h.platform, h.state, h.requested, h.claim_by, h.key, h.home, h.message,
+           h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished, h.step, h.thread,
+           h.error
+    FROM handoffs h JOIN sessions s ON s.no = h.session_no
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A handoff that became real."""
+
+    handoff: Handoff
+    displaced: str | None
+    """The session that was live at that address; it is set aside, not ended."""
+
+
+def request(
+    tx: Tx,
+    session_id: str,
+    platform: Platform,
+    *,
+    key: str,
+    lease: Lease | None,
+    home: Address | None,
+    message: str | None,
+    claim_seconds: float,
+) -> Handoff:
+    if known := tx.row(f"{_SELECT} WHERE h.key = :key", key=key):
+        return _handoff(known)
+    sql = f"SELECT no, epoch, process, last_seq FROM sessions WHERE id = :id {tx.for_update}"
+    if (row := tx.row(sql, id=session_id)) is None:
+        raise SessionNotFound(name=session_id)
+    no, epoch, process, seq = row
+    if lease is None:
+        if held := leases.get(tx, session_id):
+            raise SessionHeld(holder=held.holder)
+    elif (lease.epoch, lease.process) != (epoch, process):
+        raise leases.moved(tx, session_id)
+    expire(tx)
+    latest = state(tx, session_id)
+    if latest is not None and latest.in_flight:
+        raise HandoffInFlight(platform=latest.platform)
+    tx.change(
+        "INSERT INTO handoffs (session_no, key, platform, home, message, epoch, seq, state,"
+        " claim_by, requested) VALUES (:no, :key, :platform, :home, :message, :epoch, :seq,"
+        " 'pending', :claim_by, :now)",
+        no=no,
+        key=key,
+        platform=platform.value,
+        home=home.key if home else None,
+        message=None if message is None else text(message),
+        epoch=epoch,
+        seq=seq,
+        claim_by=until(tx, claim_seconds),
+        now=tx.now,
+    )
+    tx.nudge(Topic.HANDOFFS)
+    requested = state(tx, session_id)
+    assert requested is not None
+    return requested
+
+
+def state(tx: Tx, session_id: str) -> Handoff | None:
+    """The session's latest handoff."""
+    latest = history(tx, session_id, 1)
+    return latest[0] if latest else None
+
+
+def due(tx: Tx, session_id: str) -> tuple[Handoff | None, bool]:
+    """The session's latest handoff, and whether `expire` would end it."""
+    latest = state(tx, session_id)
+    return latest, latest is not None and (latest.expired(tx.ticks) or _exhausted(tx, latest))
+
+
+def history(tx: Tx, session_id: str, limit: int) -> tuple[Handoff, ...]:
+    sql = f"{_SELECT} WHERE s.id = :id ORDER BY h.id DESC LIMIT :limit"
+    return tuple(map(_handoff, tx.rows(sql, id=session_id, limit=limit)))
+
+
+def get(tx: Tx, handoff_id: int) -> Handoff | None:
+    row = tx.row(f"{_SELECT} WHERE h.id = :id", id=handoff_id)
+    return _handoff(row) if row else None
+
+
+def pending(tx: Tx) -> tuple[Handoff, ...]:
+    # The state stands there as a literal: with a parameter PostgreSQL leaves the index aside.
+    sql = f"{_SELECT} WHERE h.state = 'pending' AND h.claim_by > :ticks ORDER BY h.id"
+    return tuple(map(_handoff, tx.rows(sql, ticks=tx.ticks)))
+
+
+def claim(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
+    """Take up one that nobody works on: pending, or running with a gateway that is gone."""
+    tx.row(f"SELECT id FROM handoffs WHERE id = :id {tx.for_update}", id=handoff_id)
+    handoff = get(tx, handoff_id)
+    if handoff is None or (handoff.state is State.RUNNING and not _gone(tx, handoff)):
+        return None
+    changed = tx.change(
+        "UPDATE handoffs SET state = 'running', fence = fence + 1, attempt = attempt + 1,"
+        " process = :process, lease_until = :lease, claim_by = :claim_by, claimed = :now,"
+        " step = coalesce(step, :step)"
+        " WHERE id = :id AND state IN ('pending', 'running') AND claim_by > :ticks"
+        " AND attempt < :most",
+        process=tx.process,
+        lease=until(tx, seconds),
+        claim_by=until(tx, seconds + CLAIM_SECONDS),
+        now=tx.now,
+        step=Step.CLAIMED.value,
+        id=handoff_id,
+        ticks=tx.ticks,
+        most=MAX_ATTEMPTS,
+    )
+    if not changed:
+        return None
+    tx.nudge(Topic.HANDOFFS)
+    return get(tx, handoff_id)
+
+
+def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Handoff | None:
+    """Take up the oldest that waits for a gateway serving one of `platforms`."""
+    listed = outbox.listed(platforms)
+    skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
+    waiting = tx.row(
+        f"SELECT id FROM handoffs WHERE state = 'pending' AND platform IN ({listed})"
+        f" AND claim_by > :ticks ORDER BY id LIMIT 1 {skip}",
+        ticks=tx.ticks,
+    )
+    if waiting:
+        return claim(tx, waiting[0], seconds)
+    running = tx.rows(
+        f"SELECT id FROM handoffs WHERE state = 'running' AND platform IN ({listed})"
+        " AND process <> :me ORDER BY id",
+        me=tx.process,
+    )
+    claimed = (claim(tx, row[0], seconds) for row in running)
+    return next((handoff for handoff in claimed if handoff), None)
+
+
+def heartbeat(tx: Tx, claimed: Handoff, seconds: float) -> bool:
+    return _advance(
+        tx,
+        claimed,
+        "lease_until = :lease, claim_by = :claim_by",
+        lease=until(tx, seconds),
+        claim_by=until(tx, seconds + CLAIM_SECONDS),
+    )
+
+
+def record_step(tx: Tx, claimed: Handoff, step: Step, thread: Address | None) -> bool:
+    tx.nudge(Topic.HANDOFFS)
+    return _advance(
+        tx,
+        claimed,
+        "step = :step, thread = coalesce(CAST(:thread AS TEXT), thread)",
+        step=step.value,
+        thread=thread.key if thread else None,
+    )
+
+
+def complete(
+    tx: Tx,
+    claimed: Handoff,
+    *,
+    address: Address,
+    messages: Sequence[Message],
+    usage: Usage | None,
+    drafts: Sequence[outbox.Draft],
+) -> Completion | None:
+    """The one commit point. Everything before it has moved nothing; after it, all has moved."""
+    tx.lock(address.key)
+    finished = _advance(
+        tx,
+        claimed,
+        "state = 'completed', lease_until = NULL, finished = :now, thread = :thread",
+        now=tx.now,
+        thread=address.key,
+    )
+    if not finished:
+        return None
+    # Whoever appended or took the lease since the request left a newer epoch or seq behind.
+    same = tx.row(
+        "SELECT s.epoch = h.epoch AND s.last_seq = h.seq"
+        " FROM handoffs h JOIN sessions s ON s.no = h.session_no"
+        f" WHERE h.id = :id {tx.for_update}",
+        id=claimed.id,
+    )
+    if same is None or not same[0]:
+        raise SessionChanged
+    displaced = bindings.rebind(tx, claimed.session_id, address, Origin.HANDOFF)
+    lease = leases.acquire(tx, claimed.session_id, "a gateway", seconds=0, take_over=True)
+    transcripts.append(tx, lease, messages, usage=usage)
+    leases.release(tx, lease)
+    for draft in drafts:
+        outbox.enqueue(tx, draft)
+    tx.nudge(Topic.HANDOFFS)
+    done = get(tx, claimed.id)
+    assert done is not None
+    return Completion(handoff=done, displaced=displaced)
+
+
+def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
+    tx.nudge(Topic.HANDOFFS)
+    return _advance(tx, claimed, _FAILED, error=short_reason(text(reason)), now=tx.now)
+
+
+def cancel(tx: Tx, handoff_id: int, reason: str) -> bool:
+    """The other side of the race that `complete` is in: one of the two changes the row."""
+    tx.nudge(Topic.HANDOFFS)
+    changed = tx.change(
+        f"UPDATE handoffs SET {_FAILED} WHERE id = :id AND state IN ('pending', 'running')",
+        error=short_reason(text(reason)),
+        now=tx.now,
+        id=handoff_id,
+    )
+    return changed == 1
+
+
+def expire(tx: Tx) -> int:
+    """Fail what nobody took up in time."""
+    void = 0
+    for was, reason in ((State.PENDING, EXPIRED), (State.RUNNING, ABANDONED)):
+        void += tx.change(
+            f"UPDATE handoffs SET {_FAILED} WHERE state = '{was}' AND claim_by <= :ticks",
+            error=reason,
+            now=tx.now,
+            ticks=tx.ticks,
+        )
+    sql = f"{_SELECT} WHERE h.state = 'running' AND h.attempt >= :most"
+    for handoff in map(_handoff, tx.rows(sql, most=MAX_ATTEMPTS)):
+        if _exhausted(tx, handoff):
+            void += cancel(tx, handoff.id, ABANDONED)
+    if void:
+        tx.nudge(Topic.HANDOFFS)
+    return void
+
+
+def _gone(tx: Tx, handoff: Handoff) -> bool:
+    """Whether the gateway that runs it has died, or has been silent for too long."""
+    if handoff.lease_until is None or handoff.claimed_by is None:
+        return False
+    return tx.ticks >= handoff.lease_until or tx.dead(handoff.claimed_by)
+
+
+def _exhausted(tx: Tx, handoff: Handoff) -> bool:
+    return handoff.attempt >= MAX_ATTEMPTS and _gone(tx, handoff)
+
+
+_FAILED = "state = 'failed', lease_until = NULL, finished = :now, error = :error"
+
+
+def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
+    """Change a running handoff, if `claimed` is its newest claim."""
+    changed = tx.change(
+        f"UPDATE handoffs SET {change} WHERE id = :id AND state = 'running' AND fence = :fence",
+        id=claimed.id,
+        fence=claimed.fence,
+        **values,
+    )
+    return changed == 1
+
+
+def _handoff(row: Row) -> Handoff:
+    (
+        handoff_id,
+        session_id,
+        platform,
+        state,
+        requested,
+        claim_by,
+        key,
+        home,
+        message,
+        attempt,
+        fence,
+        process,
+        lease_until,
+        claimed,
+        finished,
+        step,
+        thread,
+        error,
+    ) = row
+    return Handoff(
+        id=handoff_id,
+        session_id=session_id,
+        platform=Platform(platform),
+        state=State(state),
+        requested=moment(requested),
+        claim_by=Ticks(claim_by),
+        key=key,
+        home=address_or_none(home),
+        message=message,
+        attempt=attempt,
+        fence=fence,
+        claimed_by=process,
+        lease_until=None if lease_until is None else Ticks(lease_until),
+        claimed=moment_or_none(claimed),
+        finished=moment_or_none(finished),
+        step=None if step is None else Step(step),
+        thread=address_or_none(thread),
+        error=error,
+    )

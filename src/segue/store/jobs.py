@@ -1,0 +1,140 @@
+"""Work for the store's threads: few threads, however many callers wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from segue.core.errors import SegueError, StoreClosed
+
+PATIENCE = 15.0
+"""Seconds that a job waits to be begun before its caller is told that the store is busy."""
+
+
+class Job:
+    """One caller's work, on its way from the event loop to a thread and back."""
+
+    __slots__ = ("_begun", "future", "loop", "timer", "work")
+
+    def __init__(self, work: Callable[[Any], Any], busy: Callable[[], SegueError]) -> None:
+        self.work = work
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        # Whoever gets this lock, once and for all, decides whether the work is done: the thread
+        # that begins it, or the caller that no longer waits for it.
+        self._begun = threading.Lock()
+        self.timer = self.loop.call_later(PATIENCE, self._give_up, busy)
+
+    def begin(self) -> bool:
+        """Take the decision; False when the other side already has."""
+        return self._begun.acquire(blocking=False)
+
+    def _give_up(self, busy: Callable[[], SegueError]) -> None:
+        if self.begin() and not self.future.done():
+            self.future.set_exception(busy())
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        try:
+            return (yield from self.future)
+        finally:
+            self.timer.cancel()
+            self.begin()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended."""
+
+    job: Job
+    result: Any = None
+    error: BaseException | None = None
+
+    def deliver(self) -> None:
+        if self.job.future.done():  # its caller was cancelled
+            return
+        if self.error is None:
+            self.job.future.set_result(self.result)
+        else:
+            self.job.future.set_exception(self.error)
+
+
+class Threads:
+    """Up to `count` threads that take jobs in order, at most `batch` at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        count: int,
+        batch: int = 1,
+        run: Callable[[list[Job]], list[Outcome]],
+        done: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._count = count
+        self._batch = batch
+        self._run = run
+        self._done = done
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
+
+    def submit(self, job: Job) -> Job:
+        if self._closed:
+            job.timer.cancel()
+            raise StoreClosed
+        self._queue.put(job)
+        if self._idle < self._queue.qsize() and len(self._threads) < self._count:
+            thread = threading.Thread(target=self._main, name=self._name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return job
+
+    async def close(self) -> None:
+        """Finish what was submitted, then stop."""
+        self._closed = True
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            # A thread that is stuck behind another program's lock must not keep us here.
+            await asyncio.to_thread(thread.join, PATIENCE)
+
+    def _main(self) -> None:
+        while jobs := self._take():
+            try:
+                outcomes = self._run(jobs)
+            except BaseException as error:  # noqa: BLE001 - passed on to every caller
+                outcomes = [Outcome(job, error=error) for job in jobs]
+            for loop in {outcome.job.loop for outcome in outcomes}:
+                mine = [outcome for outcome in outcomes if outcome.job.loop is loop]
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(_deliver, mine)
+        self._done()
+
+    def _take(self) -> list[Job]:
+        self._idle += 1
+        first = self._queue.get()
+        self._idle -= 1
+        if first is None:
+            return []
+        jobs = [first]
+        while len(jobs) < self._batch:
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                break
+            if job is None:
+                self._queue.put(None)
+                break
+            jobs.append(job)
+        return jobs
+
+
+def _deliver(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        outcome.deliver()

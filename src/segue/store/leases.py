@@ -1,0 +1,132 @@
+"""The sole right to append to a session."""
+
+from __future__ import annotations
+
+from segue.core.address import Address
+from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
+from segue.core.lease import SECOND, Lease, Ticks
+from segue.store.base import Engine, Tx
+from segue.store.values import text
+
+SECONDS = 30.0
+"""How long a lease lasts when it is not renewed."""
+
+
+class Leases:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def acquire(
+        self, session_id: str, holder: str, *, seconds: float = SECONDS, take_over: bool = False
+    ) -> Lease:
+        """The lease of a session that nobody holds; SessionHeld, naming who, when somebody does.
+
+        With `take_over` it is taken from them: their next append gets SessionMoved. An ended
+        session is open again.
+        """
+        return await self._engine.write(
+            acquire, session_id, holder, seconds=seconds, take_over=take_over
+        )
+
+    async def renew(self, lease: Lease, *, seconds: float = SECONDS) -> Lease:
+        """The same lease for longer, even a lapsed one if nobody took it; SessionMoved else."""
+        return await self._engine.write(renew, lease, seconds=seconds)
+
+    async def release(self, lease: Lease) -> bool:
+        """Let go; False when it was no longer held."""
+        return await self._engine.write(release, lease)
+
+    async def get(self, session_id: str) -> Lease | None:
+        """Who holds the session now, if anybody does."""
+        return await self._engine.read(get, session_id)
+
+
+def acquire(tx: Tx, session_id: str, holder: str, *, seconds: float, take_over: bool) -> Lease:
+    sql = f"SELECT epoch FROM sessions WHERE id = :id {tx.for_update}"
+    if (row := tx.row(sql, id=session_id)) is None:
+        raise SessionNotFound(name=session_id)
+    if not take_over and (held := get(tx, session_id)):
+        raise SessionHeld(holder=held.holder)
+    lease = Lease(
+        session_id=session_id,
+        holder=text(holder),
+        process=tx.process,
+        epoch=row[0] + 1,
+        until=until(tx, seconds),
+    )
+    tx.change(
+        "UPDATE sessions SET epoch = :epoch, holder = :holder, process = :process,"
+        " lease_until = :until, ended = NULL, end_reason = NULL WHERE id = :id",
+        epoch=lease.epoch,
+        holder=lease.holder,
+        process=lease.process,
+        until=lease.until,
+        id=session_id,
+    )
+    return lease
+
+
+def renew(tx: Tx, lease: Lease, *, seconds: float) -> Lease:
+    ends = until(tx, seconds)
+    changed = tx.change(
+        "UPDATE sessions SET lease_until = :until"
+        " WHERE id = :id AND epoch = :epoch AND process = :process",
+        until=ends,
+        id=lease.session_id,
+        epoch=lease.epoch,
+        process=lease.process,
+    )
+    if not changed:
+        raise moved(tx, lease.session_id)
+    return Lease(
+        session_id=lease.session_id,
+        holder=lease.holder,
+        process=lease.process,
+        epoch=lease.epoch,
+        until=ends,
+    )
+
+
+def release(tx: Tx, lease: Lease) -> bool:
+    changed = tx.change(
+        "UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL"
+        " WHERE id = :id AND epoch = :epoch AND process = :process",
+        id=lease.session_id,
+        epoch=lease.epoch,
+        process=lease.process,
+    )
+    return changed == 1
+
+
+def get(tx: Tx, session_id: str) -> Lease | None:
+    row = tx.row(
+        "SELECT holder, process, epoch, lease_until FROM sessions"
+        " WHERE id = :id AND holder IS NOT NULL",
+        id=session_id,
+    )
+    if row is None:
+        return None
+    holder, process, epoch, ends = row
+    lease = Lease(
+        session_id=session_id, holder=holder, process=process, epoch=epoch, until=Ticks(ends)
+    )
+    return lease if lease.alive(tx.ticks) and not tx.dead(process) else None
+
+
+def until(tx: Tx, seconds: float) -> Ticks:
+    return Ticks(tx.ticks + int(seconds * SECOND))
+
+
+def moved(tx: Tx, session_id: str) -> SessionError:
+    """Why a lease is worth nothing any more: where the session is now."""
+    row = tx.row(
+        "SELECT s.holder, b.address FROM sessions s LEFT JOIN bindings b ON b.session_no = s.no"
+        " WHERE s.id = :id",
+        id=session_id,
+    )
+    if row is None:
+        return SessionNotFound(name=session_id)
+    holder, key = row
+    places = [f"in {holder}"] if holder else []
+    places += [f"on {Address.parse(key)}"] if key else []
+    return SessionMoved(where=", ".join(places) or "set aside", session=session_id)

@@ -1,0 +1,256 @@
+"""What is to be said on a platform: in order per address, and never dropped in silence.
+
+    queued ──claim──▶ sending ──▶ sent
+      ▲                 │ │ └───▶ uncertain   it may have arrived, and could not be repeated
+      └─────retry───────┘ └─────▶ failed      it cannot be delivered
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from segue.core.address import Address, Platform
+from segue.core.handoff import short_reason
+from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.leases import until
+from segue.store.values import micros, moment, moment_or_none, text
+
+SECONDS = 60.0
+"""How long one sending may take before another process looks after it."""
+
+UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
+
+
+class Delivery(StrEnum):
+    QUEUED = "queued"
+    SENDING = "sending"
+    SENT = "sent"
+    FAILED = "failed"
+    UNCERTAIN = "uncertain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """One thing to say, and how its delivery stands."""
+
+    no: int
+    key: str
+    """Names it, so that asking twice says it once; platforms that take a key get this one."""
+    address: Address
+    session_id: str | None
+    body: str
+    state: Delivery
+    attempt: int
+    receipt: str | None
+    error: str | None
+    queued: datetime
+    finished: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Something to say, not yet queued."""
+
+    key: str
+    address: Address
+    body: str
+    session_id: str | None = None
+
+
+class Outbox:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def enqueue(self, draft: Draft) -> bool:
+        """Say it, after everything that was queued for that address; False when it was already."""
+        return await self._engine.write(enqueue, draft)
+
+    async def claim(
+        self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SECONDS
+    ) -> tuple[Outgoing, ...]:
+        """The next to send, at most one per address, journalled as being sent by this process."""
+        return await self._engine.write(claim, platforms, limit, seconds)
+
+    async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
+        """It arrived. False, here as below, when it is no longer this process's to tell."""
+        return await self._engine.write(finish, outgoing, Delivery.SENT, receipt=receipt)
+
+    async def failed(self, outgoing: Outgoing, reason: str) -> bool:
+        """It cannot be delivered."""
+        return await self._engine.write(finish, outgoing, Delivery.FAILED, error=reason)
+
+    async def uncertain(self, outgoing: Outgoing, reason: str) -> bool:
+        """It may have arrived, and must not be repeated."""
+        return await self._engine.write(finish, outgoing, Delivery.UNCERTAIN, error=reason)
+
+    async def retry(self, outgoing: Outgoing, reason: str, *, seconds: float) -> bool:
+        """It did not arrive: again, in so many seconds. What follows at that address waits."""
+        return await self._engine.write(retry, outgoing, reason, seconds)
+
+    async def recover(self, repeatable: Collection[Platform]) -> tuple[Outgoing, ...]:
+        """Look after what dead processes were sending: queued again where the platform takes a
+        key, uncertain elsewhere. Returns the uncertain ones."""
+        return await self._engine.write(recover, repeatable)
+
+    async def troubled(self, *, limit: int = 50) -> tuple[Outgoing, ...]:
+        """What failed or is uncertain, the newest first."""
+        return await self._engine.read(troubled, limit)
+
+    async def get(self, key: str) -> Outgoing | None:
+        return await self._engine.read(get, key)
+
+    async def prune(self, before: datetime) -> int:
+        """Forget what was delivered before then."""
+        return await self._engine.write(prune, before)
+
+
+_COLUMNS = "no, key, address, session_id, body, state, attempt, receipt, error, queued, finished"
+
+
+def enqueue(tx: Tx, draft: Draft) -> bool:
+    queued = tx.change(
+        "INSERT INTO outbox (key, platform, address, session_id, body, state, queued)"
+        " VALUES (:key, :platform, :address, :session, :body, 'queued', :now)"
+        " ON CONFLICT DO NOTHING",
+        key=draft.key,
+        platform=draft.address.platform.value,
+        address=draft.address.key,
+        session=draft.session_id,
+        body=text(draft.body),
+        now=tx.now,
+    )
+    if queued:
+        tx.nudge(Topic.OUTBOX)
+    return queued == 1
+
+
+def claim(
+    tx: Tx, platforms: Collection[Platform], limit: int, seconds: float
+) -> tuple[Outgoing, ...]:
+    skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
+    rows = tx.rows(
+        "SELECT no FROM outbox o WHERE state = 'queued' AND not_before <= :ticks"
+        f" AND platform IN ({listed(platforms)}) AND NOT EXISTS (SELECT 1 FROM outbox e"
+        " WHERE e.address = o.address AND e.no < o.no AND e.state IN ('queued', 'sending'))"
+        f" ORDER BY no LIMIT :limit {skip}",
+        ticks=tx.ticks,
+        limit=limit,
+    )
+    claimed = (
+        tx.row(
+            "UPDATE outbox SET state = 'sending', attempt = attempt + 1, process = :process,"
+            f" until = :until WHERE no = :no AND state = 'queued' RETURNING {_COLUMNS}",
+            process=tx.process,
+            until=until(tx, seconds),
+            no=row[0],
+        )
+        for row in rows
+    )
+    return tuple(_outgoing(row) for row in claimed if row)
+
+
+def finish(
+    tx: Tx, outgoing: Outgoing, state: Delivery, *, receipt: str | None = None, error: str = ""
+) -> bool:
+    tx.nudge(Topic.OUTBOX)
+    return _settle(
+        tx,
+        outgoing,
+        "state = :state, receipt = :receipt, error = :error, finished = :now",
+        state=state.value,
+        receipt=receipt,
+        error=short_reason(text(error)) if error else None,
+        now=tx.now,
+    )
+
+
+def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float) -> bool:
+    return _settle(
+        tx,
+        outgoing,
+        "state = 'queued', error = :error, not_before = :after",
+        error=short_reason(text(reason)),
+        after=until(tx, seconds),
+    )
+
+
+def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
+    """Only the newest attempt may say how it went."""
+    changed = tx.change(
+        f"UPDATE outbox SET {change}, process = NULL, until = NULL"
+        " WHERE no = :no AND state = 'sending' AND attempt = :attempt AND process = :process",
+        no=outgoing.no,
+        attempt=outgoing.attempt,
+        process=tx.process,
+        **values,
+    )
+    return changed == 1
+
+
+def recover(tx: Tx, repeatable: Collection[Platform]) -> tuple[Outgoing, ...]:
+    rows = tx.rows(
+        f"SELECT no, process, until, platform FROM outbox WHERE state = 'sending' {tx.for_update}"
+    )
+    lost: list[Outgoing] = []
+    for no, process, ends, platform in rows:
+        if tx.ticks < ends and not tx.dead(process):
+            continue
+        if Platform(platform) in repeatable:
+            change = "state = 'queued'"
+        else:
+            change = "state = 'uncertain', error = :reason, finished = :now"
+        row = tx.row(
+            f"UPDATE outbox SET {change}, process = NULL, until = NULL"
+            f" WHERE no = :no RETURNING {_COLUMNS}",
+            no=no,
+            **({"reason": UNCERTAIN, "now": tx.now} if "reason" in change else {}),
+        )
+        tx.nudge(Topic.OUTBOX)
+        if row and row[5] == Delivery.UNCERTAIN:
+            lost.append(_outgoing(row))
+    return tuple(lost)
+
+
+def troubled(tx: Tx, limit: int) -> tuple[Outgoing, ...]:
+    rows = tx.rows(
+        f"SELECT {_COLUMNS} FROM outbox WHERE state IN ('failed', 'uncertain')"
+        " ORDER BY no DESC LIMIT :limit",
+        limit=limit,
+    )
+    return tuple(map(_outgoing, rows))
+
+
+def get(tx: Tx, key: str) -> Outgoing | None:
+    row = tx.row(f"SELECT {_COLUMNS} FROM outbox WHERE key = :key", key=key)
+    return _outgoing(row) if row else None
+
+
+def prune(tx: Tx, before: datetime) -> int:
+    sql = "DELETE FROM outbox WHERE state = 'sent' AND finished < :before"
+    return tx.change(sql, before=micros(before))
+
+
+def listed(platforms: Collection[Platform]) -> str:
+    """Platforms as literals for IN (…). Theirs is a closed set of plain words."""
+    return ", ".join(f"'{platform.value}'" for platform in sorted(platforms)) or "''"
+
+
+def _outgoing(row: Row) -> Outgoing:
+    no, key, address, session_id, body, state, attempt, receipt, error, queued, finished = row
+    return Outgoing(
+        no=no,
+        key=key,
+        address=Address.parse(address),
+        session_id=session_id,
+        body=body,
+        state=Delivery(state),
+        attempt=attempt,
+        receipt=receipt,
+        error=error,
+        queued=moment(queued),
+        finished=moment_or_none(finished),
+    )

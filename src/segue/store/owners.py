@@ -1,0 +1,161 @@
+"""Whose sessions they are: owners, their linked platform users, their home channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from segue.core.address import Address, HomeChannel, Platform, Sender
+from segue.core.errors import IdentityTaken, OwnerNotFound
+from segue.core.session import Owner
+from segue.store.base import Engine, Tx
+from segue.store.values import moment, text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A platform user who is one of the owners."""
+
+    sender: Sender
+    owner: str
+    linked: datetime
+
+
+class Owners:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def ensure(self, owner: str, name: str = "") -> Owner:
+        """The owner of that id, created if there is none yet."""
+        return await self._engine.write(ensure, owner, name)
+
+    async def get(self, owner: str) -> Owner | None:
+        return await self._engine.read(get, owner)
+
+    async def all(self) -> tuple[Owner, ...]:
+        return await self._engine.read(all_owners)
+
+    async def link(self, sender: Sender, owner: str) -> None:
+        """From now on this platform user is that owner; IdentityTaken if they are another."""
+        await self._engine.write(link, sender, owner)
+
+    async def unlink(self, platform: Platform, user_id: str) -> bool:
+        return await self._engine.write(unlink, platform, user_id)
+
+    async def who(self, platform: Platform, user_id: str) -> Owner | None:
+        """The owner behind a platform user; None for a stranger."""
+        return await self._engine.read(who, platform, user_id)
+
+    async def identities(self, owner: str) -> tuple[Identity, ...]:
+        return await self._engine.read(identities, owner)
+
+    async def set_home(self, owner: str, home: HomeChannel) -> None:
+        """Handoffs to its platform arrive there from now on."""
+        await self._engine.write(set_home, owner, home)
+
+    async def clear_home(self, owner: str, platform: Platform) -> bool:
+        return await self._engine.write(clear_home, owner, platform)
+
+    async def homes(self, owner: str) -> tuple[HomeChannel, ...]:
+        return await self._engine.read(homes, owner)
+
+
+def ensure(tx: Tx, owner: str, name: str) -> Owner:
+    tx.change(
+        "INSERT INTO owners (id, name, created) VALUES (:id, :name, :now) ON CONFLICT DO NOTHING",
+        id=owner,
+        name=text(name),
+        now=tx.now,
+    )
+    return found(tx, owner)
+
+
+def get(tx: Tx, owner: str) -> Owner | None:
+    row = tx.row("SELECT id, name FROM owners WHERE id = :id", id=owner)
+    return Owner(id=row[0], name=row[1]) if row else None
+
+
+def found(tx: Tx, owner: str) -> Owner:
+    """The owner, or OwnerNotFound."""
+    if (known := get(tx, owner)) is None:
+        raise OwnerNotFound(owner=owner)
+    return known
+
+
+def all_owners(tx: Tx) -> tuple[Owner, ...]:
+    rows = tx.rows("SELECT id, name FROM owners ORDER BY created, id")
+    return tuple(Owner(id=row[0], name=row[1]) for row in rows)
+
+
+def link(tx: Tx, sender: Sender, owner: str) -> None:
+    found(tx, owner)
+    changed = tx.change(
+        "INSERT INTO identities (platform, user_id, owner, name, linked)"
+        " VALUES (:platform, :user_id, :owner, :name, :now)"
+        " ON CONFLICT (platform, user_id) DO UPDATE SET name = excluded.name"
+        " WHERE identities.owner = excluded.owner",
+        platform=sender.platform.value,
+        user_id=sender.user_id,
+        owner=owner,
+        name=text(sender.name),
+        now=tx.now,
+    )
+    if not changed:
+        raise IdentityTaken(platform=sender.platform, user_id=sender.user_id)
+
+
+def unlink(tx: Tx, platform: Platform, user_id: str) -> bool:
+    sql = "DELETE FROM identities WHERE platform = :platform AND user_id = :user_id"
+    return tx.change(sql, platform=platform.value, user_id=user_id) == 1
+
+
+def who(tx: Tx, platform: Platform, user_id: str) -> Owner | None:
+    row = tx.row(
+        "SELECT o.id, o.name FROM identities i JOIN owners o ON o.id = i.owner"
+        " WHERE i.platform = :platform AND i.user_id = :user_id",
+        platform=platform.value,
+        user_id=user_id,
+    )
+    return Owner(id=row[0], name=row[1]) if row else None
+
+
+def identities(tx: Tx, owner: str) -> tuple[Identity, ...]:
+    rows = tx.rows(
+        "SELECT platform, user_id, name, owner, linked FROM identities"
+        " WHERE owner = :owner ORDER BY linked, platform, user_id",
+        owner=owner,
+    )
+    return tuple(
+        Identity(
+            sender=Sender(platform=Platform(platform), user_id=user_id, name=name),
+            owner=owner,
+            linked=moment(linked),
+        )
+        for platform, user_id, name, owner, linked in rows
+    )
+
+
+def set_home(tx: Tx, owner: str, home: HomeChannel) -> None:
+    found(tx, owner)
+    tx.change(
+        "INSERT INTO homes (owner, platform, address, name)"
+        " VALUES (:owner, :platform, :address, :name)"
+        " ON CONFLICT (owner, platform)"
+        " DO UPDATE SET address = excluded.address, name = excluded.name",
+        owner=owner,
+        platform=home.platform.value,
+        address=home.address.key,
+        name=text(home.name),
+    )
+
+
+def clear_home(tx: Tx, owner: str, platform: Platform) -> bool:
+    sql = "DELETE FROM homes WHERE owner = :owner AND platform = :platform"
+    return tx.change(sql, owner=owner, platform=platform.value) == 1
+
+
+def homes(tx: Tx, owner: str) -> tuple[HomeChannel, ...]:
+    sql = "SELECT address, name FROM homes WHERE owner = :owner ORDER BY platform"
+    return tuple(
+        HomeChannel(address=Address.parse(key), name=name) for key, name in tx.rows(sql, owner=owner)
+    )

@@ -1,0 +1,355 @@
+"""The store in a PostgreSQL database, in a schema of its own, shared by several machines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import cache
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import urlsplit
+
+from segue.core.errors import (
+    SegueError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreDriverMissing,
+    StoreError,
+    StoreFailed,
+    StoreForeign,
+    StoreFull,
+    StoreReadOnly,
+    StoreUncertain,
+    StoreUnreachable,
+)
+from segue.core.lease import Ticks
+from segue.store import schema
+from segue.store.base import Dialect, Row, Topic, Tx
+from segue.store.clock import Clock
+from segue.store.jobs import Job, Outcome, Threads
+from segue.store.processes import new_process_name
+from segue.store.values import micros
+from segue.store.wake import Bell
+
+try:
+    import psycopg
+    from psycopg import errors as refusals
+except ImportError as missing:
+    raise StoreDriverMissing from missing
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+CONNECTIONS = 4
+TRIES = 5
+LOOK_SECONDS = 5.0
+CHANNEL = "segue"
+
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_BEGIN = f"BEGIN; SELECT {_NOW}, pg_current_xact_id()::text"
+_BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT {_NOW}, ''"
+_RETRY = (refusals.SerializationFailure, refusals.DeadlockDetected)
+
+
+@cache
+def _native(sql: str) -> str:
+    """The same statement with the driver's parameters: `:name` becomes `%(name)s`."""
+    return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%"))
+
+
+class PostgresTx:
+    """One transaction on one connection."""
+
+    dialect = Dialect.POSTGRES
+    for_update = "FOR UPDATE"
+
+    def __init__(
+        self, connection: psycopg.Connection[Row], process: str, clock: Clock | None, begin: str
+    ) -> None:
+        self._connection = connection
+        self.process = process
+        cursor = connection.execute(begin)
+        cursor.nextset()
+        server, self.xact_id = cursor.fetchall()[0]
+        # The server's clock is the one that all machines share.
+        self.now: int = micros(clock.now()) if clock else server
+        self.ticks: Ticks = clock.ticks() if clock else Ticks(server)
+        self.nudges: set[Topic] = set()
+
+    def rows(self, sql: str, **values: Any) -> list[Row]:
+        return self._connection.execute(_native(sql), values).fetchall()
+
+    def row(self, sql: str, **values: Any) -> Row | None:
+        return self._connection.execute(_native(sql), values).fetchone()
+
+    def change(self, sql: str, **values: Any) -> int:
+        return self._connection.execute(_native(sql), values).rowcount
+
+    def change_many(self, sql: str, values: Iterable[dict[str, Any]]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_native(sql), values)
+
+    def lock(self, name: str) -> None:
+        self._connection.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))", {"name": name}
+        )
+
+    def dead(self, process: str) -> bool:
+        return False  # other machines' processes are out of sight; leases run out
+
+    def nudge(self, topic: Topic) -> None:
+        self.nudges.add(topic)
+
+    def commit(self) -> None:
+        # In one round trip, and heard only if the commit succeeds.
+        notices = "".join(f"NOTIFY {CHANNEL}, '{topic}'; " for topic in sorted(self.nudges))
+        self._connection.execute(notices + "COMMIT")
+
+    def roll_back(self) -> None:
+        if not self._connection.closed:
+            self._connection.execute("ROLLBACK")
+
+
+class PostgresEngine:
+    """An open PostgreSQL store: a few threads, each with a connection of its own."""
+
+    def __init__(self, url: str, clock: Clock | None) -> None:
+        self._url = url
+        self._clock = clock
+        self._local = threading.local()
+        self.process = new_process_name()
+        self.bell = Bell(self._source)
+        self._threads = Threads(
+            "segue-store", count=CONNECTIONS, run=self._run, done=self._hang_up
+        )
+
+    async def read(
+        self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        def job(begin_only: None) -> T:
+            return self._reading(lambda tx: work(tx, *args, **kwargs))
+
+        return await self._threads.submit(Job(job, self._busy))
+
+    async def write(
+        self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        def job(begin_only: None) -> T:
+            return self._writing(lambda tx: work(tx, *args, **kwargs))
+
+        return await self._threads.submit(Job(job, self._busy))
+
+    async def close(self) -> None:
+        await self.bell.close()
+        await self._threads.close()
+
+    # In the threads
+
+    def _busy(self) -> StoreError:
+        return StoreBusy(path=shown(self._url))
+
+    def _run(self, jobs: list[Job]) -> list[Outcome]:
+        return [self._one(job) for job in jobs if job.begin()]
+
+    def _one(self, job: Job) -> Outcome:
+        try:
+            return Outcome(job, job.work(None))
+        except Exception as error:  # noqa: BLE001 - passed on to the caller
+            return Outcome(job, error=_told(error, self._url))
+
+    def _reading(self, work: Callable[[Tx], T]) -> T:
+        def attempt() -> T:
+            tx = PostgresTx(self._connection(), self.process, self._clock, _BEGIN_READING)
+            try:
+                return work(tx)
+            finally:
+                tx.roll_back()
+
+        return self._again_if_cut_off(attempt)
+
+    def _writing(self, work: Callable[[Tx], T]) -> T:
+        for left in reversed(range(TRIES)):
+            try:
+                return self._again_if_cut_off(lambda: self._transact(work))
+            except _RETRY:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _again_if_cut_off(self, attempt: Callable[[], T]) -> T:
+        """A connection that broke since it was last used is replaced, once: nothing was done."""
+        try:
+            return attempt()
+        except psycopg.OperationalError:
+            if not self._local.connection.closed:
+                raise
+            return attempt()
+
+    def _transact(self, work: Callable[[Tx], T]) -> T:
+        tx = PostgresTx(self._connection(), self.process, self._clock, _BEGIN)
+        try:
+            result = work(tx)
+        except BaseException:
+            tx.roll_back()
+            raise
+        try:
+            tx.commit()
+        except psycopg.OperationalError as error:
+            if self._committed(tx.xact_id, error):
+                return result
+            raise StoreFailed(path=shown(self._url), reason=_reason(error)) from error
+        return result
+
+    def _committed(self, xact_id: str, error: psycopg.OperationalError) -> bool:
+        """Whether a COMMIT took effect whose answer was lost: the server knows."""
+        for pause in (0.0, 0.1, 0.5, 1.0, 2.0):
+            time.sleep(pause)
+            try:
+                row = self._connection().execute(
+                    "SELECT pg_xact_status(%s::xid8)", (xact_id,)
+                ).fetchone()
+            except (psycopg.OperationalError, StoreError):
+                continue
+            if row and row[0] in ("committed", "aborted"):
+                return row[0] == "committed"
+        raise StoreUncertain(path=shown(self._url)) from error
+
+    def _connection(self) -> psycopg.Connection[Row]:
+        known: psycopg.Connection[Row] | None = getattr(self._local, "connection", None)
+        if known is None or known.closed:
+            self._local.connection = known = connect(self._url)
+        return known
+
+    def _hang_up(self) -> None:
+        if hasattr(self._local, "connection"):
+            self._local.connection.close()
+
+    # Waking up
+
+    @contextlib.asynccontextmanager
+    async def _source(self, ring: Callable[[Iterable[str] | None], None]) -> AsyncIterator[None]:
+        ready = asyncio.Event()
+        listening = asyncio.create_task(self._listen(ring, ready))
+        try:
+            await ready.wait()
+            yield
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+    async def _listen(
+        self, ring: Callable[[Iterable[str] | None], None], ready: asyncio.Event
+    ) -> None:
+        pause = 0.1
+        while True:
+            try:
+                connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True)
+                async with connection:
+                    await connection.execute(f"LISTEN {CHANNEL}")
+                    ready.set()
+                    ring(None)  # what came while nobody listened
+                    pause = 0.1
+                    while True:
+                        async for notice in connection.notifies(timeout=LOOK_SECONDS):
+                            ring({notice.payload})
+                        ring(None)
+            except psycopg.OperationalError:
+                ready.set()
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LOOK_SECONDS)
+                ring(None)
+
+
+# Opening
+
+
+async def open_postgres(url: str, clock: Clock | None) -> PostgresEngine:
+    await asyncio.to_thread(_prepare, url)
+    return PostgresEngine(url, clock)
+
+
+def _prepare(url: str) -> None:
+    """Bring the schema into being, one process at a time."""
+    try:
+        with connect(url) as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('segue schema', 0))")
+            version = _version(connection, url)
+            if version < 0:
+                connection.execute("CREATE SCHEMA segue")
+                connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
+                connection.execute("INSERT INTO segue.schema_version VALUES (0)")
+            if schema.migrate(Dialect.POSTGRES, max(version, 0), lambda s: _run(connection, s)):
+                connection.execute(
+                    "UPDATE segue.schema_version SET version = %s", (schema.LATEST,)
+                )
+    except psycopg.Error as error:
+        raise _told(error, url) from error
+
+
+def _run(connection: psycopg.Connection[Row], script: str) -> None:
+    connection.execute(script.encode())
+
+
+def _version(connection: psycopg.Connection[Row], url: str) -> int:
+    """The schema's version; -1 for none yet."""
+    row = connection.execute(
+        "SELECT to_regnamespace('segue') IS NOT NULL, to_regclass('segue.schema_version')::text"
+    ).fetchone()
+    there, table = row or (False, None)
+    if not there:
+        return -1
+    if table is None:
+        raise StoreForeign(path=shown(url))
+    known = connection.execute("SELECT version FROM segue.schema_version").fetchone()
+    return known[0] if known else 0
+
+
+def connect(url: str) -> psycopg.Connection[Row]:
+    try:
+        connection = psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=10,
+            application_name="segue",
+            options="-c search_path=segue -c lock_timeout=10s -c default_transaction_read_only=off"
+            " -c idle_in_transaction_session_timeout=60s -c client_min_messages=warning",
+        )
+    except psycopg.OperationalError as error:
+        raise StoreUnreachable(path=shown(url), reason=_reason(error)) from error
+    return connection
+
+
+def shown(url: str) -> str:
+    """The URL without user and password, fit for a message."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
+# What went wrong, for people
+
+
+def _reason(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())
+
+
+def _told(error: Exception, url: str) -> Exception:
+    """The error as a person can use it; what is not the database's stays as it is."""
+    path = shown(url)
+    match error:
+        case SegueError():
+            return error
+        case refusals.DiskFull():
+            return StoreFull(path=path)
+        case refusals.ReadOnlySqlTransaction() | refusals.InsufficientPrivilege():
+            return StoreReadOnly(path=path, reason=_reason(error))
+        case refusals.DataCorrupted() | refusals.IndexCorrupted():
+            return StoreCorrupt(path=path, reason=_reason(error))
+        case refusals.LockNotAvailable() | refusals.DeadlockDetected():
+            return StoreBusy(path=path)
+        case psycopg.OperationalError():
+            return StoreFailed(path=path, reason=_reason(error))
+        case _:
+            return error

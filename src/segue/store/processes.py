@@ -1,0 +1,56 @@
+"""Which processes of this machine have the store open, told by the kernel rather than a clock.
+
+Each opening of the store holds an flock on a file of its own. The kernel frees it however the
+process ends, so the next one need not wait for a lease to run out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+from pathlib import Path
+
+_SUFFIX = ".lock"
+
+
+def new_process_name() -> str:
+    """A name that no other opening of the store has had, and that tells a person which it is."""
+    host = "".join(c for c in socket.gethostname() if c.isalnum() or c in "-.")[:24]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+class Processes:
+    """The lock files of one store's run folder."""
+
+    def __init__(self, folder: Path, me: str) -> None:
+        self.me = me
+        self._folder = folder
+        self._path = folder / (me + _SUFFIX)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def dead(self, process: str) -> bool:
+        """Whether `process` has ended. What it left behind is removed."""
+        if process == self.me:
+            return False
+        path = self._folder / (process + _SUFFIX)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        else:
+            (self._folder / (process + ".sock")).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            return True
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
+        os.close(self._fd)

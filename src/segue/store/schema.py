@@ -1,0 +1,50 @@
+"""The numbered scripts that bring a database to the schema this program knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from string import Template
+
+from segue.core.errors import StoreNewer
+from segue.store.base import Dialect
+
+LATEST = 1
+
+_FOLDER = Path(__file__).parent / "migrations"
+_WORDS = {
+    Dialect.SQLITE: {
+        "int": "INTEGER",
+        "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "key": "INTEGER PRIMARY KEY",
+        "strict": "STRICT",
+    },
+    Dialect.POSTGRES: {
+        "int": "BIGINT",
+        "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "key": "BIGINT PRIMARY KEY",
+        "strict": "",
+    },
+}
+
+
+def scripts(dialect: Dialect, version: int) -> list[str]:
+    """The scripts that lead from `version` to LATEST, in order."""
+    # A number's common script comes before the one for a single database.
+    paths = sorted(_FOLDER.glob("*.sql"), key=lambda path: (path.name[:4], len(path.suffixes)))
+    wanted = [p for p in paths if p.suffixes in ([".sql"], [f".{dialect}", ".sql"])]
+    return [
+        Template(path.read_text()).substitute(_WORDS[dialect])
+        for path in wanted
+        if int(path.name[:4]) > version
+    ]
+
+
+def migrate(dialect: Dialect, version: int, run: Callable[[str], None]) -> bool:
+    """Run what is missing, inside the caller's transaction; False when nothing is."""
+    if version > LATEST:
+        raise StoreNewer(found=version, known=LATEST)
+    missing = scripts(dialect, version)
+    for script in missing:
+        run(script)
+    return bool(missing)

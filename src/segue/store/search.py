@@ -1,0 +1,103 @@
+"""Finding a message by its words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from segue.core.text import one_line
+from segue.core.transcript import Role
+from segue.store.base import Dialect, Tx
+from segue.store.values import moment, text
+
+_BATCH = 500
+_SNIPPET = 160
+
+_SELECT = """
+    SELECT s.id, s.title, m.id, m.role, m.at, m.content
+    FROM messages m JOIN sessions s ON s.no = m.id >> 32
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One message that was found."""
+
+    session_id: str
+    title: str | None
+    seq: int
+    role: Role
+    at: datetime
+    snippet: str
+
+
+def find(tx: Tx, owner: str, words: str, limit: int) -> tuple[Hit, ...]:
+    wanted = re.findall(r"[^\W_]+", text(words))
+    if not wanted:
+        return ()
+    if tx.dialect is Dialect.SQLITE:
+        condition = "m.id IN (SELECT rowid FROM words WHERE words MATCH :query)"
+        query = " ".join(f'"{word}"*' for word in wanted)
+    else:
+        condition = (
+            "to_tsvector('simple', left(m.content, 100000)) @@ to_tsquery('simple', :query)"
+        )
+        query = " & ".join(f"'{word}':*" for word in wanted)
+    rows = tx.rows(
+        f"{_SELECT} WHERE {condition} AND s.owner = :owner AND m.undone = 0"
+        " ORDER BY m.at DESC, m.id DESC LIMIT :limit",
+        query=query,
+        owner=owner,
+        limit=limit,
+    )
+    return tuple(
+        Hit(
+            session_id=session_id,
+            title=title,
+            seq=message_id & 0xFFFFFFFF,
+            role=Role(role),
+            at=moment(at),
+            snippet=_snippet(content, wanted[0]),
+        )
+        for session_id, title, message_id, role, at, content in rows
+    )
+
+
+def _snippet(content: str, word: str) -> str:
+    start = max(0, content.lower().find(word.lower()) - _SNIPPET // 3)
+    return ("…" if start else "") + one_line(content[start : start + 2 * _SNIPPET], _SNIPPET)
+
+
+def index_some(tx: Tx) -> bool:
+    """Index the next few messages that are not yet; False when there are none left.
+
+    PostgreSQL keeps its index by itself.
+    """
+    if tx.dialect is not Dialect.SQLITE:
+        return False
+    row = tx.row("SELECT no, indexed_seq, last_seq FROM sessions WHERE indexed_seq < last_seq LIMIT 1")
+    if row is None:
+        return False
+    no, done, last = row
+    upto = min(last, done + _BATCH)
+    tx.change(
+        "INSERT INTO words (rowid, content) SELECT id, content FROM messages"
+        " WHERE id > :low AND id <= :high",
+        low=no << 32 | done,
+        high=no << 32 | upto,
+    )
+    tx.change("UPDATE sessions SET indexed_seq = :upto WHERE no = :no", upto=upto, no=no)
+    return True
+
+
+def forget(tx: Tx, no: int) -> None:
+    """Take a session's messages out of the index, before they are deleted."""
+    if tx.dialect is Dialect.SQLITE:
+        tx.change(
+            "INSERT INTO words (words, rowid, content) SELECT 'delete', m.id, m.content"
+            " FROM messages m JOIN sessions s ON s.no = :no"
+            " WHERE m.id > :low AND m.id <= :low + s.indexed_seq",
+            no=no,
+            low=no << 32,
+        )

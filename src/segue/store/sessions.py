@@ -1,0 +1,355 @@
+"""Sessions: made, named, found, ended and deleted. What is said in them is in `transcripts`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from segue.core.address import Platform
+from segue.core.errors import (
+    AmbiguousSession,
+    SessionBusy,
+    SessionHeld,
+    SessionNotFound,
+    TitleTaken,
+)
+from segue.core.lease import Lease
+from segue.core.session import (
+    EndReason,
+    Session,
+    Usage,
+    clean_title,
+    join_title,
+    lineage_key,
+    new_session_id,
+    split_title,
+)
+from segue.store import leases, owners, search
+from segue.store.base import Engine, Row, Tx
+from segue.store.values import address_or_none, micros, moment, moment_or_none, text
+
+_PREFIX_MINIMUM = 4
+_CANDIDATES = 5
+_LATEST = "latest"
+
+_SELECT = """
+    SELECT s.id, s.owner, s.source, s.started, s.active, s.title, s.title_chosen, s.parent, s.cwd,
+           s.model, s.input_tokens, s.output_tokens, s.cached_tokens, s.last_seq, s.ended,
+           s.end_reason, b.address
+    FROM sessions s LEFT JOIN bindings b ON b.session_no = s.no
+"""
+
+
+class Sessions:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def create(
+        self,
+        owner: str,
+        source: Platform,
+        *,
+        title: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        model: str | None = None,
+    ) -> Session:
+        """A new session. Under a taken title it becomes the next of that lineage."""
+        return await self._engine.write(
+            create, owner, source, title=title, parent=parent, cwd=cwd, model=model
+        )
+
+    async def get(self, session_id: str) -> Session | None:
+        return await self._engine.read(get, session_id)
+
+    async def find(self, owner: str, name: str) -> Session:
+        """The owner's session that a person means by `name`: a title (the newest of its lineage),
+        an id or the beginning of one, or `latest`; SessionNotFound or AmbiguousSession else."""
+        return await self._engine.read(find, owner, name)
+
+    async def list(
+        self,
+        owner: str,
+        *,
+        platform: Platform | None = None,
+        titled: bool | None = None,
+        ended: bool | None = None,
+        active_before: datetime | None = None,
+        limit: int = 50,
+    ) -> tuple[Session, ...]:
+        """The owner's sessions, the last active first. `platform` is where they are now, or, for
+        those set aside, where they began."""
+        return await self._engine.read(
+            list_sessions,
+            owner,
+            platform=platform,
+            titled=titled,
+            ended=ended,
+            active_before=active_before,
+            limit=limit,
+        )
+
+    async def search(self, owner: str, words: str, *, limit: int = 20) -> tuple[search.Hit, ...]:
+        """Messages of the owner's sessions that hold all the words, the newest first."""
+        while await self._engine.write(search.index_some):
+            pass
+        return await self._engine.read(search.find, owner, words, limit)
+
+    async def rename(self, session_id: str, title: str, *, chosen: bool = True) -> Session:
+        """Give it a title. One that a person chose is refused when it is taken (TitleTaken); any
+        other is numbered instead, and never replaces one that a person chose."""
+        return await self._engine.write(rename, session_id, title, chosen=chosen)
+
+    async def describe(
+        self, lease: Lease, *, cwd: str | None = None, model: str | None = None
+    ) -> None:
+        """Record where it works and which model answers; None leaves it as it is."""
+        await self._engine.write(describe, lease, cwd=cwd, model=model)
+
+    async def end(self, session_id: str, reason: EndReason, *, lease: Lease | None = None) -> None:
+        """Close it and leave its place. Refused while somebody else has it in hand."""
+        await self._engine.write(end, session_id, reason, lease=lease)
+
+    async def reopen(self, session_id: str) -> None:
+        """An ended session is as if it had not been."""
+        await self._engine.write(reopen, session_id)
+
+    async def delete(self, session_id: str, *, lease: Lease | None = None) -> None:
+        """Gone, with all that was said. Refused while somebody else has it in hand."""
+        await self._engine.write(delete, session_id, lease=lease)
+
+
+def create(
+    tx: Tx,
+    owner: str,
+    source: Platform,
+    *,
+    title: str | None = None,
+    parent: str | None = None,
+    cwd: str | None = None,
+    model: str | None = None,
+) -> Session:
+    owners.found(tx, owner)
+    session_id = new_session_id(moment(tx.now), secrets.token_hex(4))
+    tx.change(
+        "INSERT INTO sessions (id, owner, source, parent, cwd, model, started, active)"
+        " VALUES (:id, :owner, :source, :parent, :cwd, :model, :now, :now)",
+        id=session_id,
+        owner=owner,
+        source=source.value,
+        parent=parent,
+        cwd=None if cwd is None else text(cwd),
+        model=model,
+        now=tx.now,
+    )
+    if title is not None:
+        return _name(tx, found(tx, session_id), title, chosen=True, numbered=True)
+    return found(tx, session_id)
+
+
+def get(tx: Tx, session_id: str) -> Session | None:
+    row = tx.row(f"{_SELECT} WHERE s.id = :id", id=session_id)
+    return _session(row) if row else None
+
+
+def found(tx: Tx, session_id: str) -> Session:
+    """The session, or SessionNotFound."""
+    if (session := get(tx, session_id)) is None:
+        raise SessionNotFound(name=session_id)
+    return session
+
+
+def find(tx: Tx, owner: str, name: str) -> Session:
+    if name == _LATEST:
+        newest = list_sessions(tx, owner, limit=1)
+        if not newest:
+            raise SessionNotFound(name=name)
+        return newest[0]
+    for condition, values in _meanings(name):
+        rows = tx.rows(f"{_SELECT} WHERE s.owner = :owner AND {condition}", owner=owner, **values)
+        if len(rows) == 1:
+            return _session(rows[0])
+        if rows:
+            some = ", ".join(_session(row).name for row in rows[:_CANDIDATES])
+            raise AmbiguousSession(name=name, candidates=some)
+    raise SessionNotFound(name=name)
+
+
+def _meanings(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
+    """What `name` can mean, the likeliest first."""
+    yield "s.id = :id", {"id": text(name)}
+    base, number = split_title(text(name).strip())
+    if number > 1:
+        yield "s.lineage = :base AND s.lineage_no = :no", {"base": lineage_key(base), "no": number}
+    yield (
+        "s.lineage = :base ORDER BY s.lineage_no DESC LIMIT 1",
+        {"base": lineage_key(text(name).strip())},
+    )
+    if len(name) >= _PREFIX_MINIMUM and name.replace("_", "").isalnum() and name.isascii():
+        # The next character after `_` and all hex digits bounds the range of the prefix.
+        yield (
+            "s.id >= :low AND s.id < :high ORDER BY s.active DESC LIMIT 6",
+            {"low": name.lower(), "high": name.lower() + "~"},
+        )
+
+
+def list_sessions(
+    tx: Tx,
+    owner: str,
+    *,
+    platform: Platform | None = None,
+    titled: bool | None = None,
+    ended: bool | None = None,
+    active_before: datetime | None = None,
+    limit: int = 50,
+) -> tuple[Session, ...]:
+    conditions = ["s.owner = :owner"]
+    values: dict[str, Any] = {"owner": owner, "limit": limit}
+    if titled is not None:
+        conditions.append(f"s.title IS {'NOT ' if titled else ''}NULL")
+    if ended is not None:
+        conditions.append(f"s.ended IS {'NOT ' if ended else ''}NULL")
+    if active_before is not None:
+        conditions.append("s.active < :before")
+        values["before"] = micros(active_before)
+    if platform is not None:
+        conditions.append("(b.address LIKE :there OR (b.address IS NULL AND s.source = :source))")
+        values |= {"there": f"agent:main:{platform}:%", "source": platform.value}
+    where = " AND ".join(conditions)
+    rows = tx.rows(f"{_SELECT} WHERE {where} ORDER BY s.active DESC, s.no DESC LIMIT :limit", **values)
+    return tuple(map(_session, rows))
+
+
+def rename(tx: Tx, session_id: str, title: str, *, chosen: bool) -> Session:
+    session = found(tx, session_id)
+    if session.title_chosen and not chosen:
+        return session
+    return _name(tx, session, title, chosen=chosen, numbered=not chosen)
+
+
+def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool) -> Session:
+    tx.lock(f"titles of {session.owner}")
+    base, number = split_title(clean_title(title))
+    lineage = lineage_key(base)
+    rows = tx.rows(
+        "SELECT lineage_no FROM sessions WHERE owner = :owner AND lineage = :lineage"
+        " AND id <> :id AND title IS NOT NULL",
+        owner=session.owner,
+        lineage=lineage,
+        id=session.id,
+    )
+    taken = {row[0] for row in rows}
+    if number in taken:
+        number = max(taken) + 1
+        if not numbered:
+            raise TitleTaken(title=title, suggestion=join_title(base, number))
+    tx.change(
+        "UPDATE sessions SET title = :title, title_chosen = :chosen, lineage = :lineage,"
+        " lineage_no = :number WHERE id = :id",
+        title=join_title(base, number),
+        chosen=int(chosen),
+        lineage=lineage,
+        number=number,
+        id=session.id,
+    )
+    return found(tx, session.id)
+
+
+def describe(tx: Tx, lease: Lease, *, cwd: str | None, model: str | None) -> None:
+    changed = tx.change(
+        "UPDATE sessions SET cwd = coalesce(CAST(:cwd AS TEXT), cwd),"
+        " model = coalesce(CAST(:model AS TEXT), model)"
+        " WHERE id = :id AND epoch = :epoch AND process = :process",
+        cwd=None if cwd is None else text(cwd),
+        model=model,
+        id=lease.session_id,
+        epoch=lease.epoch,
+        process=lease.process,
+    )
+    if not changed:
+        raise leases.moved(tx, lease.session_id)
+
+
+def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = None) -> None:
+    no = in_hand(tx, session_id, lease)
+    tx.change("DELETE FROM bindings WHERE session_no = :no", no=no)
+    tx.change(
+        "UPDATE sessions SET ended = :now, end_reason = :reason, epoch = epoch + 1,"
+        " holder = NULL, process = NULL, lease_until = NULL WHERE no = :no",
+        now=tx.now,
+        reason=reason.value,
+        no=no,
+    )
+
+
+def reopen(tx: Tx, session_id: str) -> None:
+    sql = "UPDATE sessions SET ended = NULL, end_reason = NULL WHERE id = :id"
+    if not tx.change(sql, id=session_id):
+        raise SessionNotFound(name=session_id)
+
+
+def delete(tx: Tx, session_id: str, *, lease: Lease | None) -> None:
+    no = in_hand(tx, session_id, lease)
+    search.forget(tx, no)
+    low, high = no << 32, (no + 1) << 32
+    tx.change("DELETE FROM messages WHERE id >= :low AND id < :high", low=low, high=high)
+    tx.change("DELETE FROM sessions WHERE no = :no", no=no)
+
+
+def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
+    """The session's number, if the caller may dispose of it: `lease` is its lease, or nobody
+    holds it; and no handoff of it is under way."""
+    sql = f"SELECT no, epoch, process FROM sessions WHERE id = :id {tx.for_update}"
+    if (row := tx.row(sql, id=session_id)) is None:
+        raise SessionNotFound(name=session_id)
+    no, epoch, process = row
+    if lease is not None:
+        if (lease.epoch, lease.process) != (epoch, process):
+            raise leases.moved(tx, session_id)
+    elif held := leases.get(tx, session_id):
+        raise SessionHeld(holder=held.holder)
+    sql = "SELECT 1 FROM handoffs WHERE session_no = :no AND state IN ('pending', 'running')"
+    if tx.row(sql, no=no):
+        raise SessionBusy
+    return no
+
+
+def _session(row: Row) -> Session:
+    (
+        session_id,
+        owner,
+        source,
+        started,
+        active,
+        title,
+        title_chosen,
+        parent,
+        cwd,
+        model,
+        input_tokens,
+        output_tokens,
+        cached_tokens,
+        last_seq,
+        ended,
+        end_reason,
+        address,
+    ) = row
+    return Session(
+        id=session_id,
+        owner=owner,
+        source=Platform(source),
+        started=moment(started),
+        active=moment(active),
+        title=title,
+        title_chosen=bool(title_chosen),
+        parent=parent,
+        cwd=cwd,
+        model=model,
+        usage=Usage(input=input_tokens, output=output_tokens, cached=cached_tokens),
+        messages=last_seq,
+        ended=moment_or_none(ended),
+        end_reason=None if end_reason is None else EndReason(end_reason),
+        address=address_or_none(address),
+    )

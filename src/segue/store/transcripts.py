@@ -1,0 +1,310 @@
+"""What was said in a session: appended under its lease, read whole or from the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from segue.core.address import Platform
+from segue.core.errors import BadImport, NothingToRestore, NothingToUndo, SessionNotFound
+from segue.core.lease import Lease
+from segue.core.session import Session, Usage
+from segue.core.transcript import Kind, Message, Role, Transcript
+from segue.store import inbox, leases, sessions
+from segue.store.base import Engine, Tx
+from segue.store.values import MESSAGE_COLUMNS, message, message_columns
+
+_PAGE = 256
+_SEQ = 0xFFFFFFFF
+
+
+class Header(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The first line of an export; every other line is a Message."""
+
+    segue: int
+    id: str
+    source: Platform
+    started: datetime
+    title: str | None = None
+    cwd: str | None = None
+    model: str | None = None
+
+
+class Transcripts:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def append(
+        self,
+        lease: Lease,
+        messages: Sequence[Message],
+        *,
+        usage: Usage | None = None,
+        answers: Sequence[int] = (),
+    ) -> int:
+        """Keep `messages`, all or none, and return the seq of the last; SessionMoved when the
+        lease is no longer the session's. `answers` are inbox entries that are done with it."""
+        return await self._engine.write(append, lease, messages, usage=usage, answers=answers)
+
+    async def load(self, session_id: str) -> Transcript:
+        """All of it, in order, without what was undone."""
+        return await self._engine.read(load, session_id)
+
+    async def tail(self, session_id: str, count: int) -> Transcript:
+        """The last `count` messages."""
+        return await self._engine.read(tail, session_id, count)
+
+    async def window(self, session_id: str, budget: int) -> Transcript:
+        """What a model with room for `budget` tokens is shown: see `Transcript.window`. Reads no
+        more of the session than that."""
+        return await self._engine.read(window, session_id, budget)
+
+    async def undo(self, lease: Lease, turns: int = 1) -> Transcript:
+        """Hide the last turns, and return what was hidden; NothingToUndo when there are fewer."""
+        return await self._engine.write(undo, lease, turns)
+
+    async def restore(self, lease: Lease) -> Transcript:
+        """Bring back what was undone since the last message; NothingToRestore when the
+        conversation has gone on instead."""
+        return await self._engine.write(restore, lease)
+
+    async def export(self, owner: str, session_id: str) -> AsyncIterator[bytes]:
+        """The owner's session as JSON lines: a header, then its messages."""
+        yield msgspec.json.encode(await self._engine.read(_header, owner, session_id)) + b"\n"
+        after = 0
+        while page := await self._engine.read(_page, session_id, after):
+            after = page[-1].seq
+            for entry in page:
+                yield msgspec.json.encode(entry) + b"\n"
+
+    async def import_lines(self, owner: str, lines: Iterable[bytes]) -> Session:
+        """A new session of the owner's from an export, all or nothing; BadImport names the line."""
+        header, messages = _parse(lines)
+        return await self._engine.write(_import, owner, header, messages)
+
+
+def append(
+    tx: Tx,
+    lease: Lease,
+    messages: Sequence[Message],
+    *,
+    usage: Usage | None = None,
+    answers: Sequence[int] = (),
+) -> int:
+    spent = usage or Usage()
+    row = tx.row(
+        "UPDATE sessions SET last_seq = last_seq + :count, active = :now,"
+        " input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,"
+        " cached_tokens = cached_tokens + :cached,"
+        " summary_seq = CASE WHEN :summary > 0 THEN last_seq + :summary ELSE summary_seq END"
+        " WHERE id = :id AND epoch = :epoch AND process = :process RETURNING no, last_seq",
+        count=len(messages),
+        now=tx.now,
+        input=spent.input,
+        output=spent.output,
+        cached=spent.cached,
+        summary=_last_summary(messages),
+        id=lease.session_id,
+        epoch=lease.epoch,
+        process=lease.process,
+    )
+    if row is None:
+        raise leases.moved(tx, lease.session_id)
+    no, last = row
+    insert(tx, no, last - len(messages), messages)
+    inbox.finish(tx, answers)
+    return last
+
+
+def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
+    """Write the rows; the caller has made room for them in the session's row."""
+    first = (no << 32) + after + 1
+    tx.change_many(
+        "INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id, tool_name,"
+        " tokens, at, extras) VALUES (:id, :role, :kind, :content, :tool_calls, :tool_call_id,"
+        " :tool_name, :tokens, :at, :extras)",
+        [message_columns(entry, first + i) for i, entry in enumerate(messages)],
+    )
+
+
+def _last_summary(messages: Sequence[Message]) -> int:
+    """The place of the last summary among `messages`, counted from 1; 0 for none."""
+    return max((i for i, m in enumerate(messages, 1) if m.kind is Kind.SUMMARY), default=0)
+
+
+def load(tx: Tx, session_id: str) -> Transcript:
+    no, _, _ = _place(tx, session_id)
+    rows = tx.rows(
+        f"SELECT {MESSAGE_COLUMNS} FROM messages"
+        " WHERE id > :low AND id <= :high AND undone = 0 ORDER BY id",
+        low=no << 32,
+        high=no << 32 | _SEQ,
+    )
+    return Transcript(tuple(map(message, rows)))
+
+
+def tail(tx: Tx, session_id: str, count: int) -> Transcript:
+    no, _, _ = _place(tx, session_id)
+    return Transcript(tuple(reversed(_back(tx, no, 0, _SEQ + 1, count))))
+
+
+def window(tx: Tx, session_id: str, budget: int) -> Transcript:
+    no, summary, before = _place(tx, session_id)
+    newest: list[Message] = []
+    left = budget
+    while page := _back(tx, no, summary, before, _PAGE):
+        newest += page
+        before = page[-1].seq
+        left -= sum(m.tokens for m in page)
+        # More than fits, and the newest group whole: the oldest, maybe torn, is not kept.
+        if left < 0 and any(m.role is not Role.TOOL for m in newest):
+            break
+    if summary and (not newest or newest[-1].seq != summary):
+        newest += _back(tx, no, summary, summary + 1, 1)
+    return Transcript(tuple(reversed(newest))).window(budget)
+
+
+def undo(tx: Tx, lease: Lease, turns: int) -> Transcript:
+    no, last = _own(tx, lease)
+    row = tx.row(
+        "SELECT id FROM messages WHERE id > :low AND id <= :high AND role = 'user'"
+        " AND kind = 'said' AND undone = 0 ORDER BY id DESC LIMIT 1 OFFSET :skip",
+        low=no << 32,
+        high=no << 32 | _SEQ,
+        skip=turns - 1,
+    )
+    if row is None:
+        raise NothingToUndo
+    rows = tx.rows(
+        "UPDATE messages SET undone = :last WHERE id >= :first AND id <= :high AND undone = 0"
+        f" RETURNING {MESSAGE_COLUMNS}",
+        last=last,
+        first=row[0],
+        high=no << 32 | _SEQ,
+    )
+    _find_summary(tx, no)
+    return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
+
+
+def restore(tx: Tx, lease: Lease) -> Transcript:
+    no, last = _own(tx, lease)
+    rows = tx.rows(
+        "UPDATE messages SET undone = 0 WHERE id > :low AND id <= :high AND undone = :last"
+        f" AND undone > 0 RETURNING {MESSAGE_COLUMNS}",
+        low=no << 32,
+        high=no << 32 | _SEQ,
+        last=last,
+    )
+    if not rows:
+        raise NothingToRestore
+    _find_summary(tx, no)
+    return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
+
+
+def _place(tx: Tx, session_id: str) -> tuple[int, int, int]:
+    """Its number, the seq of its last summary, and the first seq that is still free."""
+    sql = "SELECT no, summary_seq, last_seq + 1 FROM sessions WHERE id = :id"
+    if (row := tx.row(sql, id=session_id)) is None:
+        raise SessionNotFound(name=session_id)
+    return row[0], row[1], row[2]
+
+
+def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
+    """Its number and last seq, if the lease is the session's."""
+    row = tx.row(
+        "SELECT no, last_seq FROM sessions"
+        f" WHERE id = :id AND epoch = :epoch AND process = :process {tx.for_update}",
+        id=lease.session_id,
+        epoch=lease.epoch,
+        process=lease.process,
+    )
+    if row is None:
+        raise leases.moved(tx, lease.session_id)
+    return row[0], row[1]
+
+
+def _back(tx: Tx, no: int, low: int, before: int, count: int) -> list[Message]:
+    """Up to `count` messages from `before` (not included) back to `low`, the newest first."""
+    rows = tx.rows(
+        f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id >= :low AND id < :before AND undone = 0"
+        " ORDER BY id DESC LIMIT :count",
+        low=no << 32 | low,
+        before=(no << 32) + before,
+        count=count,
+    )
+    return [message(row) for row in rows]
+
+
+def _find_summary(tx: Tx, no: int) -> None:
+    tx.change(
+        "UPDATE sessions SET summary_seq = coalesce((SELECT max(id) & :mask FROM messages"
+        " WHERE id > :low AND id <= :high AND kind = 'summary' AND undone = 0), 0) WHERE no = :no",
+        mask=_SEQ,
+        low=no << 32,
+        high=no << 32 | _SEQ,
+        no=no,
+    )
+
+
+def _header(tx: Tx, owner: str, session_id: str) -> Header:
+    session = sessions.get(tx, session_id)
+    if session is None or session.owner != owner:
+        raise SessionNotFound(name=session_id)
+    return Header(
+        segue=1,
+        id=session.id,
+        source=session.source,
+        started=session.started,
+        title=session.title,
+        cwd=session.cwd,
+        model=session.model,
+    )
+
+
+def _page(tx: Tx, session_id: str, after: int) -> list[Message]:
+    no, _, _ = _place(tx, session_id)
+    rows = tx.rows(
+        f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id > :after AND id <= :high"
+        " AND undone = 0 ORDER BY id LIMIT :count",
+        after=no << 32 | after,
+        high=no << 32 | _SEQ,
+        count=_PAGE,
+    )
+    return [message(row) for row in rows]
+
+
+def _parse(lines: Iterable[bytes]) -> tuple[Header, list[Message]]:
+    header: Header | None = None
+    messages: list[Message] = []
+    for number, line in enumerate(lines, 1):
+        kind: Any = Message if header else Header
+        try:
+            entry = msgspec.json.decode(line, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadImport(line=number, reason=error) from error
+        if isinstance(entry, Header):
+            header = entry
+        else:
+            messages.append(entry)
+    if header is None:
+        raise BadImport(line=1, reason="it is empty")
+    return header, messages
+
+
+def _import(tx: Tx, owner: str, header: Header, messages: Sequence[Message]) -> Session:
+    session = sessions.create(
+        tx, owner, header.source, title=header.title, cwd=header.cwd, model=header.model
+    )
+    row = tx.row(
+        "UPDATE sessions SET last_seq = :count, summary_seq = :summary"
+        " WHERE id = :id RETURNING no",
+        count=len(messages),
+        summary=_last_summary(messages),
+        id=session.id,
+    )
+    assert row is not None
+    insert(tx, row[0], 0, messages)
+    return sessions.found(tx, session.id)

@@ -1,0 +1,97 @@
+"""How values stand in columns: times as whole microseconds, structures as JSON text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from segue.core.address import Address
+from segue.core.errors import MessageTooLong
+from segue.core.transcript import Kind, Message, Role, ToolCall
+
+MESSAGE_LIMIT = 8 * 1024 * 1024
+"""The most bytes of text that one message may hold."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_ROLES = {role.value: role for role in Role}
+_KINDS = {kind.value: kind for kind in Kind}
+_tool_calls = msgspec.json.Decoder(tuple[ToolCall, ...])
+_extras = msgspec.json.Decoder(dict[str, Any])
+
+MESSAGE_COLUMNS = (
+    "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, id"
+)
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(stored: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=stored)
+
+
+def moment_or_none(stored: int | None) -> datetime | None:
+    return None if stored is None else moment(stored)
+
+
+def address_or_none(key: str | None) -> Address | None:
+    return None if key is None else Address.parse(key)
+
+
+def text(value: str) -> str:
+    """`value` as both databases can keep it: what UTF-8 or PostgreSQL cannot hold is marked."""
+    if value.isascii():
+        return value.replace("\0", "\ufffd")
+    kept = value.encode("utf-8", "replace") if _has_surrogate(value) else None
+    return (kept.decode() if kept else value).replace("\0", "\ufffd")
+
+
+def _has_surrogate(value: str) -> bool:
+    return any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def message_columns(message: Message, message_id: int) -> dict[str, Any]:
+    """One row of `messages`; MessageTooLong when it would not be sensible to keep."""
+    calls = extras = None
+    if message.tool_calls:
+        plain = tuple(ToolCall(text(c.id), text(c.name), text(c.arguments)) for c in message.tool_calls)
+        calls = msgspec.json.encode(plain).decode()
+    if message.extras is not None:
+        extras = msgspec.json.encode(message.extras).decode()
+    content = text(message.content)
+    size = len(content.encode()) + len(calls or "") + len(extras or "")
+    if size > MESSAGE_LIMIT:
+        raise MessageTooLong(size=size, limit=MESSAGE_LIMIT)
+    return {
+        "id": message_id,
+        "role": message.role.value,
+        "content": content,
+        "at": micros(message.at),
+        "tool_calls": calls,
+        "tool_call_id": None if message.tool_call_id is None else text(message.tool_call_id),
+        "tool_name": None if message.tool_name is None else text(message.tool_name),
+        "tokens": message.tokens,
+        "kind": message.kind.value,
+        "extras": extras,
+    }
+
+
+def message(row: tuple[Any, ...]) -> Message:
+    """The Message in a row of MESSAGE_COLUMNS."""
+    role, content, at, calls, call_id, name, tokens, kind, extras, message_id = row
+    return Message(
+        _ROLES[role],
+        content,
+        _EPOCH + timedelta(microseconds=at),
+        _tool_calls.decode(calls) if calls else (),
+        call_id,
+        name,
+        tokens,
+        _KINDS[kind],
+        _extras.decode(extras) if extras else None,
+        message_id & 0xFFFFFFFF,
+    )

@@ -1,0 +1,165 @@
+"""Waking a waiter the moment there is something to do.
+
+A committed change nudges: on SQLite one datagram to each listening process of the machine, on
+PostgreSQL a NOTIFY. A nudge can get lost, so each engine also looks by itself now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+_PATH_LIMIT = 100  # bytes; the kernel's is 104 to 108
+
+
+class Waiter:
+    """One listener's wake-ups. Those that come while it is busy are remembered as one."""
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """True once there may be something new; False after `seconds` without."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        self._woken.clear()
+        return True
+
+
+Source = Callable[[Callable[[Iterable[str] | None], None]], AbstractAsyncContextManager[None]]
+"""Something that calls what it is given with the topics that changed, or None for any."""
+
+
+class Bell:
+    """All the listeners of one open store, and the source that rings for them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._waiters: dict[Waiter, frozenset[str]] = {}
+        self._running: contextlib.AsyncExitStack | None = None
+        self._starting = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def listen(self, *topics: str) -> AsyncIterator[Waiter]:
+        """Hear of every change to `topics` from now on."""
+        waiter = Waiter()
+        self._waiters[waiter] = frozenset(topics)
+        try:
+            async with self._starting:
+                if self._running is None:
+                    stack = contextlib.AsyncExitStack()
+                    await stack.enter_async_context(self._source(self.ring))
+                    self._running = stack
+            yield waiter
+        finally:
+            del self._waiters[waiter]
+            if not self._waiters:
+                await self.close()
+
+    def ring(self, topics: Iterable[str] | None = None) -> None:
+        """Wake the listeners of `topics`, or all of them."""
+        changed = None if topics is None else frozenset(topics)
+        for waiter, wanted in self._waiters.items():
+            if changed is None or changed & wanted:
+                waiter.wake()
+
+    async def close(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            await running.aclose()
+
+
+class Mailbox:
+    """A datagram socket in the run folder: how the processes of one machine nudge each other."""
+
+    SUFFIX = ".sock"
+
+    def __init__(self, folder: Path, process: str) -> None:
+        self._folder = folder
+        self._name = process + self.SUFFIX
+        self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
+
+    def close(self) -> None:
+        self._sender.close()
+        os.close(self._folder_fd)
+
+    def _path(self, name: str) -> str | None:
+        path = os.fspath(self._folder / name)
+        if len(os.fsencode(path)) <= _PATH_LIMIT:
+            return path
+        if sys.platform == "linux":  # a short name for the same folder
+            return f"/proc/self/fd/{self._folder_fd}/{name}"
+        return None  # the engine's own looking does it, a little slower
+
+    def nudge(self, topics: Iterable[str]) -> list[str]:
+        """Send `topics` to every listening process; return the names of those that are gone."""
+        gone: list[str] = []
+        payload = ",".join(topics).encode()
+        for name in os.listdir(self._folder):
+            path = self._path(name) if name.endswith(self.SUFFIX) else None
+            if path is None:
+                continue
+            try:
+                self._sender.sendto(payload, path)
+            except OSError as error:
+                if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
+                    gone.append(name.removesuffix(self.SUFFIX))
+                elif error.errno not in (errno.EAGAIN, errno.ENOBUFS):
+                    raise
+                # A full mailbox belongs to somebody who has wake-ups waiting already.
+        return gone
+
+    @contextlib.asynccontextmanager
+    async def receive(
+        self, ring: Callable[[Iterable[str] | None], None]
+    ) -> AsyncIterator[None]:
+        """Call `ring` with the topics of each nudge while this is open."""
+        path = self._path(self._name)
+        if path is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            inbox.setblocking(False)
+            inbox.bind(path)
+            loop.add_reader(inbox, _drain, inbox, ring)
+            try:
+                yield
+            finally:
+                loop.remove_reader(inbox)
+                os.unlink(path)
+        finally:
+            inbox.close()
+
+
+def _drain(inbox: socket.socket, ring: Callable[[Iterable[str] | None], None]) -> None:
+    topics: set[str] = set()
+    while True:
+        try:
+            topics.update(inbox.recv(1024).decode("ascii", "replace").split(","))
+        except BlockingIOError:
+            break
+    ring(topics)
+
+
+async def repeat(seconds: float, look: Callable[[], Awaitable[None]]) -> None:
+    """Look every so often, for ever."""
+    while True:
+        await asyncio.sleep(seconds)
+        await look()

@@ -1,0 +1,92 @@
+"""The transition table of a handoff, row by row, and nothing beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.core import handoff
+from segue.core.address import Platform
+from segue.core.handoff import ERROR_LIMIT, Event, Handoff, State, next_state, short_reason
+from segue.core.lease import Ticks
+
+# Written out again on purpose: a slip in the table must not go unseen.
+ALLOWED = {
+    ("pending", "claim"): "running",
+    ("pending", "cancel"): "failed",
+    ("pending", "expire"): "failed",
+    ("running", "claim"): "running",
+    ("running", "complete"): "completed",
+    ("running", "fail"): "failed",
+    ("running", "cancel"): "failed",
+    ("running", "expire"): "failed",
+}
+PENDING = Handoff(
+    id=1,
+    session_id="s",
+    platform=Platform.TELEGRAM,
+    state=State.PENDING,
+    requested=datetime(2026, 3, 1, tzinfo=UTC),
+    claim_by=Ticks(100),
+    key="k",
+)
+
+
+@pytest.mark.parametrize(("state", "event"), product(State, Event))
+def test_a_handoff_moves_as_the_table_says_and_in_no_other_way(state: State, event: Event):
+    assert next_state(state, event) == ALLOWED.get((state.value, event.value))
+
+
+@pytest.mark.parametrize("state", [State.COMPLETED, State.FAILED])
+def test_a_finished_handoff_has_no_way_out(state: State):
+    assert [next_state(state, event) for event in Event] == [None] * len(Event)
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_handoff_is_in_flight_exactly_while_something_can_still_happen(state: State):
+    way_out = any(next_state(state, event) for event in Event)
+    assert replace(PENDING, state=state).in_flight is way_out
+
+
+@given(st.lists(st.sampled_from(Event)))
+def test_whatever_happens_a_handoff_finishes_once_at_most(events: list[Event]):
+    state, finished = State.PENDING, 0
+    for event in events:
+        after = next_state(state, event) or state
+        finished += after is not state and after not in handoff.IN_FLIGHT
+        state = after
+    assert finished == (state not in handoff.IN_FLIGHT)
+
+
+def test_only_a_handoff_that_nobody_claimed_expires_at_its_deadline():
+    assert not PENDING.expired(Ticks(99))
+    assert PENDING.expired(Ticks(100))
+    for state in (State.RUNNING, State.COMPLETED, State.FAILED):
+        assert not replace(PENDING, state=state).expired(Ticks(10**9))
+
+
+# Reasons
+
+
+@pytest.mark.parametrize("character", ["x", "é", "🛰"])
+def test_a_reason_of_500_characters_stays_and_the_501st_cuts_it(character: str):
+    assert ERROR_LIMIT == 500
+    assert short_reason(character * 500) == character * 500
+    assert short_reason(character * 501) == character * 499 + "…"
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=1100))
+def test_no_reason_is_refused_and_every_one_fits(reason: str):
+    short = short_reason(reason)
+    assert len(short) <= 500
+    assert short == reason or reason.startswith(short[:-1])
+
+
+@pytest.mark.parametrize("reason", [handoff.EXPIRED, handoff.CANCELLED, handoff.GAVE_UP])
+def test_our_own_reasons_are_never_cut(reason: str):
+    assert short_reason(reason) == reason

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from segue.core.lease import SECOND, Lease, Ticks
+
+
+def test_a_lease_is_alive_until_its_moment_comes():
+    lease = Lease(
+        session_id="s", holder="a terminal on desk (1234)", process="p", epoch=1, until=Ticks(SECOND)
+    )
+    assert lease.alive(Ticks(SECOND - 1))
+    assert not lease.alive(Ticks(SECOND))
+    assert not lease.alive(Ticks(SECOND + 1))

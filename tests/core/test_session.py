@@ -1,0 +1,201 @@
+"""Ids, titles and lineages."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from segue.core.address import Platform
+from segue.core.errors import TitleEmpty
+from segue.core.session import (
+    TITLE_LIMIT,
+    Session,
+    Usage,
+    clean_title,
+    join_title,
+    lineage_key,
+    new_session_id,
+    split_title,
+)
+
+NOON = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
+raw_titles = st.text(st.characters(exclude_categories=()), max_size=300) | st.text("a #12 \u200b")
+numbers = st.integers(min_value=2, max_value=999_999_999)
+
+
+@st.composite
+def titles(draw: st.DrawFn) -> str:
+    try:
+        return clean_title(draw(raw_titles))
+    except TitleEmpty:
+        return "untitled"
+
+
+bases = titles().filter(lambda title: split_title(title) == (title, 1))
+
+
+# Ids
+
+
+@given(
+    st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC)),
+    st.integers(min_value=0, max_value=2**32 - 1),
+)
+def test_a_session_id_is_a_time_and_eight_hex_digits(now: datetime, chance: int):
+    session_id = new_session_id(now, f"{chance:08x}")
+    assert re.fullmatch(r"\d{8}_\d{6}_[0-9a-f]{8}", session_id)
+    stamp, _, entropy = session_id.rpartition("_")
+    assert datetime.strptime(stamp, "%Y%m%d_%H%M%S").replace(tzinfo=UTC) == now.replace(
+        microsecond=0
+    )
+    assert int(entropy, 16) == chance
+
+
+def test_a_session_id_tells_the_time_in_utc_wherever_it_was_made():
+    in_kathmandu = NOON.astimezone(timezone(timedelta(hours=5, minutes=45)))
+    assert new_session_id(in_kathmandu, "0badcafe") == "20260301_123005_0badcafe"
+
+
+@pytest.mark.parametrize("entropy", ["", "0badcaf", "0badcafe0", "0BADCAFE", "0badcafg", "٠" * 8])
+def test_a_session_id_needs_eight_hex_digits(entropy: str):
+    with pytest.raises(ValueError, match="eight hex digits"):
+        new_session_id(NOON, entropy)
+
+
+# Titles
+
+
+@given(raw_titles)
+def test_a_title_is_within_the_limit_and_in_its_last_form(raw: str):
+    try:
+        title = clean_title(raw)
+    except TitleEmpty:
+        return
+    assert 0 < len(title) <= TITLE_LIMIT
+    assert clean_title(title) == title == title.strip()
+
+
+@pytest.mark.parametrize("length", [99, 100, 101, 5000])
+def test_a_long_title_is_cut_at_a_hundred_characters(length: int):
+    assert clean_title("é" * length) == "é" * min(length, 100)
+
+
+def test_a_cut_title_does_not_end_in_a_blank():
+    assert clean_title("x" * 99 + " y") == "x" * 99
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        " \t\n",
+        "\0\x1b\x7f",
+        "\u200b\u200c\u200d\u2060\ufeff",
+        "\u202a\u202e\u2066\u2069\u200e\u061c",
+        "\u3164\uffa0\u115f\u1160",
+        "\u2800\U0001d159",
+        "\u0301\u0300\u20dd",
+        "\ufe0f\U000e0100",
+        "\ud800\udfff",
+        "\u3164\u200b\u0301 \u2800",
+    ],
+    ids=ascii,
+)
+def test_a_title_with_nothing_to_see_is_refused(raw: str):
+    with pytest.raises(TitleEmpty):
+        clean_title(raw)
+
+
+def test_a_title_cannot_hide_behind_invisible_or_reversing_characters():
+    assert clean_title("my\u200b \u202eproject\u3164\x1b\n") == "my project"
+
+
+def test_one_visible_character_makes_a_title():
+    assert clean_title("\u200b#") == "#"
+
+
+# Lineages
+
+
+@given(bases, numbers)
+def test_a_numbered_title_keeps_the_limit_and_needs_no_further_cleaning(base: str, number: int):
+    title = join_title(base, number)
+    assert len(title) <= TITLE_LIMIT
+    assert clean_title(title) == title
+    assert title.endswith(f" #{number}")
+
+
+@given(bases, numbers)
+def test_splitting_undoes_joining_when_there_is_room(base: str, number: int):
+    assume(len(base) + len(f" #{number}") <= TITLE_LIMIT)
+    assert split_title(join_title(base, number)) == (base, number)
+
+
+@given(bases, numbers)
+def test_a_numbered_title_stays_in_its_lineage_even_when_it_was_cut(base: str, number: int):
+    cut, again = split_title(join_title(base, number))
+    assert again == number
+    assert lineage_key(cut) == lineage_key(base)
+
+
+@given(titles())
+def test_joining_undoes_splitting_except_that_the_first_has_no_number(title: str):
+    base, number = split_title(title)
+    assert join_title(base, number) == (base if number == 1 else title)
+
+
+@pytest.mark.parametrize(
+    ("title", "parts"),
+    [
+        ("my project", ("my project", 1)),
+        ("my project #2", ("my project", 2)),
+        ("my project #1", ("my project", 1)),
+        ("my project #2 #3", ("my project #2", 3)),
+        ("my project #0", ("my project #0", 1)),
+        ("my project #02", ("my project #02", 1)),
+        ("my project#2", ("my project#2", 1)),
+        ("#2", ("#2", 1)),
+        ("issue #1234567890", ("issue #1234567890", 1)),
+        ("my project #２", ("my project #２", 1)),
+    ],
+)
+def test_titles_are_split_as_people_read_them(title: str, parts: tuple[str, int]):
+    assert split_title(title) == parts
+
+
+@given(st.text("aé #", min_size=1, max_size=200))
+def test_case_does_not_make_a_lineage(base: str):
+    assert lineage_key(base) == lineage_key(base.upper())
+
+
+def test_different_titles_are_different_lineages():
+    assert lineage_key("my project") != lineage_key("my projects")
+
+
+# Sessions
+
+
+def test_a_session_goes_by_its_title_or_else_its_id():
+    session = Session(
+        id="20260301_123005_0badcafe", owner="o", source=Platform.LOCAL, started=NOON, active=NOON
+    )
+    assert session.name == session.id
+    titled = Session(
+        id=session.id,
+        owner="o",
+        source=Platform.LOCAL,
+        started=NOON,
+        active=NOON,
+        title="my project",
+    )
+    assert titled.name == "my project"
+
+
+def test_usage_adds_up():
+    assert Usage(input=1, output=2, cached=3) + Usage(input=10, output=20, cached=30) == Usage(
+        input=11, output=22, cached=33
+    )

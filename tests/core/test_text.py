@@ -1,0 +1,59 @@
+"""One line in front of a person holds nothing that they cannot see."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from segue.core.text import is_blank, one_line
+
+text = st.text(st.characters(exclude_categories=())) | st.text(
+    "ae \u0301\u0338=\u200b\u202e\u034f\u1100\u1161\u115f\u3164\n\t\0\ud800\u2028\u0344"
+)
+
+
+@given(text)
+@example("e\u200b\u0301")
+def test_a_line_is_in_its_last_form_at_once(raw: str):
+    assert one_line(one_line(raw)) == one_line(raw)
+
+
+@given(text)
+def test_a_line_has_no_breaks_no_doubled_blanks_and_nothing_invisible(raw: str):
+    line = one_line(raw)
+    assert len(line.splitlines()) <= 1
+    assert line == " ".join(line.split())
+    assert not {unicodedata.category(c) for c in line} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@given(text, st.integers(min_value=1, max_value=40))
+def test_a_line_keeps_its_limit_and_says_when_it_was_cut(raw: str, limit: int):
+    cut, whole = one_line(raw, limit), one_line(raw)
+    assert len(cut) <= limit
+    assert cut == whole or (cut.endswith("…") and whole.startswith(cut[:-1]))
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    ["\u200b", "\u200d", "\u202e", "\u2066", "\ufeff", "\u00ad", "\u3164", "\u2800", "\U0001d159"]
+    + ["\x1b", "\x7f", "\U000e0041", "\ud800"],
+)
+def test_a_hidden_character_leaves_no_trace(hidden: str):
+    assert one_line(f"{hidden}pay{hidden}pal{hidden}") == "paypal"
+
+
+def test_letters_of_every_script_and_emoji_stay():
+    for seen in ("żółć", "日本語", "हिन्दी", "👩‍🚀".replace("\u200d", ""), "🇪🇺", "naïve"):
+        assert one_line(seen) == seen
+
+
+@pytest.mark.parametrize("line", ["", " ", "\u0301", " \u0301\u20dd", "\ufe0f"])
+def test_marks_without_a_letter_are_blank(line: str):
+    assert is_blank(line)
+
+
+def test_one_letter_is_enough_to_see():
+    assert not is_blank("e\u0301")
