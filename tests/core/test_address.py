@@ -22,10 +22,8 @@ addresses = st.builds(
     thread_id=st.none() | ids,
 )
 keyish = st.lists(
-    st.sampled_from(
-        [":", "%", "%3A", "%3a", "%25", "%41", "%ED%A0%80", "%FF", "agent", "main", "telegram"]
-        + ["local", "dm", "thread", "a", "é", " ", "\n", "\0", "\ud800", "", "1", "+"]
-    )
+    st.sampled_from(["agent", "main", "telegram", "dm", "thread", "a", "1", "é", " ", "\n", "\0"])
+    | st.sampled_from([":", "%", "%3A", "%3a", "%25", "%41", "%ED%A0%80", "%FF", "\ud800"])
 ).map("".join)
 near_keys = st.builds("agent:main:telegram:dm:{}".format, keyish) | keyish | st.text(anything)
 
@@ -140,9 +138,7 @@ def test_keys_read_as_people_expect_them():
 @pytest.mark.parametrize(("chat_id", "thread_id"), [("", None), ("a", ""), ("", "b")])
 def test_an_address_without_an_id_is_refused(chat_id: str, thread_id: str | None):
     with pytest.raises(ValueError, match="chat id"):
-        Address(
-            platform=Platform.WEB, chat_type=ChatType.DM, chat_id=chat_id, thread_id=thread_id
-        )
+        Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id=chat_id, thread_id=thread_id)
 
 
 def test_an_address_never_changes():

@@ -42,16 +42,15 @@ bases = titles().filter(lambda title: split_title(title) == (title, 1))
 
 
 @given(
-    st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC)),
+    st.integers(min_value=0, max_value=2**37),
     st.integers(min_value=0, max_value=2**32 - 1),
 )
-def test_a_session_id_is_a_time_and_eight_hex_digits(now: datetime, chance: int):
+def test_a_session_id_is_a_time_and_eight_hex_digits(second: int, chance: int):
+    now = datetime.fromtimestamp(second, UTC)
     session_id = new_session_id(now, f"{chance:08x}")
     assert re.fullmatch(r"\d{8}_\d{6}_[0-9a-f]{8}", session_id)
     stamp, _, entropy = session_id.rpartition("_")
-    assert datetime.strptime(stamp, "%Y%m%d_%H%M%S").replace(tzinfo=UTC) == now.replace(
-        microsecond=0
-    )
+    assert datetime.strptime(stamp, "%Y%m%d_%H%M%S").replace(tzinfo=UTC) == now
     assert int(entropy, 16) == chance
 
 
@@ -60,7 +59,9 @@ def test_a_session_id_tells_the_time_in_utc_wherever_it_was_made():
     assert new_session_id(in_kathmandu, "0badcafe") == "20260301_123005_0badcafe"
 
 
-@pytest.mark.parametrize("entropy", ["", "0badcaf", "0badcafe0", "0BADCAFE", "0badcafg", "٠" * 8])
+@pytest.mark.parametrize(
+    "entropy", ["", "0badcaf", "0badcafe0", "0BADCAFE", "0badcafg", "\u0660" * 8]
+)
 def test_a_session_id_needs_eight_hex_digits(entropy: str):
     with pytest.raises(ValueError, match="eight hex digits"):
         new_session_id(NOON, entropy)
@@ -160,7 +161,7 @@ def test_joining_undoes_splitting_except_that_the_first_has_no_number(title: str
         ("my project#2", ("my project#2", 1)),
         ("#2", ("#2", 1)),
         ("issue #1234567890", ("issue #1234567890", 1)),
-        ("my project #２", ("my project #２", 1)),
+        ("my project #\uff12", ("my project #\uff12", 1)),
     ],
 )
 def test_titles_are_split_as_people_read_them(title: str, parts: tuple[str, int]):

@@ -38,8 +38,8 @@ def test_a_line_keeps_its_limit_and_says_when_it_was_cut(raw: str, limit: int):
 
 @pytest.mark.parametrize(
     "hidden",
-    ["\u200b", "\u200d", "\u202e", "\u2066", "\ufeff", "\u00ad", "\u3164", "\u2800", "\U0001d159"]
-    + ["\x1b", "\x7f", "\U000e0041", "\ud800"],
+    list("\u200b\u200d\u202e\u2066\ufeff\u00ad\u3164\u2800\U0001d159\x1b\x7f\U000e0041\ud800"),
+    ids=ascii,
 )
 def test_a_hidden_character_leaves_no_trace(hidden: str):
     assert one_line(f"{hidden}pay{hidden}pal{hidden}") == "paypal"

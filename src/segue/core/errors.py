@@ -159,7 +159,8 @@ class BadStoreUrl(StoreError):
 
 
 class StoreFolderMissing(StoreError):
-    """The folder {folder} does not exist. Type `mkdir -p -m 700 {folder}`, or set another store."""
+    """The folder {folder} does not exist. Type `mkdir -p -m 700 {folder}`, or name another
+    store in SEGUE_STORE."""
 
 
 class StoreMissing(StoreError):
@@ -168,7 +169,8 @@ class StoreMissing(StoreError):
 
 
 class StoreForeign(StoreError):
-    """{path} belongs to something else than Segue. Nothing was changed in it; set another store."""
+    """{path} belongs to something else than Segue. Nothing was changed in it: name another
+    store in SEGUE_STORE."""
 
 
 class StoreNewer(StoreError):
@@ -183,7 +185,7 @@ class StoreCorrupt(StoreError):
 
 class StoreReadOnly(StoreError):
     """The store {path} cannot be written: {reason}. Make the file and its folder writable for
-    you, or set another store."""
+    you, or name another store in SEGUE_STORE."""
 
 
 class StoreFull(StoreError):

@@ -16,9 +16,10 @@ from segue.core.errors import BadStoreUrl
 from segue.store.base import Topic, Tx
 from segue.store.clock import Clock, SystemClock
 from segue.store.store import Store
+from segue.store.values import shown
 from segue.store.wake import Waiter
 
-__all__ = ["Clock", "Store", "Topic", "Tx", "Waiter", "open"]
+__all__ = ["Clock", "Store", "Topic", "Tx", "Waiter", "open", "shown"]
 
 
 async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 - reads as a sentence
@@ -29,12 +30,12 @@ async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 
     """
     parts = urlsplit(url)
     if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
-        from segue.store.sqlite import open_sqlite
+        from segue.store.sqlite import open_sqlite  # noqa: PLC0415 - only what is used
 
         path = Path("/" + unquote(parts.path).lstrip("/"))
         return Store(await open_sqlite(path, clock or SystemClock()))
     if parts.scheme in ("postgresql", "postgres") and parts.path.strip("/"):
-        from segue.store.postgres import open_postgres
+        from segue.store.postgres import open_postgres  # noqa: PLC0415 - only what is used
 
         return Store(await open_postgres(url, clock))
-    raise BadStoreUrl(url=parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())
+    raise BadStoreUrl(url=shown(url))

@@ -50,6 +50,10 @@ class Tx(Protocol):
         """The first row, if any."""
         ...
 
+    def one(self, sql: str, **values: Any) -> Row:
+        """The row that must be there."""
+        ...
+
     def change(self, sql: str, **values: Any) -> int:
         """How many rows an INSERT, UPDATE or DELETE changed: zero means lost."""
         ...

@@ -119,9 +119,7 @@ def get_or_create(
         replaced = there.session_id
         reason = expiry(tx, there, sessions.found(tx, replaced), policy, zone)
         sessions.end(tx, replaced, reason or EndReason.CLOSED)
-    fresh = sessions.create(
-        tx, owner, address.platform, parent=replaced, cwd=cwd, model=model
-    )
+    fresh = sessions.create(tx, owner, address.platform, parent=replaced, cwd=cwd, model=model)
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
     return Bound(session=session, created=True, replaced=replaced, reason=reason)

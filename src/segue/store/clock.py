@@ -43,5 +43,6 @@ class SystemClock:
             return _BOOT_ID.read_text().strip()
         if sys.platform == "darwin":
             command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+            answer = subprocess.run(command, capture_output=True, text=True, check=True)
+            return answer.stdout.strip()
         return ""

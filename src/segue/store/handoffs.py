@@ -99,9 +99,7 @@ def request(
         now=tx.now,
     )
     tx.nudge(Topic.HANDOFFS)
-    requested = state(tx, session_id)
-    assert requested is not None
-    return requested
+    return _handoff(tx.one(f"{_SELECT} WHERE h.key = :key", key=key))
 
 
 def state(tx: Tx, session_id: str) -> Handoff | None:
@@ -171,9 +169,7 @@ def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Hando
     if waiting:
         return claim(tx, waiting[0], seconds)
     running = tx.rows(
-        f"SELECT id FROM handoffs WHERE state = 'running' AND platform IN ({listed})"
-        " AND process <> :me ORDER BY id",
-        me=tx.process,
+        f"SELECT id FROM handoffs WHERE state = 'running' AND platform IN ({listed}) ORDER BY id"
     )
     claimed = (claim(tx, row[0], seconds) for row in running)
     return next((handoff for handoff in claimed if handoff), None)
@@ -236,8 +232,7 @@ def complete(
     for draft in drafts:
         outbox.enqueue(tx, draft)
     tx.nudge(Topic.HANDOFFS)
-    done = get(tx, claimed.id)
-    assert done is not None
+    done = _handoff(tx.one(f"{_SELECT} WHERE h.id = :id", id=claimed.id))
     return Completion(handoff=done, displaced=displaced)
 
 

@@ -51,8 +51,8 @@ def record(tx: Tx, account: str, update_id: str, address: Address, body: str) ->
         " VALUES (:platform, :account, :update_id, :address, :body, :now)"
         " ON CONFLICT DO NOTHING RETURNING no",
         platform=address.platform.value,
-        account=account,
-        update_id=update_id,
+        account=text(account),
+        update_id=text(update_id),
         address=address.key,
         body=text(body),
         now=tx.now,

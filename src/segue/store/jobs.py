@@ -95,14 +95,14 @@ class Threads:
             thread.start()
         return job
 
-    async def close(self) -> None:
-        """Finish what was submitted, then stop."""
+    async def close(self) -> bool:
+        """Finish what was submitted, then stop; False when a thread is stuck in it."""
         self._closed = True
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
-            # A thread that is stuck behind another program's lock must not keep us here.
             await asyncio.to_thread(thread.join, PATIENCE)
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _main(self) -> None:
         while jobs := self._take():

@@ -1,8 +1,8 @@
 """What is to be said on a platform: in order per address, and never dropped in silence.
 
-    queued ──claim──▶ sending ──▶ sent
-      ▲                 │ │ └───▶ uncertain   it may have arrived, and could not be repeated
-      └─────retry───────┘ └─────▶ failed      it cannot be delivered
+queued ──claim──▶ sending ──▶ sent
+  ▲                 │ │ └───▶ uncertain   it may have arrived, and could not be repeated
+  └─────retry───────┘ └─────▶ failed      it cannot be delivered
 """
 
 from __future__ import annotations

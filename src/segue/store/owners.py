@@ -156,6 +156,5 @@ def clear_home(tx: Tx, owner: str, platform: Platform) -> bool:
 
 def homes(tx: Tx, owner: str) -> tuple[HomeChannel, ...]:
     sql = "SELECT address, name FROM homes WHERE owner = :owner ORDER BY platform"
-    return tuple(
-        HomeChannel(address=Address.parse(key), name=name) for key, name in tx.rows(sql, owner=owner)
-    )
+    rows = tx.rows(sql, owner=owner)
+    return tuple(HomeChannel(address=Address.parse(key), name=name) for key, name in rows)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from urllib.parse import urlsplit
 
 from segue.core.errors import (
     SegueError,
@@ -31,8 +29,8 @@ from segue.store.base import Dialect, Row, Topic, Tx
 from segue.store.clock import Clock
 from segue.store.jobs import Job, Outcome, Threads
 from segue.store.processes import new_process_name
-from segue.store.values import micros
-from segue.store.wake import Bell
+from segue.store.values import micros, shown
+from segue.store.wake import Bell, Ring
 
 try:
     import psycopg
@@ -55,9 +53,9 @@ _RETRY = (refusals.SerializationFailure, refusals.DeadlockDetected)
 
 
 @cache
-def _native(sql: str) -> str:
+def _native(sql: str) -> bytes:
     """The same statement with the driver's parameters: `:name` becomes `%(name)s`."""
-    return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%"))
+    return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%")).encode()
 
 
 class PostgresTx:
@@ -71,7 +69,7 @@ class PostgresTx:
     ) -> None:
         self._connection = connection
         self.process = process
-        cursor = connection.execute(begin)
+        cursor = connection.execute(begin.encode())
         cursor.nextset()
         server, self.xact_id = cursor.fetchall()[0]
         # The server's clock is the one that all machines share.
@@ -84,6 +82,9 @@ class PostgresTx:
 
     def row(self, sql: str, **values: Any) -> Row | None:
         return self._connection.execute(_native(sql), values).fetchone()
+
+    def one(self, sql: str, **values: Any) -> Row:
+        return self.rows(sql, **values)[0]
 
     def change(self, sql: str, **values: Any) -> int:
         return self._connection.execute(_native(sql), values).rowcount
@@ -106,7 +107,7 @@ class PostgresTx:
     def commit(self) -> None:
         # In one round trip, and heard only if the commit succeeds.
         notices = "".join(f"NOTIFY {CHANNEL}, '{topic}'; " for topic in sorted(self.nudges))
-        self._connection.execute(notices + "COMMIT")
+        self._connection.execute((notices + "COMMIT").encode())
 
     def roll_back(self) -> None:
         if not self._connection.closed:
@@ -121,15 +122,13 @@ class PostgresEngine:
         self._clock = clock
         self._local = threading.local()
         self.process = new_process_name()
-        self.bell = Bell(self._source)
-        self._threads = Threads(
-            "segue-store", count=CONNECTIONS, run=self._run, done=self._hang_up
-        )
+        self.bell = Bell(self._watch)
+        self._threads = Threads("segue-store", count=CONNECTIONS, run=self._run, done=self._hang_up)
 
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        def job(begin_only: None) -> T:
+        def job(_: None) -> T:
             return self._reading(lambda tx: work(tx, *args, **kwargs))
 
         return await self._threads.submit(Job(job, self._busy))
@@ -137,7 +136,7 @@ class PostgresEngine:
     async def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        def job(begin_only: None) -> T:
+        def job(_: None) -> T:
             return self._writing(lambda tx: work(tx, *args, **kwargs))
 
         return await self._threads.submit(Job(job, self._busy))
@@ -208,9 +207,11 @@ class PostgresEngine:
         for pause in (0.0, 0.1, 0.5, 1.0, 2.0):
             time.sleep(pause)
             try:
-                row = self._connection().execute(
-                    "SELECT pg_xact_status(%s::xid8)", (xact_id,)
-                ).fetchone()
+                row = (
+                    self._connection()
+                    .execute("SELECT pg_xact_status(%s::xid8)", (xact_id,))
+                    .fetchone()
+                )
             except (psycopg.OperationalError, StoreError):
                 continue
             if row and row[0] in ("committed", "aborted"):
@@ -229,38 +230,23 @@ class PostgresEngine:
 
     # Waking up
 
-    @contextlib.asynccontextmanager
-    async def _source(self, ring: Callable[[Iterable[str] | None], None]) -> AsyncIterator[None]:
-        ready = asyncio.Event()
-        listening = asyncio.create_task(self._listen(ring, ready))
-        try:
-            await ready.wait()
-            yield
-        finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
-
-    async def _listen(
-        self, ring: Callable[[Iterable[str] | None], None], ready: asyncio.Event
-    ) -> None:
+    async def _watch(self, ring: Ring) -> None:
         pause = 0.1
         while True:
             try:
-                connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True)
-                async with connection:
-                    await connection.execute(f"LISTEN {CHANNEL}")
-                    ready.set()
-                    ring(None)  # what came while nobody listened
+                async with await psycopg.AsyncConnection.connect(
+                    self._url, autocommit=True
+                ) as connection:
+                    await connection.execute(f"LISTEN {CHANNEL}".encode())
                     pause = 0.1
                     while True:
+                        ring(None)  # for what came while nobody listened, or got lost
                         async for notice in connection.notifies(timeout=LOOK_SECONDS):
                             ring({notice.payload})
-                        ring(None)
             except psycopg.OperationalError:
-                ready.set()
+                ring(None)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LOOK_SECONDS)
-                ring(None)
 
 
 # Opening
@@ -282,9 +268,7 @@ def _prepare(url: str) -> None:
                 connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
                 connection.execute("INSERT INTO segue.schema_version VALUES (0)")
             if schema.migrate(Dialect.POSTGRES, max(version, 0), lambda s: _run(connection, s)):
-                connection.execute(
-                    "UPDATE segue.schema_version SET version = %s", (schema.LATEST,)
-                )
+                connection.execute("UPDATE segue.schema_version SET version = %s", (schema.LATEST,))
     except psycopg.Error as error:
         raise _told(error, url) from error
 
@@ -314,18 +298,12 @@ def connect(url: str) -> psycopg.Connection[Row]:
             autocommit=True,
             connect_timeout=10,
             application_name="segue",
-            options="-c search_path=segue -c lock_timeout=10s -c default_transaction_read_only=off"
+            options="-c search_path=segue -c lock_timeout=10s"
             " -c idle_in_transaction_session_timeout=60s -c client_min_messages=warning",
         )
     except psycopg.OperationalError as error:
         raise StoreUnreachable(path=shown(url), reason=_reason(error)) from error
     return connection
-
-
-def shown(url: str) -> str:
-    """The URL without user and password, fit for a message."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
 # What went wrong, for people

@@ -40,9 +40,7 @@ def find(tx: Tx, owner: str, words: str, limit: int) -> tuple[Hit, ...]:
         condition = "m.id IN (SELECT rowid FROM words WHERE words MATCH :query)"
         query = " ".join(f'"{word}"*' for word in wanted)
     else:
-        condition = (
-            "to_tsvector('simple', left(m.content, 100000)) @@ to_tsquery('simple', :query)"
-        )
+        condition = "to_tsvector('simple', left(m.content, 100000)) @@ to_tsquery('simple', :query)"
         query = " & ".join(f"'{word}':*" for word in wanted)
     rows = tx.rows(
         f"{_SELECT} WHERE {condition} AND s.owner = :owner AND m.undone = 0"
@@ -69,14 +67,18 @@ def _snippet(content: str, word: str) -> str:
     return ("…" if start else "") + one_line(content[start : start + 2 * _SNIPPET], _SNIPPET)
 
 
-def index_some(tx: Tx) -> bool:
-    """Index the next few messages that are not yet; False when there are none left.
+def index_some(tx: Tx, owner: str) -> bool:
+    """Index the owner's next few messages that are not yet; False when there are none left.
 
     PostgreSQL keeps its index by itself.
     """
     if tx.dialect is not Dialect.SQLITE:
         return False
-    row = tx.row("SELECT no, indexed_seq, last_seq FROM sessions WHERE indexed_seq < last_seq LIMIT 1")
+    row = tx.row(
+        "SELECT no, indexed_seq, last_seq FROM sessions"
+        " WHERE owner = :owner AND indexed_seq < last_seq LIMIT 1",
+        owner=owner,
+    )
     if row is None:
         return False
     no, done, last = row

@@ -91,9 +91,13 @@ class Sessions:
             limit=limit,
         )
 
+    async def count(self) -> int:
+        """How many there are, of all owners."""
+        return await self._engine.read(count)
+
     async def search(self, owner: str, words: str, *, limit: int = 20) -> tuple[search.Hit, ...]:
         """Messages of the owner's sessions that hold all the words, the newest first."""
-        while await self._engine.write(search.index_some):
+        while await self._engine.write(search.index_some, owner):
             pass
         return await self._engine.read(search.find, owner, words, limit)
 
@@ -218,8 +222,13 @@ def list_sessions(
         conditions.append("(b.address LIKE :there OR (b.address IS NULL AND s.source = :source))")
         values |= {"there": f"agent:main:{platform}:%", "source": platform.value}
     where = " AND ".join(conditions)
-    rows = tx.rows(f"{_SELECT} WHERE {where} ORDER BY s.active DESC, s.no DESC LIMIT :limit", **values)
+    newest_first = "ORDER BY s.active DESC, s.no DESC LIMIT :limit"
+    rows = tx.rows(f"{_SELECT} WHERE {where} {newest_first}", **values)
     return tuple(map(_session, rows))
+
+
+def count(tx: Tx) -> int:
+    return tx.one("SELECT count(*) FROM sessions")[0]
 
 
 def rename(tx: Tx, session_id: str, title: str, *, chosen: bool) -> Session:

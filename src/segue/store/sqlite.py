@@ -10,6 +10,9 @@ Nothing here may open() the database file itself while a connection is open: clo
 descriptor would drop SQLite's locks, and the next commit could become invisible to others.
 """
 
+# pyright: reportUnknownMemberType=false
+# apsw's types name a buffer that Python has had only since 3.12.
+
 from __future__ import annotations
 
 import asyncio
@@ -20,9 +23,9 @@ import fcntl
 import os
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import apsw
 
@@ -47,7 +50,7 @@ from segue.store.clock import Clock
 from segue.store.jobs import Job, Outcome, Threads
 from segue.store.processes import Processes, new_process_name
 from segue.store.values import micros
-from segue.store.wake import Bell, Mailbox, repeat
+from segue.store.wake import Bell, Mailbox, Ring
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,12 +82,15 @@ class SqliteTx:
         self.nudges: set[Topic] = set()
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
-        return self._connection.execute(sql, values).fetchall()
+        return cast("list[Row]", self._connection.execute(sql, values).fetchall())
 
     def row(self, sql: str, **values: Any) -> Row | None:
-        # All of them, so that an UPDATE … RETURNING is finished and its locks are free.
-        rows = self._connection.execute(sql, values).fetchall()
+        # All of them are fetched, so that an UPDATE … RETURNING has run to its end.
+        rows = self.rows(sql, **values)
         return rows[0] if rows else None
+
+    def one(self, sql: str, **values: Any) -> Row:
+        return self.rows(sql, **values)[0]
 
     def change(self, sql: str, **values: Any) -> int:
         self._connection.execute(sql, values)
@@ -111,7 +117,7 @@ class Gate:
         self._gate = _open_private(folder / "gate")
 
     @contextlib.contextmanager
-    def passed(self) -> Iterator[None]:
+    def passed(self) -> Generator[None]:
         """Wait for the turn, then hold the gate."""
         # One process waits at the gate, the others behind it; whoever just wrote must queue
         # again, so it cannot slip in before the one that has waited longest at the gate.
@@ -133,14 +139,16 @@ class Gate:
 class SqliteEngine:
     """An open SQLite store: one thread writes, a few read."""
 
-    def __init__(self, path: Path, clock: Clock, run: Path, gate: Gate) -> None:
+    def __init__(self, path: Path, clock: Clock, run: Path) -> None:
         self._path = path
         self._clock = clock
-        self._gate = gate
+        self._run = run
+        self._gate = Gate(run)
         self._processes = Processes(run, new_process_name())
         self._mailbox = Mailbox(run, self._processes.me)
+        self._file: tuple[int, int] | None = None
         self._local = threading.local()
-        self.bell = Bell(self._source)
+        self.bell = Bell(self._watch)
         self._writer = Threads(
             "segue-store-writer", count=1, batch=BATCH, run=self._write, done=self._hang_up
         )
@@ -164,8 +172,8 @@ class SqliteEngine:
 
     async def close(self) -> None:
         await self.bell.close()
-        await self._writer.close()
-        await self._readers.close()
+        if not (await self._writer.close() and await self._readers.close()):
+            return  # a thread waits for another program's lock: it still needs the files
         self._mailbox.close()
         self._processes.close()
         self._gate.close()
@@ -176,7 +184,10 @@ class SqliteEngine:
 
     def _connection(self) -> apsw.Connection:
         if not hasattr(self._local, "connection"):
-            self._local.connection = _connect(self._path)
+            try:
+                self._local.connection = _connect(self._path)
+            except apsw.Error as error:
+                raise _told(error, self._path) from error
         return self._local.connection
 
     def _hang_up(self) -> None:
@@ -202,50 +213,55 @@ class SqliteEngine:
         return Outcome(job, result)
 
     def _write(self, jobs: list[Job]) -> list[Outcome]:
+        nudges: set[Topic] = set()
         with self._gate.passed():
             begun = [job for job in jobs if job.begin()]
-            outcomes, nudges = self._transact(begun) if begun else ([], set())
+            if self._file is None:
+                _prepare(self._path, self._run, self._clock)
+                self._file = _identity(self._path)
+            elif self._file != _identity(self._path):
+                # What is written to a file that was removed or replaced is lost.
+                raise StoreMissing(path=self._path, marker=self._run / "created")
+            outcomes = self._transact(begun, nudges)
         if nudges:
             for process in self._mailbox.nudge(nudges):
                 self._processes.dead(process)  # clears away what it left behind
         return outcomes
 
-    def _transact(self, jobs: list[Job]) -> tuple[list[Outcome], set[Topic]]:
-        """Do `jobs` in one transaction; a job that fails is undone by itself."""
+    def _transact(self, jobs: list[Job], nudges: set[Topic]) -> list[Outcome]:
+        """Do `jobs` in one transaction, for the price of one; what fails is undone by itself."""
+        connection = self._connection()
         try:
-            connection = self._connection()
             connection.execute("BEGIN IMMEDIATE")
+            outcomes = [self._do(job, connection, nudges) for job in jobs]
         except apsw.Error as error:
-            told = _told(error, self._path)
-            return [Outcome(job, error=told) for job in jobs], set()
-        outcomes: list[Outcome] = []
-        nudges: set[Topic] = set()
-        for job in jobs:
-            tx = SqliteTx(connection, self._clock, self._processes)
-            connection.execute("SAVEPOINT job")
-            try:
-                outcomes.append(Outcome(job, job.work(tx)))
-                nudges |= tx.nudges
-            except Exception as error:  # noqa: BLE001 - passed on to the caller
-                outcomes.append(Outcome(job, error=_told(error, self._path)))
-                if not connection.in_transaction:  # a full disk ends the whole transaction
-                    return self._one_by_one(jobs, outcomes)
-                connection.execute("ROLLBACK TO job")
-            connection.execute("RELEASE job")
+            nudges.clear()
+            _roll_back(connection)
+            if len(jobs) > 1:
+                return [o for job in jobs for o in self._transact([job], nudges)]
+            return [Outcome(job, error=_told(error, self._path)) for job in jobs]
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
+            nudges.clear()
             told = self._commit_failed(connection, error)
-            return [Outcome(job, error=told) for job in jobs], set()
-        return outcomes, nudges
+            return [Outcome(job, error=told) for job in jobs]
+        return outcomes
 
-    def _one_by_one(
-        self, jobs: list[Job], outcomes: list[Outcome]
-    ) -> tuple[list[Outcome], set[Topic]]:
-        if len(jobs) == 1:
-            return outcomes, set()
-        alone = [self._transact([job]) for job in jobs]
-        return [o for done, _ in alone for o in done], {n for _, nudges in alone for n in nudges}
+    def _do(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> Outcome:
+        tx = SqliteTx(connection, self._clock, self._processes)
+        connection.execute("SAVEPOINT job")
+        try:
+            result = job.work(tx)
+        except Exception as error:
+            if not connection.in_transaction:  # a full disk ends the whole transaction
+                raise
+            connection.execute("ROLLBACK TO job")
+            connection.execute("RELEASE job")
+            return Outcome(job, error=_told(error, self._path))
+        connection.execute("RELEASE job")
+        nudges |= tx.nudges
+        return Outcome(job, result)
 
     def _commit_failed(self, connection: apsw.Connection, error: apsw.Error) -> Exception:
         """What a failed COMMIT means. Its pages may be in the log, to come back after a crash.
@@ -253,8 +269,7 @@ class SqliteEngine:
         The next commit is written over them. So one is made at once, and when that succeeds, the
         failed one is gone for good.
         """
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        _roll_back(connection)
         try:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('sealed', '')")
         except apsw.Error:
@@ -264,43 +279,38 @@ class SqliteEngine:
 
     # Waking up
 
-    @contextlib.asynccontextmanager
-    async def _source(self, ring: Callable[[Iterable[str] | None], None]) -> AsyncIterator[None]:
-        witness: list[apsw.Connection] = []
-        seen: list[int] = []
-
-        def version(_: Tx) -> int:
-            if not witness:
-                witness.append(_connect(self._path))
-            return witness[0].data_version()
-
-        async def look() -> None:
-            now = await self.read(version)
-            if seen and now != seen[0]:
-                ring(None)
-            seen[:] = [now]
-
+    async def _watch(self, ring: Ring) -> None:
+        seen: dict[int, int] = {}
         async with self._mailbox.receive(ring):
-            await look()
-            looking = asyncio.create_task(repeat(LOOK_SECONDS, look))
-            try:
-                yield
-            finally:
-                looking.cancel()
-                await asyncio.gather(looking, return_exceptions=True)
-                for connection in witness:
-                    connection.close()
+            ring(None)
+            while True:
+                thread, version = await self.read(_data_version)
+                if seen.get(thread, version) != version:
+                    ring(None)
+                seen[thread] = version
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+def _data_version(tx: Tx) -> tuple[int, int]:
+    """A number that changes with every commit of others. Each connection counts for itself."""
+    return threading.get_ident(), tx.one("PRAGMA data_version")[0]
 
 
 # Opening
 
 
-async def open_sqlite(path: Path, clock: Clock) -> SqliteEngine:
-    return await asyncio.to_thread(_open, path, clock)
+async def open_sqlite(given: Path, clock: Clock) -> SqliteEngine:
+    engine = await asyncio.to_thread(_find, given, clock)
+    try:
+        await engine.write(lambda tx: None)  # the first write brings file and schema into being
+    except BaseException:
+        await engine.close()
+        raise
+    return engine
 
 
-def _open(given: Path, clock: Clock) -> SqliteEngine:
-    if apsw.SQLITE_VERSION_NUMBER < _number(SAFE_SQLITE):
+def _find(given: Path, clock: Clock) -> SqliteEngine:
+    if tuple(map(int, apsw.sqlite_lib_version().split("."))) < SAFE_SQLITE:
         needed = ".".join(map(str, SAFE_SQLITE))
         raise StoreTooOld(found=apsw.sqlite_lib_version(), needed=needed)
     path = Path(os.path.realpath(given))
@@ -308,77 +318,64 @@ def _open(given: Path, clock: Clock) -> SqliteEngine:
         raise StoreFolderMissing(folder=path.parent)
     run = path.with_name(path.name + "-run")
     with _open_here_lock:
-        if not _open_here[path]:
-            _probe(path, run / "created")
-        gate = _prepare(path, run, clock)
+        try:
+            if not _open_here[path]:
+                _probe(path, run)
+            _make_private_folder(run)
+            engine = SqliteEngine(path, clock, run)
+        except OSError as error:
+            raise _refused(error, path) from error
         _open_here[path] += 1
-    return SqliteEngine(path, clock, run, gate)
+    return engine
 
 
-def _number(version: tuple[int, int, int]) -> int:
-    major, minor, patch = version
-    return major * 1_000_000 + minor * 1_000 + patch
-
-
-def _probe(path: Path, created: Path) -> None:
+def _probe(path: Path, run: Path) -> None:
     """Refuse what is not ours, before anything is changed."""
+    created = (run / "created").exists()
     try:
         with path.open("rb") as file:
             header = file.read(HEADER)
     except FileNotFoundError:
-        if created.exists():
-            raise StoreMissing(path=path, marker=created) from None
+        if created:
+            raise StoreMissing(path=path, marker=run / "created") from None
         return
     except IsADirectoryError:
         raise StoreForeign(path=path) from None
-    except OSError as error:
-        raise _refused(error, path) from error
-    if not header:
-        if created.exists():
-            raise StoreCorrupt(path=path, reason="the file is empty")
-        return  # the process that was creating it was stopped
-    if len(header) < HEADER or not header.startswith(b"SQLite format 3\0"):
-        raise StoreCorrupt(path=path, reason="its beginning is overwritten") if created.exists() \
-            else StoreForeign(path=path)
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+    if not created and run.is_dir() and (not header or _application(header) == 0):
+        return  # somebody is creating it, or was stopped while doing so; SQLite knows more
+    if created and _application(header) is None:
+        raise StoreCorrupt(path=path, reason="the file is cut off or overwritten")
+    if _application(header) != APPLICATION_ID:
         raise StoreForeign(path=path)
 
 
-def _prepare(path: Path, run: Path, clock: Clock) -> Gate:
-    """Bring file and schema into being, one process at a time."""
+def _application(header: bytes) -> int | None:
+    """Whose SQLite database it is; None when it is not one."""
+    if len(header) < HEADER or not header.startswith(b"SQLite format 3\0"):
+        return None
+    return int.from_bytes(header[68:72], "big")
+
+
+def _prepare(path: Path, run: Path, clock: Clock) -> None:
+    """Bring file and schema up to date. Only one process at a time is here."""
+    created = run / "created"
     try:
-        _make_private_folder(run)
-        gate = Gate(run)
-    except OSError as error:
-        raise _refused(error, path) from error
-    try:
-        with gate.passed():
-            created = run / "created"
-            if not created.exists() and not path.exists():
-                os.close(_open_private(path))
-            connection = _connect(path)
-            try:
-                _migrate(connection, path, clock)
-            finally:
-                connection.close()
-            os.close(_open_private(created))
+        if not created.exists() and not path.exists():
+            os.close(_open_private(path))
+        connection = _connect(path)
+        try:
+            _migrate(connection, clock)
+        finally:
+            connection.close()
+        os.close(_open_private(created))
     except apsw.Error as error:
-        gate.close()
         raise _told(error, path) from error
     except OSError as error:
-        gate.close()
         raise _refused(error, path) from error
-    except StoreError:
-        gate.close()
-        raise
-    return gate
 
 
-def _migrate(connection: apsw.Connection, path: Path, clock: Clock) -> None:
+def _migrate(connection: apsw.Connection, clock: Clock) -> None:
     version: int = connection.pragma("user_version")
-    tables: int = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if tables and connection.pragma("application_id") != APPLICATION_ID:
-        raise StoreForeign(path=path)
     connection.execute("BEGIN IMMEDIATE")
     try:
         if schema.migrate(Dialect.SQLITE, version, lambda script: _run(connection, script)):
@@ -387,8 +384,7 @@ def _migrate(connection: apsw.Connection, path: Path, clock: Clock) -> None:
         _new_era(connection, clock.era())
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        _roll_back(connection)
         raise
     if not version:
         # The probe reads the file itself, so the application id has to be in it.
@@ -414,19 +410,34 @@ def _new_era(connection: apsw.Connection, era: str) -> None:
 
 
 def _connect(path: Path) -> apsw.Connection:
-    connection = apsw.Connection(
-        os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
-    )
-    connection.set_busy_timeout(5000)
-    _keep_log(connection)
-    if connection.pragma("journal_mode", "wal") != "wal":
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+    connection = apsw.Connection(os.fspath(path), flags=flags)
+    try:
+        connection.set_busy_timeout(5000)
+        _refuse_foreign(connection, path)
+        _keep_log(connection)
+        if connection.pragma("journal_mode", "wal") != "wal":
+            raise StoreFailed(path=path, reason="its folder does not allow write-ahead logging")
+        connection.pragma("synchronous", "FULL")
+        connection.pragma("foreign_keys", True)
+        connection.pragma("trusted_schema", False)
+        connection.pragma("journal_size_limit", 64 * 1024 * 1024)
+    except BaseException:
         connection.close()
-        raise StoreFailed(path=path, reason="its folder does not allow write-ahead logging")
-    connection.pragma("synchronous", "FULL")
-    connection.pragma("foreign_keys", True)
-    connection.pragma("trusted_schema", False)
-    connection.pragma("journal_size_limit", 64 * 1024 * 1024)
+        raise
     return connection
+
+
+def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
+    if connection.pragma("application_id") == APPLICATION_ID:
+        return
+    if connection.execute("SELECT count(*) FROM sqlite_schema").get:
+        raise StoreForeign(path=path)
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 def _keep_log(connection: apsw.Connection) -> None:
@@ -435,10 +446,19 @@ def _keep_log(connection: apsw.Connection) -> None:
     connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(on))
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is, whatever it is called."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _make_private_folder(folder: Path) -> None:
     with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-        os.chmod(folder, 0o700)
+        folder.mkdir(0o700)
+        folder.chmod(0o700)  # even under an odd umask
 
 
 def _open_private(path: Path) -> int:

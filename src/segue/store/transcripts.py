@@ -298,13 +298,11 @@ def _import(tx: Tx, owner: str, header: Header, messages: Sequence[Message]) -> 
     session = sessions.create(
         tx, owner, header.source, title=header.title, cwd=header.cwd, model=header.model
     )
-    row = tx.row(
-        "UPDATE sessions SET last_seq = :count, summary_seq = :summary"
-        " WHERE id = :id RETURNING no",
+    (no,) = tx.one(
+        "UPDATE sessions SET last_seq = :count, summary_seq = :summary WHERE id = :id RETURNING no",
         count=len(messages),
         summary=_last_summary(messages),
         id=session.id,
     )
-    assert row is not None
-    insert(tx, row[0], 0, messages)
+    insert(tx, no, 0, messages)
     return sessions.found(tx, session.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,9 +22,15 @@ _KINDS = {kind.value: kind for kind in Kind}
 _tool_calls = msgspec.json.Decoder(tuple[ToolCall, ...])
 _extras = msgspec.json.Decoder(dict[str, Any])
 
-MESSAGE_COLUMNS = (
-    "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, id"
-)
+MESSAGE_COLUMNS = "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, id"
+
+
+def shown(url: str) -> str:
+    """A store's URL as it may be shown: without user, password and parameters."""
+    parts = urlsplit(url)
+    if not parts.scheme:
+        return parts.path
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def micros(moment: datetime) -> int:
@@ -58,8 +65,8 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
     """One row of `messages`; MessageTooLong when it would not be sensible to keep."""
     calls = extras = None
     if message.tool_calls:
-        plain = tuple(ToolCall(text(c.id), text(c.name), text(c.arguments)) for c in message.tool_calls)
-        calls = msgspec.json.encode(plain).decode()
+        kept = [ToolCall(text(c.id), text(c.name), text(c.arguments)) for c in message.tool_calls]
+        calls = msgspec.json.encode(kept).decode()
     if message.extras is not None:
         extras = msgspec.json.encode(message.extras).decode()
     content = text(message.content)

@@ -12,9 +12,9 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from pathlib import Path
+from typing import Any
 
 _PATH_LIMIT = 100  # bytes; the kernel's is 104 to 108
 
@@ -24,45 +24,53 @@ class Waiter:
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
+        self._error: BaseException | None = None
 
-    def wake(self) -> None:
+    def wake(self, error: BaseException | None = None) -> None:
+        """There may be something new, or nothing will be heard any more because of `error`."""
+        self._error = error or self._error
         self._woken.set()
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """True once there may be something new; False after `seconds` without."""
+        """True once there may be something new; False after `seconds` without. Raises what
+        keeps the store from being watched: a broken database must not look like an idle one."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
         except TimeoutError:
             return False
+        if self._error is not None:
+            raise self._error
         self._woken.clear()
         return True
 
 
-Source = Callable[[Callable[[Iterable[str] | None], None]], AbstractAsyncContextManager[None]]
-"""Something that calls what it is given with the topics that changed, or None for any."""
+Ring = Callable[[Iterable[str] | None], None]
+"""Called with the topics that changed, or None for any of them."""
+
+Watch = Callable[[Ring], Coroutine[Any, Any, None]]
+"""Watches a database and rings, until it is cancelled."""
 
 
 class Bell:
     """All the listeners of one open store, and the source that rings for them."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
         self._waiters: dict[Waiter, frozenset[str]] = {}
-        self._running: contextlib.AsyncExitStack | None = None
-        self._starting = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
 
     @contextlib.asynccontextmanager
-    async def listen(self, *topics: str) -> AsyncIterator[Waiter]:
+    async def listen(self, *topics: str) -> AsyncGenerator[Waiter]:
         """Hear of every change to `topics` from now on."""
         waiter = Waiter()
         self._waiters[waiter] = frozenset(topics)
         try:
-            async with self._starting:
-                if self._running is None:
-                    stack = contextlib.AsyncExitStack()
-                    await stack.enter_async_context(self._source(self.ring))
-                    self._running = stack
+            if self._watching is None:
+                self._watching = asyncio.create_task(self._watch(self.ring))
+                self._watching.add_done_callback(self._stopped)
+            await self._ready.wait()
             yield waiter
         finally:
             del self._waiters[waiter]
@@ -70,16 +78,25 @@ class Bell:
                 await self.close()
 
     def ring(self, topics: Iterable[str] | None = None) -> None:
-        """Wake the listeners of `topics`, or all of them."""
+        """Wake the listeners of `topics`, or all of them. The first ring says: I am watching."""
+        self._ready.set()
         changed = None if topics is None else frozenset(topics)
         for waiter, wanted in self._waiters.items():
             if changed is None or changed & wanted:
                 waiter.wake()
 
+    def _stopped(self, watching: asyncio.Task[None]) -> None:
+        if not watching.cancelled() and (error := watching.exception()):
+            self._ready.set()
+            for waiter in self._waiters:
+                waiter.wake(error)
+
     async def close(self) -> None:
-        running, self._running = self._running, None
-        if running is not None:
-            await running.aclose()
+        watching, self._watching = self._watching, None
+        self._ready.clear()
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait([watching])
 
 
 class Mailbox:
@@ -110,7 +127,7 @@ class Mailbox:
         """Send `topics` to every listening process; return the names of those that are gone."""
         gone: list[str] = []
         payload = ",".join(topics).encode()
-        for name in os.listdir(self._folder):
+        for name in os.listdir(self._folder):  # noqa: PTH208 - on the path of every nudge
             path = self._path(name) if name.endswith(self.SUFFIX) else None
             if path is None:
                 continue
@@ -125,9 +142,7 @@ class Mailbox:
         return gone
 
     @contextlib.asynccontextmanager
-    async def receive(
-        self, ring: Callable[[Iterable[str] | None], None]
-    ) -> AsyncIterator[None]:
+    async def receive(self, ring: Callable[[Iterable[str] | None], None]) -> AsyncGenerator[None]:
         """Call `ring` with the topics of each nudge while this is open."""
         path = self._path(self._name)
         if path is None:
@@ -143,12 +158,12 @@ class Mailbox:
                 yield
             finally:
                 loop.remove_reader(inbox)
-                os.unlink(path)
+                os.unlink(path)  # noqa: PTH108 - too quick to need a thread
         finally:
             inbox.close()
 
 
-def _drain(inbox: socket.socket, ring: Callable[[Iterable[str] | None], None]) -> None:
+def _drain(inbox: socket.socket, ring: Ring) -> None:
     topics: set[str] = set()
     while True:
         try:
@@ -156,10 +171,3 @@ def _drain(inbox: socket.socket, ring: Callable[[Iterable[str] | None], None]) -
         except BlockingIOError:
             break
     ring(topics)
-
-
-async def repeat(seconds: float, look: Callable[[], Awaitable[None]]) -> None:
-    """Look every so often, for ever."""
-    while True:
-        await asyncio.sleep(seconds)
-        await look()

@@ -1,3 +1,2 @@
 -- Filled from `sessions.indexed_seq` on when somebody searches; a trigger would make appends slow.
-CREATE INDEX sessions_to_index ON sessions (no) WHERE indexed_seq < last_seq;
 CREATE VIRTUAL TABLE words USING fts5 (content, content = 'messages', content_rowid = 'id');

@@ -1,0 +1,137 @@
+"""From a request in one process to its claim in another, and many who claim at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+
+from benchmarks import workers
+from benchmarks.figures import Figure, milliseconds, percentile, rate
+from benchmarks.store import samples
+from benchmarks.store.places import Place
+from benchmarks.workers import GO, Line
+from segue import store
+from segue.core.address import Platform
+from segue.store import Topic
+
+P50, P99 = 5, 25
+IDLE_CPU = 0.5
+CLAIMANTS = 8
+CLAIMS = 1_000
+
+_PLATFORMS = (Platform.TELEGRAM,)
+_SETTLE = 0.5
+_LEASE = 3_600.0
+
+
+def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
+    with place.empty() as url:
+        yield from _wake_up(place.name, url, quick=quick)
+    with place.empty() as url:
+        yield from _race(place.name, url)
+
+
+def _now() -> int:
+    """Nanoseconds on a clock that all processes of the machine share."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+# One asks, one waits
+
+
+def _wake_up(name: str, url: str, *, quick: bool) -> Iterator[Figure]:
+    count, idle_seconds = (150, 3.0) if quick else (600, 10.0)
+    asyncio.run(_create(url, count))
+    with workers.started(1, _gateway, url, count, idle_seconds) as [gateway]:
+        idle: float = gateway.hear()
+        requested = asyncio.run(_request(url, count))
+        claimed: dict[str, int] = gateway.hear()
+    took = [(claimed[key] - moment) / 1e9 for key, moment in requested.items()]
+    yield milliseconds(f"{name} request → claimed: p50", percentile(took, 50), P50)
+    yield milliseconds(f"{name} request → claimed: p99", percentile(took, 99), P99)
+    yield milliseconds(f"{name} request → claimed: worst", max(took))
+    yield Figure(name=f"{name} idle CPU of who waits", value=idle, unit="%", target=IDLE_CPU)
+
+
+async def _create(url: str, sessions: int) -> None:
+    async with await store.open(url) as s:
+        await samples.chats(s, 1, sessions)
+
+
+async def _request(url: str, count: int) -> dict[str, int]:
+    """When each was asked for, by session."""
+    requested: dict[str, int] = {}
+    async with await store.open(url) as s:
+        for number in range(1, count + 1):
+            binding = await s.bindings.get(samples.chat(number))
+            assert binding is not None
+            await asyncio.sleep(random.uniform(0.002, 0.02))
+            requested[binding.session_id] = _now()
+            await s.request_handoff(binding.session_id, Platform.TELEGRAM)
+    return requested
+
+
+def _gateway(line: Line, url: str, count: int, idle_seconds: float) -> None:
+    asyncio.run(_serve(line, url, count, idle_seconds))
+
+
+async def _serve(line: Line, url: str, count: int, idle_seconds: float) -> None:
+    claimed: dict[str, int] = {}
+    async with await store.open(url) as s, s.listen(Topic.HANDOFFS) as wake:
+        line.tell(await _idle(idle_seconds))
+        while len(claimed) < count:
+            while claim := await s.claim_next_handoff(_PLATFORMS):
+                claimed[claim.session_id] = _now()
+                await s.fail_handoff(claim, "only measured")
+            if len(claimed) < count:
+                await wake.wait()
+    line.tell(claimed)
+
+
+async def _idle(seconds: float) -> float:
+    """How much of one core a process uses that only listens, in percent."""
+    await asyncio.sleep(_SETTLE)
+    began, used = time.perf_counter(), time.process_time()
+    await asyncio.sleep(seconds)
+    return 100 * (time.process_time() - used) / (time.perf_counter() - began)
+
+
+# Many claim at once
+
+
+def _race(name: str, url: str) -> Iterator[Figure]:
+    asyncio.run(_queue(url))
+    told: list[dict[int, int]] = []
+    with workers.started(CLAIMANTS, _claimant, url) as lines:
+        for line in lines:
+            line.hear()
+        began = _now()
+        for line in lines:
+            line.tell(GO)
+        told = [line.hear() for line in lines]
+    won = [handoff for claims in told for handoff in claims]
+    assert len(won) == len(set(won)) == CLAIMS, "a handoff was claimed twice, or by nobody"
+    took = (max(moment for claims in told for moment in claims.values()) - began) / 1e9
+    yield rate(f"{name} {CLAIMS:,} claims by {CLAIMANTS} processes", "claims", CLAIMS / took)
+
+
+async def _queue(url: str) -> None:
+    async with await store.open(url) as s:
+        await samples.chats(s, 1, CLAIMS)
+        await samples.handoffs(s, "pending", 1, CLAIMS)
+
+
+def _claimant(line: Line, url: str) -> None:
+    asyncio.run(_claim(line, url))
+
+
+async def _claim(line: Line, url: str) -> None:
+    claimed: dict[int, int] = {}
+    async with await store.open(url) as s:
+        await s.list_pending_handoffs()
+        line.wait_for_go()
+        while claim := await s.claim_next_handoff(_PLATFORMS, seconds=_LEASE):
+            claimed[claim.id] = _now()
+    line.tell(claimed)

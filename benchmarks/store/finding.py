@@ -1,0 +1,70 @@
+"""From a chat to its session, however many chats are known."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC
+
+from benchmarks.figures import Figure, growth, median, milliseconds
+from benchmarks.store import samples
+from benchmarks.store.places import Place
+from segue import store
+from segue.core.address import Address
+from segue.core.reset import ResetMode, ResetPolicy
+from segue.store import Store
+
+KNOWN = (1, 1_000, 100_000)
+LOOKUP = 1.0
+
+_POLICY = ResetPolicy(mode=ResetMode.BOTH)
+
+
+def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
+    with place.empty() as url:
+        yield from asyncio.run(_measure(place.name, url, times=500 if quick else 3_000))
+
+
+async def _measure(name: str, url: str, *, times: int) -> list[Figure]:
+    async with await store.open(url) as s:
+        took: dict[str, list[float]] = {}
+        known = 0
+        for count in KNOWN:
+            await samples.chats(s, known + 1, count)
+            known = count
+            for what, find in _ways(s).items():
+                took.setdefault(what, []).append(await _timed(find, known, times))
+    return [
+        figure
+        for what, medians in took.items()
+        for figure in (
+            *(
+                milliseconds(f"{name} {what}, {count:,} chats known", value, LOOKUP)
+                for count, value in zip(KNOWN, medians, strict=True)
+            ),
+            growth(f"{name} {what}, growth", medians[0], medians[-1]),
+        )
+    ]
+
+
+def _ways(s: Store) -> dict[str, Callable[[Address], Awaitable[object]]]:
+    return {
+        "find a chat's session": lambda address: s.bindings.get_or_create(
+            address, samples.OWNER, policy=_POLICY, zone=UTC
+        ),
+        "find a chat's binding": s.bindings.get,
+    }
+
+
+async def _timed(
+    find: Callable[[Address], Awaitable[object]], known: int, times: int
+) -> float:
+    took: list[float] = []
+    for _ in range(times):
+        address = samples.chat(random.randint(1, known))
+        began = time.perf_counter()
+        await find(address)
+        took.append(time.perf_counter() - began)
+    return median(took)

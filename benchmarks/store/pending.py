@@ -1,0 +1,57 @@
+"""Listing what waits for a gateway, however many sessions there are and have moved before."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+from benchmarks.figures import Figure, growth, median, milliseconds
+from benchmarks.store import samples
+from benchmarks.store.places import Place
+from segue import store
+from segue.store import Tx, handoffs
+
+FEW, MANY = 1_000, 100_000
+WAITING = 5
+LIST = 0.1
+
+
+def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
+    with place.empty() as url:
+        yield from asyncio.run(_measure(place.name, url, times=300 if quick else 2_000))
+
+
+async def _measure(name: str, url: str, *, times: int) -> list[Figure]:
+    found: list[Figure] = []
+    inside: list[float] = []
+    async with await store.open(url) as s:
+        known = 0
+        for count in (FEW, MANY):
+            await samples.chats(s, known + 1, count)
+            await samples.handoffs(s, "completed", known + 1, count)
+            if not known:
+                await samples.handoffs(s, "pending", 1, WAITING)
+            known = count
+            what = f"{name} list {WAITING} pending among {count:,} sessions"
+            # The query itself, and then with the way to the store's thread and back.
+            inside.append(median(await s.write(_timed, times)))
+            found.append(milliseconds(what, inside[-1], LIST))
+            took: list[float] = []
+            for _ in range(times):
+                began = time.perf_counter()
+                listed = await s.list_pending_handoffs()
+                took.append(time.perf_counter() - began)
+                assert len(listed) == WAITING
+            found.append(milliseconds(f"{what}, as its caller sees it", median(took)))
+    found.append(growth(f"{name} list pending, growth", *inside))
+    return found
+
+
+def _timed(tx: Tx, times: int) -> list[float]:
+    took: list[float] = []
+    for _ in range(times):
+        began = time.perf_counter()
+        handoffs.pending(tx)
+        took.append(time.perf_counter() - began)
+    return took

@@ -1,0 +1,36 @@
+"""The databases to measure on, each in a folder that is gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from segue.testing import postgres
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A kind of database."""
+
+    name: str
+    empty: Callable[[], AbstractContextManager[str]]
+    """The URL of one in which nothing is yet, for as long as the `with` lasts."""
+
+
+@contextlib.contextmanager
+def all_of_them() -> Iterator[tuple[Place, ...]]:
+    with postgres.running(durable=True) as server:
+        yield (
+            Place(name="sqlite", empty=_sqlite),
+            Place(name="postgres", empty=server.database),
+        )
+
+
+@contextlib.contextmanager
+def _sqlite() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="segue-bench-") as folder:
+        yield f"sqlite://{Path(folder).resolve() / 'segue.db'}"

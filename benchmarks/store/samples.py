@@ -1,0 +1,124 @@
+"""What the measured stores hold: messages of about 850 bytes, and as many sessions as it takes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from segue.core.address import Address, ChatType, Platform
+from segue.core.transcript import Message, Role
+from segue.store import Store, Tx
+from segue.store.base import Dialect
+
+OWNER = "me"
+TEXT = ("The quick brown fox jumps over the lazy dog, and nobody minds. " * 14)[:850]
+TOKENS = 212
+NOBODY_YET = 3_600_000_000
+"""Ticks until a waiting handoff is void: longer than any run."""
+
+# Counts to :count in either database, so that a hundred thousand rows need no round trip each.
+_COUNTED = (
+    "WITH RECURSIVE counted (i) AS"
+    " (SELECT CAST(:first AS BIGINT) UNION ALL SELECT i + 1 FROM counted WHERE i < :last)"
+)
+_CALL = '[{"id":"call_1","name":"read_file","arguments":"{\\"path\\": \\"notes/today.md\\"}"}]'
+
+
+def message() -> Message:
+    return Message(Role.USER, TEXT, datetime.now(UTC), tokens=TOKENS)
+
+
+def chat(number: int) -> Address:
+    return Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id=str(number))
+
+
+async def new_session(store: Store) -> str:
+    await store.owners.ensure(OWNER)
+    return (await store.sessions.create(OWNER, Platform.LOCAL)).id
+
+
+async def conversation(store: Store, length: int) -> str:
+    """A session with `length` messages: one in four calls a tool, one in four is its result."""
+    session_id = await new_session(store)
+    await store.write(_say, session_id, length)
+    return session_id
+
+
+async def chats(store: Store, first: int, last: int) -> None:
+    """Sessions number `first` to `last`, each bound to the `chat` of its number."""
+    await store.owners.ensure(OWNER)
+    await store.write(_know, first, last)
+
+
+async def handoffs(store: Store, state: str, first: int, last: int) -> None:
+    """One handoff, `pending` or `completed`, for each of the chats `first` to `last`."""
+    await store.write(_hand_off, state, first, last)
+
+
+def _say(tx: Tx, session_id: str, length: int) -> None:
+    tx.change(
+        f"{_COUNTED} INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id,"
+        " tool_name, tokens, at)"
+        " SELECT s.no * 4294967296 + i,"
+        " CASE i % 4 WHEN 1 THEN 'user' WHEN 3 THEN 'tool' ELSE 'assistant' END, 'said',"
+        " CAST(:text AS TEXT), CASE i % 4 WHEN 2 THEN CAST(:call AS TEXT) END,"
+        " CASE i % 4 WHEN 3 THEN 'call_1' END, CASE i % 4 WHEN 3 THEN 'read_file' END,"
+        " :tokens, :now FROM counted, sessions s WHERE s.id = :id",
+        first=1,
+        last=length,
+        text=TEXT,
+        call=_CALL,
+        tokens=TOKENS,
+        now=tx.now,
+        id=session_id,
+    )
+    tx.change("UPDATE sessions SET last_seq = :length WHERE id = :id", length=length, id=session_id)
+    _settle(tx, "messages")
+
+
+def _know(tx: Tx, first: int, last: int) -> None:
+    tx.change(
+        f"{_COUNTED} INSERT INTO sessions (id, owner, source, started, active)"
+        " SELECT '20260101_120000_' || CAST(10000000 + i AS TEXT), :owner, 'telegram', :now, :now"
+        " FROM counted",
+        first=first,
+        last=last,
+        owner=OWNER,
+        now=tx.now,
+    )
+    tx.change(
+        f"{_COUNTED} INSERT INTO bindings (address, session_no, origin, version, bound)"
+        " SELECT CAST(:prefix AS TEXT) || CAST(i AS TEXT), s.no, 'message', 1, :now"
+        f" FROM counted JOIN sessions s ON {_THIS_ONE}",
+        first=first,
+        last=last,
+        prefix=chat(0).key.removesuffix("0"),
+        now=tx.now,
+    )
+    _settle(tx, "sessions", "bindings")
+
+
+def _hand_off(tx: Tx, state: str, first: int, last: int) -> None:
+    tx.change(
+        f"{_COUNTED} INSERT INTO handoffs (session_no, key, platform, epoch, seq, state,"
+        " claim_by, requested, finished)"
+        " SELECT s.no, CAST(:state AS TEXT) || CAST(i AS TEXT), 'telegram', 0, 0,"
+        " CAST(:state AS TEXT), :claim_by, :now,"
+        " CASE WHEN :state = 'completed' THEN CAST(:now AS BIGINT) END"
+        f" FROM counted JOIN sessions s ON {_THIS_ONE}",
+        first=first,
+        last=last,
+        state=state,
+        claim_by=tx.ticks + NOBODY_YET,
+        now=tx.now,
+    )
+    _settle(tx, "handoffs")
+
+
+_THIS_ONE = "s.id = '20260101_120000_' || CAST(10000000 + i AS TEXT)"
+
+
+def _settle(tx: Tx, *tables: str) -> None:
+    # What PostgreSQL's own housekeeping does within a minute of so many changes.
+    if tx.dialect is Dialect.POSTGRES:
+        for table in tables:
+            tx.change(f"ANALYZE {table}")

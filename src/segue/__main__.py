@@ -1,0 +1,5 @@
+"""`python -m segue` is `segue`."""
+
+from segue.terminal.main import main
+
+main()

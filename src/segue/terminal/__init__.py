@@ -1,0 +1,1 @@
+"""The terminal: today the command line, and what it can tell about the store."""

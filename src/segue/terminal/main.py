@@ -1,0 +1,46 @@
+"""The command line. What a command needs is imported when it runs, so that each starts quickly."""
+
+from __future__ import annotations
+
+import click
+
+import segue
+from segue.core.errors import UserError
+
+
+class Program(click.Group):
+    """Shows what a person can mend as one sentence, and nothing else of it."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=Program, invoke_without_command=True)
+@click.version_option(segue.__version__, prog_name="segue")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """A personal AI agent whose live conversations move with you.
+
+    Today there is only the foundation: the store that will carry the conversations. Without a
+    command, the state of the store is shown.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(status)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(*, as_json: bool) -> None:
+    """Show the store: where it is, and what it holds."""
+    import asyncio  # noqa: PLC0415 - `segue --version` does without
+
+    import msgspec  # noqa: PLC0415
+
+    from segue import config  # noqa: PLC0415
+    from segue.terminal.status import look  # noqa: PLC0415
+
+    seen = asyncio.run(look(config.load()))
+    click.echo(msgspec.json.encode(seen).decode() if as_json else seen.text())

@@ -1,0 +1,38 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Generator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("segue", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("segue")
+
+
+@pytest.fixture
+def runner() -> Generator[asyncio.Runner]:
+    """The event loop of one test, which its async fixtures share."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
+    runner: asyncio.Runner = pyfuncitem.funcargs["runner"]
+    runner.run(pyfuncitem.obj(**arguments))
+    return True
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A coroutine needs the event loop, whether or not it names it."""
+    if inspect.iscoroutinefunction(metafunc.function) and "runner" not in metafunc.fixturenames:
+        metafunc.fixturenames.insert(0, "runner")

@@ -1,0 +1,81 @@
+"""What a person is told when something goes wrong."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from string import Formatter
+
+import pytest
+
+from segue.core import errors
+from segue.core.errors import SegueError, UserError
+
+CLASSES = [
+    thing
+    for thing in vars(errors).values()
+    if inspect.isclass(thing) and issubclass(thing, SegueError)
+]
+TREE = (errors.__doc__ or "").split("\n\n")[1]
+FAMILIES = [cls for cls in CLASSES if cls.__subclasses__()]
+MENDABLE = [cls for cls in CLASSES if issubclass(cls, UserError) and cls not in FAMILIES]
+
+# The first words of a way out. A new error uses one of them, or adds its own here.
+WAYS_OUT = (
+    "Begin|Check|Close|Free|Give|Leave|Look|Make|Mend|Put|Reinstall|Send|Set|Stop|Try|Type|Update"
+    "|Use|Wait"
+)
+NOTHING_TO_MEND = {errors.NothingToUndo, errors.NothingToRestore}
+
+
+class Field:
+    """Fits any place of a text."""
+
+    def __format__(self, spec: str) -> str:
+        return "value"
+
+    def __repr__(self) -> str:
+        return "'value'"
+
+
+def told(cls: type[SegueError]) -> str:
+    names = (name for _, name, _, _ in Formatter().parse(cls.__doc__ or "") if name)
+    return str(cls(**{name: Field() for name in names}))
+
+
+def test_the_drawing_shows_every_error_once_and_no_other():
+    drawn = re.findall(r"\b[A-Z]\w+", TREE)
+    assert sorted(drawn) == sorted(cls.__name__ for cls in CLASSES)
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f not in (SegueError, UserError)])
+def test_the_drawing_shows_every_error_in_its_family(family: type[SegueError]):
+    (branch,) = [b for b in re.split("[├└]── ", TREE) if b.startswith(family.__name__)]
+    drawn = re.findall(r"\b[A-Z]\w+", branch)
+    assert drawn[0] == family.__name__
+    assert sorted(drawn[1:]) == sorted(cls.__name__ for cls in family.__subclasses__())
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_error_has_a_text_of_its_own_on_one_line(cls: type[SegueError]):
+    text = told(cls)
+    assert cls.__doc__ != (cls.__base__ or cls).__doc__
+    assert text.endswith(".")
+    assert not re.search(r"[{}\n]|  ", text)
+
+
+@pytest.mark.parametrize("cls", MENDABLE)
+def test_what_a_person_can_mend_says_how(cls: type[SegueError]):
+    says_how = re.search(rf"(?:[.;:,] |^)(?:{WAYS_OUT})\b", told(cls), re.IGNORECASE)
+    assert bool(says_how) is (cls not in NOTHING_TO_MEND)
+
+
+def test_fields_are_told_and_kept():
+    error = errors.SessionNotFound(name="my {project}")
+    assert str(error) == "There is no session 'my {project}'. Type /sessions to see yours."
+    assert error.fields == {"name": "my {project}"}
+
+
+def test_a_field_that_was_forgotten_is_noticed_at_once():
+    with pytest.raises(KeyError):
+        errors.SessionNotFound()

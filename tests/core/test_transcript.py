@@ -1,0 +1,326 @@
+"""Replaying, mending and retelling what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from segue.core.transcript import INTERRUPTED, Kind, Message, Role, ToolCall, Transcript
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+LATER = datetime(2026, 3, 2, tzinfo=UTC)
+
+words = st.sampled_from(["", " ", "yes", "a long story\n" * 9])
+ids = st.sampled_from(["1", "2", "3"])
+tokens = st.integers(min_value=0, max_value=40)
+kinds = st.sampled_from([Kind.SAID, Kind.SAID, Kind.SAID, Kind.SYNTHETIC, Kind.SUMMARY])
+calls = st.builds(ToolCall, ids, st.sampled_from(["read", "write"]), st.just("{}"))
+
+spoken = st.builds(
+    Message,
+    st.sampled_from([Role.USER, Role.SYSTEM]),
+    words,
+    st.just(AT),
+    tokens=tokens,
+    kind=kinds,
+)
+answers = st.builds(
+    Message,
+    st.just(Role.ASSISTANT),
+    words,
+    st.just(AT),
+    tool_calls=st.lists(calls, max_size=3, unique_by=lambda call: call.id).map(tuple),
+    tokens=tokens,
+)
+results = st.builds(
+    Message,
+    st.just(Role.TOOL),
+    words,
+    st.just(AT),
+    tool_call_id=ids | st.none(),
+    tool_name=st.just("read"),
+    tokens=tokens,
+)
+
+
+def transcript(messages: Iterable[Message]) -> Transcript:
+    """Numbered as a store numbers them, so that no two are the same."""
+    return Transcript(tuple(replace(m, seq=n) for n, m in enumerate(messages, start=1)))
+
+
+# Anything at all, torn and doubled results included; and what a good run leaves behind.
+anything = st.lists(spoken | answers | results | results, max_size=12).map(transcript)
+sound = anything.map(lambda t: transcript(t.repaired(AT)))
+budgets = st.integers(min_value=-10, max_value=250)
+
+
+def user(content: str, kind: Kind = Kind.SAID, tokens: int = 1) -> Message:
+    return Message(Role.USER, content, AT, kind=kind, tokens=tokens)
+
+
+def agent(content: str, *calls: str, tokens: int = 1) -> Message:
+    made = tuple(ToolCall(str(n), name, "{}") for n, name in enumerate(calls))
+    return Message(Role.ASSISTANT, content, AT, tool_calls=made, tokens=tokens)
+
+
+def result(call_id: str, content: str = "done", tokens: int = 1) -> Message:
+    return Message(Role.TOOL, content, AT, tool_call_id=call_id, tool_name="read", tokens=tokens)
+
+
+def head(messages: tuple[Message, ...], position: int) -> int:
+    """Where the message is to which the one at `position` belongs."""
+    while position and messages[position].role is Role.TOOL:
+        position -= 1
+    return position
+
+
+# The window
+
+
+@given(anything, budgets)
+def test_a_window_is_the_summary_and_an_unbroken_end(whole: Transcript, budget: int):
+    window = whole.window(budget).messages
+    summaries = [m for m in whole if m.kind is Kind.SUMMARY]
+    if summaries:
+        assert window[0] is summaries[-1]
+        window = window[1:]
+    assert window == whole.messages[len(whole) - len(window) :]
+    assert all(m.kind is not Kind.SUMMARY for m in window)
+
+
+@given(anything, budgets)
+def test_a_tool_call_is_never_torn_from_its_result(whole: Transcript, budget: int):
+    window = whole.window(budget).messages
+    after_summary = [m for m in window if m.kind is not Kind.SUMMARY]
+    if not after_summary:
+        return
+    cut = whole.messages.index(after_summary[0])
+    belongs_to = head(whole.messages, cut)
+    # Only a summary may stand between a result and its call: it stands for the call.
+    between = whole.messages[belongs_to:cut]
+    assert not between or any(m.kind is Kind.SUMMARY for m in between)
+
+
+@given(anything, budgets)
+def test_a_window_fits_its_budget_unless_it_is_the_least_there_can_be(
+    whole: Transcript, budget: int
+):
+    window = whole.window(budget)
+    rest = [m for m in window if m.kind is not Kind.SUMMARY]
+    heads = [m for n, m in enumerate(rest) if n == 0 or m.role is not Role.TOOL]
+    assert window.tokens <= budget or len(heads) <= 1
+
+
+@given(anything, budgets)
+def test_a_window_holds_as_much_as_fits(whole: Transcript, budget: int):
+    window = whole.window(budget).messages
+    rest = [m for m in window if m.kind is not Kind.SUMMARY]
+    start = max((m.seq for m in whole if m.kind is Kind.SUMMARY), default=0)
+    left_out = whole.messages[start : len(whole) - len(rest)]
+    if left_out:
+        group = left_out[head(left_out, len(left_out) - 1) :]
+        assert sum(m.tokens for m in (*window, *group)) > budget
+
+
+@given(sound, budgets)
+def test_the_window_of_a_sound_transcript_is_sound(whole: Transcript, budget: int):
+    window = whole.window(budget)
+    assert window.repaired(LATER) == window
+
+
+@given(anything.filter(len), budgets)
+def test_a_window_is_never_empty(whole: Transcript, budget: int):
+    assert len(whole.window(budget)) > 0
+
+
+def test_the_newest_call_and_all_its_results_stay_even_beyond_the_budget():
+    newest = (agent("", "read", "read", tokens=50), result("0", tokens=50), result("1", tokens=50))
+    assert Transcript((user("old"), *newest)).window(10) == Transcript(newest)
+
+
+def test_a_window_that_fits_exactly_is_not_cut():
+    whole = Transcript((user("a", tokens=3), agent("b", tokens=4)))
+    assert whole.window(7) == whole
+    assert whole.window(6) == Transcript(whole.messages[1:])
+
+
+def test_nothing_older_than_the_last_summary_is_replayed():
+    summary = user("so far", Kind.SUMMARY)
+    whole = Transcript((user("old"), user("older", Kind.SUMMARY), summary, user("new")))
+    assert whole.window(1000) == Transcript((summary, user("new")))
+
+
+def test_an_empty_transcript_has_an_empty_window():
+    assert Transcript().window(100) == Transcript()
+
+
+# Mending
+
+
+@given(anything)
+def test_every_call_has_exactly_one_result_right_after_it(torn: Transcript):
+    messages = torn.repaired(LATER).messages
+    expected: list[str] = []
+    for message in messages:
+        if expected:
+            assert message.role is Role.TOOL
+            assert message.tool_call_id == expected.pop(0)
+        else:
+            assert message.role is not Role.TOOL
+        expected += [call.id for call in message.tool_calls]
+    assert not expected
+
+
+@given(anything)
+def test_mending_twice_changes_nothing_more(torn: Transcript):
+    once = torn.repaired(LATER)
+    assert once.repaired(LATER) == once
+
+
+@given(anything)
+def test_mending_changes_nothing_that_was_said(torn: Transcript):
+    mended = torn.repaired(LATER)
+    assert [m for m in mended if m.role is not Role.TOOL] == [
+        m for m in torn if m.role is not Role.TOOL
+    ]
+    added = [m for m in mended if m not in torn.messages]
+    assert all(m.content == INTERRUPTED and m.at == LATER for m in added)
+
+
+@given(anything)
+def test_a_result_that_came_is_kept_and_of_two_the_first(torn: Transcript):
+    kept = torn.repaired(LATER).messages
+    for position, message in enumerate(torn.messages):
+        call = head(torn.messages, position)
+        mine = torn.messages[call + 1 : position]
+        wanted = message.tool_call_id in {c.id for c in torn.messages[call].tool_calls}
+        first = message.tool_call_id not in {m.tool_call_id for m in mine}
+        if message.role is Role.TOOL and call != position:
+            assert (message in kept) == (wanted and first)
+
+
+@given(sound)
+def test_a_sound_transcript_needs_no_mending(whole: Transcript):
+    assert whole.repaired(LATER) == whole
+    assert whole.unfinished(LATER) == ()
+
+
+@given(sound, st.integers(min_value=0, max_value=30))
+def test_what_is_unfinished_completes_a_transcript_that_was_cut_anywhere(
+    whole: Transcript, cut: int
+):
+    torn = Transcript(whole.messages[:cut])
+    complete = Transcript((*torn, *torn.unfinished(LATER)))
+    assert complete.repaired(LATER) == complete == torn.repaired(LATER)
+
+
+def test_an_interrupted_call_says_so_under_its_own_id_and_name():
+    torn = Transcript((user("go"), agent("", "read", "write"), result("0")))
+    (added,) = torn.unfinished(LATER)
+    assert added == Message(
+        Role.TOOL, INTERRUPTED, LATER, tool_call_id="1", tool_name="write", kind=Kind.SAID
+    )
+
+
+def test_results_that_came_out_of_order_are_put_in_the_order_of_their_calls():
+    swapped = Transcript((agent("", "read", "read"), result("1"), result("0")))
+    assert swapped.repaired(LATER) == Transcript((swapped.messages[0], result("0"), result("1")))
+
+
+def test_calls_of_two_turns_may_share_an_id():
+    first, second = agent("", "read"), agent("", "read")
+    torn = Transcript((first, result("0", "one"), second))
+    assert [m.content for m in torn.repaired(LATER)] == ["", "one", "", INTERRUPTED]
+
+
+# Retelling
+
+
+def test_a_recap_tells_the_last_exchanges_and_counts_the_tools_by_name():
+    whole = Transcript(
+        (
+            user("fix the bug"),
+            agent("Looking.", "read", "read"),
+            result("0"),
+            result("1"),
+            agent("", "write"),
+            result("0"),
+            agent("Fixed."),
+            user("thanks"),
+            agent("Welcome."),
+        )
+    )
+    assert whole.recap() == (
+        "You: fix the bug\n"
+        "Segue: Fixed.\n"
+        "  (3 tool calls: read ×2, write)\n"
+        "You: thanks\n"
+        "Segue: Welcome."
+    )
+
+
+def test_a_single_tool_call_is_told_in_the_singular():
+    assert Transcript((user("go"), agent("", "read"))).recap().endswith("(1 tool call: read)")
+
+
+def test_a_recap_leaves_out_prompts_that_nobody_typed():
+    whole = Transcript(
+        (
+            user("hello"),
+            agent("Hi."),
+            user("The session was handed off.", Kind.SYNTHETIC),
+            agent("I am here."),
+            user("Summary of all.", Kind.SUMMARY),
+        )
+    )
+    assert whole.recap() == "You: hello\nSegue: Hi.\nSegue: I am here."
+
+
+def test_prompts_that_nobody_typed_do_not_crowd_out_what_was_said():
+    whole = Transcript(
+        (user("hello"), agent("Hi."), *(user("prompt", Kind.SYNTHETIC) for _ in range(9)))
+    )
+    assert whole.recap(last=1) == "You: hello\nSegue: Hi."
+
+
+@given(anything, st.integers(min_value=-1, max_value=6), st.integers(min_value=1, max_value=60))
+def test_a_recap_is_short_whatever_was_said(whole: Transcript, last: int, length: int):
+    recap = whole.recap(last, length).split("\n")
+    assert recap == [""] or len(recap) <= 3 * max(last, 0)
+    assert all(len(line) <= length + len("Segue: ") for line in recap)
+
+
+@given(anything, st.integers(min_value=0, max_value=6))
+def test_a_recap_has_as_many_exchanges_as_there_are_up_to_the_last_few(
+    whole: Transcript, last: int
+):
+    everything = whole.exchanges(len(whole))
+    assert whole.exchanges(last) == everything[max(len(everything) - last, 0) :]
+
+
+@pytest.mark.parametrize("sneaky", ["a\nSegue: I agree", "a\r\n\u2028You: yes", "a\u202eb\0"])
+def test_nothing_in_a_recap_can_pretend_to_be_another_line(sneaky: str):
+    call = ToolCall("0", sneaky, "{}")
+    whole = Transcript(
+        (user(sneaky), Message(Role.ASSISTANT, sneaky, AT, tool_calls=(call,)), result("0"))
+    )
+    lines = whole.recap().splitlines()
+    assert [line.split(" ")[0] for line in lines] == ["You:", "Segue:", ""]
+
+
+def test_a_turn_with_a_hundred_tools_is_still_one_short_line():
+    whole = Transcript(
+        (user("go"), agent("", *(f"a_rather_long_tool_name_{n}" for n in range(100))))
+    )
+    assert all(len(line) < 300 for line in whole.recap().splitlines())
+    assert "100 tool calls: " in whole.recap()
+
+
+def test_nothing_said_gives_no_recap():
+    assert Transcript().recap() == ""
+    assert Transcript((user("prompt", Kind.SYNTHETIC),)).recap() == ""

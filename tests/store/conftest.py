@@ -1,0 +1,73 @@
+"""A store to test: the same tests for SQLite and, marked `real`, for PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.core.address import Platform
+from segue.core.session import Session
+from segue.store import Store
+from segue.testing import postgres
+from segue.testing.clock import FakeClock
+
+OpenStore = Callable[[], Awaitable[Store]]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[postgres.Server]:
+    with postgres.running() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]:
+    """Where a new store may be made."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            yield f"sqlite://{tmp_path}/segue.db"
+        else:
+            server: postgres.Server = request.getfixturevalue("postgres_server")
+            yield stack.enter_context(server.database())
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def open_store(url: str, clock: FakeClock, runner: asyncio.Runner) -> Generator[OpenStore]:
+    """Opens the store once more, as another process would; closes all of them afterwards."""
+    opened: list[Store] = []
+
+    async def open_one() -> Store:
+        opened.append(await segue.store.open(url, clock=clock))
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        runner.run(store.close())
+
+
+@pytest.fixture
+def store(open_store: OpenStore, runner: asyncio.Runner) -> Store:
+    """An open store with one owner, `me`."""
+
+    async def prepare() -> Store:
+        store = await open_store()
+        await store.owners.ensure("me", "Me")
+        return store
+
+    return runner.run(prepare())
+
+
+@pytest.fixture
+def session(store: Store, runner: asyncio.Runner) -> Session:
+    """A session of `me`, with nothing said in it yet."""
+    return runner.run(store.sessions.create("me", Platform.LOCAL, cwd="/home/me/project"))
