@@ -34,7 +34,7 @@ async def _measure(name: str, url: str, *, quick: bool) -> list[Figure]:
             took = await _timed(lambda n=length: s.transcripts.load(sessions[n]), times)
             found.append(milliseconds(f"{name} load {length:,} messages", took, target))
         for end, read in {
-            f"last {TAIL} messages": lambda n: s.transcripts.tail(sessions[n], TAIL),
+            f"last {TAIL} messages": lambda n: s.transcripts.last(sessions[n], TAIL),
             f"window of {WINDOW:,} tokens": lambda n: s.transcripts.window(sessions[n], WINDOW),
         }.items():
             took = {n: await _timed(lambda n=n, r=read: r(n), rounds) for n in (SHORT, LONG)}

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
+import pytest
+
 from segue.core.address import Address, ChatType, Platform
-from segue.core.transcript import Message, Role, ToolCall
+from segue.core.lease import Lease
+from segue.core.transcript import Kind, Message, Role, ToolCall
+from segue.store import Store, Waiter
+from segue.store.outbox import Draft
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TOPIC = Address(
     platform=Platform.TELEGRAM, chat_type=ChatType.GROUP, chat_id="-100200", thread_id="7"
 )
 DM = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
+CHANNEL = Address(platform=Platform.SLACK, chat_type=ChatType.CHANNEL, chat_id="C024BE91L")
+ROOM = Address(platform=Platform.MATRIX, chat_type=ChatType.GROUP, chat_id="!room:example.org")
+
+on_sqlite = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+on_postgres = pytest.mark.parametrize(
+    "url", [pytest.param("postgres", marks=pytest.mark.real)], indirect=True
+)
+
+# What no column of either database can hold as it is.
+ODD = "a\0b\ud800c"
 
 
 def said(text: str, *, tokens: int = 1) -> Message:
@@ -29,3 +45,34 @@ def called(*names: str) -> Message:
 
 def result(call: ToolCall, text: str = "done") -> Message:
     return Message(Role.TOOL, text, AT, tool_call_id=call.id, tool_name=call.name, tokens=1)
+
+
+def summary(text: str, *, tokens: int = 1) -> Message:
+    return Message(Role.SYSTEM, text, AT, tokens=tokens, kind=Kind.SUMMARY)
+
+
+def draft(key: str, address: Address = DM, body: str = "hello") -> Draft:
+    return Draft(key=key, address=address, body=body)
+
+
+def texts(messages: Iterable[Message]) -> list[str]:
+    return [message.content for message in messages]
+
+
+async def hold(store: Store, session_id: str, *messages: Message) -> Lease:
+    """Open the session in a terminal, say something there, and stay."""
+    lease = await store.leases.acquire(session_id, "a terminal on desk")
+    if messages:
+        await store.transcripts.append(lease, messages)
+    return lease
+
+
+async def say(store: Store, session_id: str, *messages: Message) -> None:
+    """Say something in the session, and leave it."""
+    await store.leases.release(await hold(store, session_id, *messages))
+
+
+async def settled(wake: Waiter) -> Waiter:
+    """A waiter that has forgotten the wake-up that it may begin with."""
+    await wake.wait(0)
+    return wake

@@ -159,8 +159,8 @@ class BadStoreUrl(StoreError):
 
 
 class StoreFolderMissing(StoreError):
-    """The folder {folder} does not exist. Type `mkdir -p -m 700 {folder}`, or name another
-    store in SEGUE_STORE."""
+    """The folder {folder} does not exist. Type `mkdir -p -m 700 {folder}`, or set
+    SEGUE_STORE to another place."""
 
 
 class StoreMissing(StoreError):
@@ -169,8 +169,8 @@ class StoreMissing(StoreError):
 
 
 class StoreForeign(StoreError):
-    """{path} belongs to something else than Segue. Nothing was changed in it: name another
-    store in SEGUE_STORE."""
+    """{path} belongs to something else than Segue. Nothing was changed in it: set
+    SEGUE_STORE to another place."""
 
 
 class StoreNewer(StoreError):
@@ -185,7 +185,7 @@ class StoreCorrupt(StoreError):
 
 class StoreReadOnly(StoreError):
     """The store {path} cannot be written: {reason}. Make the file and its folder writable for
-    you, or name another store in SEGUE_STORE."""
+    you, or set SEGUE_STORE to another place."""
 
 
 class StoreFull(StoreError):

@@ -96,23 +96,29 @@ class Transcript:
     def tokens(self) -> int:
         return sum(message.tokens for message in self.messages)
 
-    def window(self, budget: int) -> Transcript:
-        """The newest part that fits `budget` tokens, from the last summary on.
+    def tail(self, budget: int) -> Transcript:
+        """The newest part that fits `budget` tokens. A tool call is never torn from its results.
 
-        A tool call is never torn from its results. The summary and the newest group are kept
-        even when they alone exceed the budget: a window without them would be of no use.
+        The newest group is kept even when it alone exceeds the budget: a tail without it would
+        be of no use.
         """
-        start = max((i for i, m in enumerate(self.messages) if m.kind is Kind.SUMMARY), default=-1)
-        summary = self.messages[start : start + 1] if start >= 0 else ()
-        groups = _groups(self.messages[start + 1 :])
-        left = budget - sum(m.tokens for m in summary)
+        left = budget
         kept: list[tuple[Message, ...]] = []
-        for group in reversed(groups):
+        for group in reversed(_groups(self.messages)):
             left -= sum(m.tokens for m in group)
             if kept and left < 0:
                 break
             kept.append(group)
-        return Transcript((*summary, *(m for group in reversed(kept) for m in group)))
+        return Transcript(tuple(m for group in reversed(kept) for m in group))
+
+    def window(self, budget: int) -> Transcript:
+        """What a model with room for `budget` tokens is shown: the last summary, whatever it
+        takes, and the tail of what came after it."""
+        start = max((i for i, m in enumerate(self.messages) if m.kind is Kind.SUMMARY), default=-1)
+        if start < 0:
+            return self.tail(budget)
+        summary, after = self.messages[start], Transcript(self.messages[start + 1 :])
+        return Transcript((summary, *after.tail(budget - summary.tokens)))
 
     def unfinished(self, at: datetime) -> tuple[Message, ...]:
         """The results to append when a crash cut the last turn off in the middle of tool calls."""

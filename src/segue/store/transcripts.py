@@ -53,13 +53,17 @@ class Transcripts:
         """All of it, in order, without what was undone."""
         return await self._engine.read(load, session_id)
 
-    async def tail(self, session_id: str, count: int) -> Transcript:
+    async def last(self, session_id: str, count: int) -> Transcript:
         """The last `count` messages."""
-        return await self._engine.read(tail, session_id, count)
+        return await self._engine.read(last, session_id, count)
+
+    async def tail(self, session_id: str, budget: int) -> Transcript:
+        """What fits `budget` tokens, counted from the end: see `Transcript.tail`. Reads no more
+        of the session than that, here and in `window`."""
+        return await self._engine.read(tail, session_id, budget)
 
     async def window(self, session_id: str, budget: int) -> Transcript:
-        """What a model with room for `budget` tokens is shown: see `Transcript.window`. Reads no
-        more of the session than that."""
+        """What a model with room for `budget` tokens is shown: see `Transcript.window`."""
         return await self._engine.read(window, session_id, budget)
 
     async def undo(self, lease: Lease, turns: int = 1) -> Transcript:
@@ -146,25 +150,34 @@ def load(tx: Tx, session_id: str) -> Transcript:
     return Transcript(tuple(map(message, rows)))
 
 
-def tail(tx: Tx, session_id: str, count: int) -> Transcript:
-    no, _, _ = _place(tx, session_id)
-    return Transcript(tuple(reversed(_back(tx, no, 0, _SEQ + 1, count))))
+def last(tx: Tx, session_id: str, count: int) -> Transcript:
+    no, _, end = _place(tx, session_id)
+    return Transcript(tuple(reversed(_back(tx, no, 0, end, count))))
+
+
+def tail(tx: Tx, session_id: str, budget: int) -> Transcript:
+    no, _, end = _place(tx, session_id)
+    return _newest(tx, no, 0, end, budget).tail(budget)
 
 
 def window(tx: Tx, session_id: str, budget: int) -> Transcript:
-    no, summary, before = _place(tx, session_id)
+    no, summary, end = _place(tx, session_id)
+    first = _back(tx, no, summary, summary + 1, 1) if summary else []
+    return Transcript((*first, *_newest(tx, no, summary + 1, end, budget))).window(budget)
+
+
+def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
+    """At least all that `budget` allows of the messages from `low` to `before`, and little more."""
     newest: list[Message] = []
     left = budget
-    while page := _back(tx, no, summary, before, _PAGE):
+    while page := _back(tx, no, low, before, _PAGE):
         newest += page
         before = page[-1].seq
         left -= sum(m.tokens for m in page)
-        # More than fits, and the newest group whole: the oldest, maybe torn, is not kept.
+        # More than fits, and the newest group whole: the oldest, maybe torn, will not be kept.
         if left < 0 and any(m.role is not Role.TOOL for m in newest):
             break
-    if summary and (not newest or newest[-1].seq != summary):
-        newest += _back(tx, no, summary, summary + 1, 1)
-    return Transcript(tuple(reversed(newest))).window(budget)
+    return Transcript(tuple(reversed(newest)))
 
 
 def undo(tx: Tx, lease: Lease, turns: int) -> Transcript:

@@ -1,0 +1,516 @@
+"""Never two writers, never stuck, never lost: a state machine of everything at once.
+
+Terminals and gateways come, hang, crash and come back; clocks step; requests are cancelled,
+claimed, taken over and finished, also by those who no longer may. The machine keeps its own small
+account of what was promised, and compares it with the world after every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import HandoffInFlight, SessionChanged, SessionHeld, SessionMoved
+from segue.core.handoff import MAX_ATTEMPTS, Handoff, State, Step
+from segue.core.lease import SECOND, Lease
+from segue.testing import postgres
+from tests.store.model import (
+    CLAIM_LEASE,
+    CLAIM_WAIT,
+    LEASE,
+    NAIVE,
+    Flaw,
+    Opening,
+    PostgresWorld,
+    SketchWorld,
+    SqliteWorld,
+    World,
+)
+
+T = TypeVar("T")
+
+PICK = st.integers(0, 7)
+STEPS = st.sampled_from([Step.OPENING, Step.REPLYING, Step.DELIVERING])
+PAUSES = st.sampled_from([1, 10, CLAIM_LEASE + 1, LEASE + 1, CLAIM_LEASE + CLAIM_WAIT + 1])
+THREADS = [
+    Address(platform=Platform.TELEGRAM, chat_type=ChatType.THREAD, chat_id="1", thread_id=str(n))
+    for n in range(2)
+]
+DESK = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="desk")
+
+
+@dataclass
+class Process:
+    """A terminal or gateway, and whether it is still there."""
+
+    opening: Opening
+    alive: bool = True
+
+
+@dataclass
+class Held:
+    """A lease that somebody was given, and may still believe in."""
+
+    by: Process
+    lease: Lease
+    until: int
+
+
+@dataclass
+class Asked:
+    """A handoff as it was promised."""
+
+    id: int
+    session: str
+    epoch: int
+    count: int
+    claim_by: int
+    state: State = State.PENDING
+    fence: int = 0
+    attempt: int = 0
+    by: Process | None = None
+    lease_until: int = 0
+    thread: Address | None = None
+    step: Step | None = None
+    ends: list[str] = field(default_factory=list[str])
+
+    @property
+    def in_flight(self) -> bool:
+        return self.state in (State.PENDING, State.RUNNING)
+
+    def end(self, how: str, state: State) -> None:
+        self.ends.append(how)
+        self.state = state
+
+
+@dataclass
+class Claim:
+    by: Process
+    handoff: Handoff
+    asked: Asked
+
+
+class Conversations(RuleBasedStateMachine):
+    """Everything that terminals and gateways do to two sessions."""
+
+    def __init__(self, make: Callable[[], World]) -> None:
+        super().__init__()
+        self.world = make()
+        self.clock = self.world.clock
+        self.sound = True
+        self.said = 0
+        self.terminals = [self.start() for _ in range(2)]
+        self.gateways = [self.start() for _ in range(2)]
+        self.current: dict[str, Held | None] = dict.fromkeys(self.world.sessions)
+        self.epochs: dict[str, int] = dict.fromkeys(self.world.sessions, 0)
+        self.places: dict[str, Address | None] = dict.fromkeys(self.world.sessions)
+        self.logs: dict[str, list[str]] = {session: [] for session in self.world.sessions}
+        self.leases: list[Held] = []
+        self.handoffs: dict[int, Asked] = {}
+        self.claims: list[Claim] = []
+
+    def start(self) -> Process:
+        return Process(self.world.open())
+
+    def words(self, count: int = 1) -> list[str]:
+        """Something that nobody has said before."""
+        self.said += count
+        return [f"words {self.said - i}" for i in range(count)]
+
+    def session(self, pick: int) -> str:
+        return chosen(self.world.sessions, pick)
+
+    # What was promised
+
+    def now(self) -> int:
+        return self.clock.ticks()
+
+    def ends(self, seconds: float) -> int:
+        return self.now() + int(seconds * SECOND)
+
+    def dead(self, process: Process | None) -> bool:
+        return self.world.sees_the_dead and process is not None and not process.alive
+
+    def holder(self, session: str) -> Held | None:
+        """Whoever holds it, if they are alive and their lease has not run out."""
+        held = self.current[session]
+        if held is None or self.now() >= held.until or self.dead(held.by):
+            return None
+        return held
+
+    def gone(self, asked: Asked) -> bool:
+        return self.now() >= asked.lease_until or self.dead(asked.by)
+
+    def claimable(self, asked: Asked) -> bool:
+        free = asked.state is State.PENDING or (asked.state is State.RUNNING and self.gone(asked))
+        return free and self.now() < asked.claim_by and asked.attempt < MAX_ATTEMPTS
+
+    def void(self, asked: Asked) -> bool:
+        if not asked.in_flight:
+            return False
+        exhausted = asked.attempt >= MAX_ATTEMPTS and self.gone(asked)
+        return self.now() >= asked.claim_by or (asked.state is State.RUNNING and exhausted)
+
+    def moves(self, session: str, address: Address) -> None:
+        for other, place in self.places.items():
+            if place == address:
+                self.places[other] = None
+        self.places[session] = address
+
+    def takes(self, process: Process, lease: Lease) -> None:
+        assert lease.epoch > self.epochs[lease.session_id], "an epoch was used again"
+        held = Held(process, lease, self.ends(LEASE))
+        self.epochs[lease.session_id] = lease.epoch
+        self.current[lease.session_id] = held
+        self.leases.append(held)
+
+    # Leases
+
+    @rule(who=PICK, which=PICK, take_over=st.booleans())
+    def acquire(self, who: int, which: int, take_over: bool) -> None:
+        process, session = chosen([*self.terminals, *self.gateways], who), self.session(which)
+        holder = self.holder(session)
+        try:
+            lease = process.opening.acquire(session, take_over=take_over)
+        except SessionHeld:
+            assert holder is not None and not take_over, "a free session was refused"
+        else:
+            assert holder is None or take_over, "a session has two holders"
+            self.takes(process, lease)
+
+    @rule(who=PICK, which=PICK)
+    def resume(self, who: int, which: int) -> None:
+        process, session = chosen(self.terminals, who), self.session(which)
+        lease = process.opening.resume(session, DESK)
+        self.takes(process, lease)
+        self.moves(session, DESK)
+
+    @precondition(lambda self: self.leases)
+    @rule(which=PICK, count=st.integers(1, 3))
+    def append(self, which: int, count: int) -> None:
+        held, words = chosen(self.leases, which), self.words(count)
+        session = held.lease.session_id
+        mine = self.current[session] is held
+        try:
+            held.by.opening.append(held.lease, words)
+        except SessionMoved:
+            assert not mine, "the holder was refused"
+        else:
+            assert mine, "somebody appended who no longer holds the session"
+            self.logs[session] += words
+
+    @precondition(lambda self: self.leases)
+    @rule(which=PICK)
+    def renew(self, which: int) -> None:
+        held = chosen(self.leases, which)
+        mine = self.current[held.lease.session_id] is held
+        try:
+            held.lease = held.by.opening.renew(held.lease)
+        except SessionMoved:
+            assert not mine, "the holder could not renew"
+        else:
+            assert mine, "somebody renewed a lease that is no longer theirs"
+            held.until = self.ends(LEASE)
+
+    @precondition(lambda self: self.leases)
+    @rule(which=PICK)
+    def release(self, which: int) -> None:
+        held = chosen(self.leases, which)
+        mine = self.current[held.lease.session_id] is held
+        assert held.by.opening.release(held.lease) == mine, "released somebody else's lease"
+        if mine:
+            self.current[held.lease.session_id] = None
+
+    # Handoffs, by the terminal
+
+    @rule(who=PICK, which=PICK)
+    def request_without_lease(self, who: int, which: int) -> None:
+        self.request(chosen(self.terminals, who), self.session(which), None)
+
+    @precondition(lambda self: self.leases)
+    @rule(which=PICK)
+    def request_under_lease(self, which: int) -> None:
+        held = chosen(self.leases, which)
+        self.request(held.by, held.lease.session_id, held)
+
+    def request(self, process: Process, session: str, held: Held | None) -> None:
+        under_way = [a for a in self.handoffs.values() if a.session == session and a.in_flight]
+        try:
+            handoff = process.opening.request(session, held.lease if held else None)
+        except SessionHeld:
+            assert held is None and self.holder(session) is not None, "refused a free session"
+        except SessionMoved:
+            assert held is not None and self.current[session] is not held, "refused the holder"
+        except HandoffInFlight:
+            assert not all(map(self.void, under_way)), "a void handoff stands in the way"
+        else:
+            assert held is self.current[session] if held else self.holder(session) is None
+            assert all(map(self.void, under_way)), "two handoffs of one session"
+            assert (handoff.session_id, handoff.state) == (session, State.PENDING)
+            self.handoffs[handoff.id] = Asked(
+                handoff.id,
+                session,
+                self.epochs[session],
+                len(self.logs[session]),
+                self.ends(CLAIM_WAIT),
+            )
+
+    @precondition(lambda self: self.handoffs)
+    @rule(who=PICK, which=PICK)
+    def cancel(self, who: int, which: int) -> None:
+        asked = latest(list(self.handoffs.values()), which)
+        won = chosen(self.terminals, who).opening.cancel(asked.id)
+        assert won == asked.in_flight, f"cancel said {won} of a handoff that is {asked.state}"
+        if won:
+            asked.end("cancel", State.FAILED)
+
+    # Handoffs, by the gateway
+
+    @precondition(lambda self: self.handoffs)
+    @rule(who=PICK, which=PICK)
+    def claim(self, who: int, which: int) -> None:
+        process, asked = chosen(self.gateways, who), latest(list(self.handoffs.values()), which)
+        expected = self.claimable(asked)
+        handoff = process.opening.claim(asked.id)
+        assert (handoff is not None) == expected, f"claim of {asked} gave {handoff}"
+        if handoff:
+            self.claimed(process, handoff)
+
+    @rule(who=PICK)
+    def claim_next(self, who: int) -> None:
+        process = chosen(self.gateways, who)
+        free = [asked for asked in self.handoffs.values() if self.claimable(asked)]
+        handoff = process.opening.claim_next()
+        if handoff is None:
+            assert not free, f"nobody is given {free}"
+            return
+        pending = [asked.id for asked in free if asked.state is State.PENDING]
+        assert handoff.id in (pending[:1] or [asked.id for asked in free]), "not the oldest"
+        self.claimed(process, handoff)
+
+    def claimed(self, process: Process, handoff: Handoff) -> None:
+        asked = self.handoffs[handoff.id]
+        assert handoff.fence > asked.fence, "a fence was used again"
+        assert handoff.thread == asked.thread, "the thread that was opened is forgotten"
+        asked.state, asked.by = State.RUNNING, process
+        asked.fence, asked.attempt = handoff.fence, asked.attempt + 1
+        asked.step = asked.step or Step.CLAIMED
+        self.beat(asked)
+        self.claims.append(Claim(process, handoff, asked))
+
+    def beat(self, asked: Asked) -> None:
+        asked.lease_until = self.ends(CLAIM_LEASE)
+        asked.claim_by = self.ends(CLAIM_LEASE + CLAIM_WAIT)
+
+    def newest(self, claim: Claim) -> bool:
+        return claim.asked.state is State.RUNNING and claim.asked.fence == claim.handoff.fence
+
+    @precondition(lambda self: self.claims)
+    @rule(which=PICK)
+    def heartbeat(self, which: int) -> None:
+        claim = latest(self.claims, which)
+        newest = self.newest(claim)
+        assert claim.by.opening.heartbeat(claim.handoff) == newest
+        if newest:
+            self.beat(claim.asked)
+
+    @precondition(lambda self: self.claims)
+    @rule(which=PICK, step=STEPS, thread=st.sampled_from([None, *THREADS]))
+    def record_step(self, which: int, step: Step, thread: Address | None) -> None:
+        claim = latest(self.claims, which)
+        newest = self.newest(claim)
+        assert claim.by.opening.record_step(claim.handoff, step, thread) == newest
+        if newest:
+            claim.asked.step = step
+            claim.asked.thread = thread or claim.asked.thread
+
+    @precondition(lambda self: self.claims)
+    @rule(which=PICK, where=PICK, count=st.integers(0, 2))
+    def complete(self, which: int, where: int, count: int) -> None:
+        claim, words = latest(self.claims, which), self.words(count)
+        asked, address = claim.asked, chosen(THREADS, where)
+        session, newest = asked.session, self.newest(claim)
+        same = (self.epochs[session], len(self.logs[session])) == (asked.epoch, asked.count)
+        try:
+            won = claim.by.opening.complete(claim.handoff, address, words)
+        except SessionChanged:
+            assert newest and not same, "refused, though nothing had changed"
+            return
+        assert won == (newest and same), f"complete said {won}; newest {newest}, same {same}"
+        if won:
+            asked.end("complete", State.COMPLETED)
+            asked.thread = address
+            self.logs[session] += words
+            self.moves(session, address)
+            self.current[session] = None
+            epoch = self.world.observe()[session].epoch
+            assert epoch > self.epochs[session], "the session moved, its epoch did not"
+            self.epochs[session] = epoch
+
+    @precondition(lambda self: self.claims)
+    @rule(which=PICK)
+    def fail(self, which: int) -> None:
+        claim = latest(self.claims, which)
+        newest = self.newest(claim)
+        assert claim.by.opening.fail(claim.handoff) == newest, "fail by a stale claim"
+        if newest:
+            claim.asked.end("fail", State.FAILED)
+
+    # What happens to everybody
+
+    @rule(seconds=PAUSES)
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule(hours=st.sampled_from([-1, 1]))
+    def somebody_sets_the_clock(self, hours: int) -> None:
+        self.clock.set_wall(self.clock.now() + timedelta(hours=hours))
+
+    @rule(who=PICK)
+    def expire(self, who: int) -> None:
+        due = sum(self.void(asked) for asked in self.handoffs.values())
+        assert chosen(self.gateways, who).opening.expire() == due
+
+    @rule(who=PICK)
+    def a_terminal_crashes(self, who: int) -> None:
+        self.crash(self.terminals, who)
+
+    @rule(who=PICK)
+    def a_gateway_crashes(self, who: int) -> None:
+        self.crash(self.gateways, who)
+
+    def crash(self, processes: list[Process], who: int) -> None:
+        place = who % len(processes)
+        self.end(processes[place])
+        processes[place] = self.start()
+
+    def end(self, process: Process) -> None:
+        process.opening.crash()
+        process.alive = False
+        self.leases = [held for held in self.leases if held.by is not process]
+        self.claims = [claim for claim in self.claims if claim.by is not process]
+
+    @rule()
+    def the_machine_restarts(self) -> None:
+        for process in (*self.terminals, *self.gateways):
+            self.end(process)
+        if self.world.restart():
+            for held in self.current.values():
+                if held:
+                    held.until = 0
+            for asked in self.handoffs.values():
+                asked.claim_by = asked.lease_until = 0
+        self.terminals = [self.start() for _ in self.terminals]
+        self.gateways = [self.start() for _ in self.gateways]
+
+    # What must be so at every moment
+
+    @invariant()
+    def as_promised(self) -> None:
+        self.sound = False
+        for session, seen in self.world.observe().items():
+            assert list(seen.texts) == self.logs[session], "lost, doubled or out of order"
+            assert seen.epoch == self.epochs[session], "the epoch moved by itself"
+            assert seen.address == self.places[session], "the binding moved by itself"
+            assert sum(h.in_flight for h in seen.handoffs) <= 1, "two handoffs of one session"
+            for handoff in seen.handoffs:
+                self.compare(self.handoffs[handoff.id], handoff)
+        self.sound = True
+
+    def compare(self, asked: Asked, handoff: Handoff) -> None:
+        if handoff.state is State.FAILED and self.void(asked):
+            asked.end("expire", State.FAILED)
+        assert handoff.state is asked.state, f"{asked.ends} left it {handoff.state}"
+        assert len(asked.ends) == (not asked.in_flight), f"it ended by {asked.ends}"
+        assert (handoff.fence, handoff.attempt) == (asked.fence, asked.attempt)
+        assert (handoff.step, handoff.thread) == (asked.step, asked.thread)
+        assert (handoff.error is None) == (asked.state is not State.FAILED)
+
+    def teardown(self) -> None:
+        try:
+            if self.sound:
+                self.nobody_is_stuck()
+        finally:
+            self.world.close()
+
+    def nobody_is_stuck(self) -> None:
+        """Whatever has happened, a moment later every session can go on and be handed off."""
+        self.clock.advance(2 * (CLAIM_LEASE + CLAIM_WAIT + LEASE))
+        terminal, gateway = self.start(), self.start()
+        terminal.opening.expire()
+        for n, session in enumerate(self.world.sessions):
+            lease = terminal.opening.acquire(session, take_over=False)
+            before, after = self.words(2), self.words(2)
+            terminal.opening.append(lease, before)
+            asked = terminal.opening.request(session, lease)
+            claim = gateway.opening.claim_next()
+            assert claim is not None and claim.id == asked.id, "stuck behind another handoff"
+            assert gateway.opening.complete(claim, THREADS[n], after), "could not be completed"
+            self.logs[session] += before + after
+        for session, seen in self.world.observe().items():
+            assert list(seen.texts) == self.logs[session]
+            assert not any(h.in_flight for h in seen.handoffs), "one was left behind"
+
+
+def chosen(things: Sequence[T], pick: int) -> T:
+    return things[pick % len(things)]
+
+
+def latest(things: Sequence[T], pick: int) -> T:
+    """Mostly the newest, now and then an older one."""
+    return things[-1 - pick // 2 % min(len(things), 4)]
+
+
+def play(make: Callable[[], World], *, examples: int, steps: int, known: bool = False) -> None:
+    run_state_machine_as_test(
+        lambda: Conversations(make),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=known,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate] if known else [Phase.generate, Phase.shrink],
+        ),
+    )
+
+
+def test_the_machine_finds_the_split_brain_of_a_naive_implementation():
+    with pytest.raises(AssertionError):
+        play(lambda: SketchWorld(NAIVE), examples=200, steps=50, known=True)
+
+
+@pytest.mark.parametrize("flaw", list(Flaw))
+def test_the_machine_finds_each_single_flaw(flaw: Flaw):
+    with pytest.raises(AssertionError):
+        play(lambda: SketchWorld(frozenset({flaw})), examples=1000, steps=50, known=True)
+
+
+def test_the_machine_finds_nothing_in_a_sketch_without_flaws():
+    play(SketchWorld, examples=300, steps=50, known=True)
+
+
+def test_conversations_on_sqlite_are_never_lost_nor_in_two_hands_nor_stuck():
+    play(SqliteWorld, examples=100, steps=50)
+
+
+@pytest.mark.real
+def test_conversations_on_postgresql_are_never_lost_nor_in_two_hands_nor_stuck(
+    postgres_server: postgres.Server,
+):
+    play(lambda: PostgresWorld(postgres_server), examples=20, steps=40)
