@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -65,7 +64,7 @@ def median(values: Sequence[float]) -> float:
 
 def progress(text: str) -> None:
     """What is being done now. Not part of the result."""
-    print(f"{time.process_time():6.1f} {time.monotonic()%1000:7.1f} {text}", file=sys.stderr, flush=True)
+    print(text, file=sys.stderr, flush=True)
 
 
 def as_json(figures: Iterable[Figure]) -> str:

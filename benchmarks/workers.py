@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 PATIENCE = 120.0
@@ -37,7 +38,7 @@ class Line:
 
 
 @contextlib.contextmanager
-def started(count: int, work: Callable[..., None], *args: object) -> Iterator[list[Line]]:
+def started(count: int, work: Callable[..., None], *args: object) -> Generator[list[Line]]:
     """`count` new processes that run `work(line, *args)`; they end with the `with`."""
     context = multiprocessing.get_context("spawn")
     lines: list[Line] = []
@@ -67,7 +68,7 @@ def _main(connection: Connection[Any, Any], work: Callable[..., None], args: Any
     work(Line(connection), *args)
 
 
-def _end(process: multiprocessing.process.BaseProcess) -> None:
+def _end(process: BaseProcess) -> None:
     process.join(5)
     if process.is_alive():
         process.terminate()

@@ -58,9 +58,7 @@ def _ways(s: Store) -> dict[str, Callable[[Address], Awaitable[object]]]:
     }
 
 
-async def _timed(
-    find: Callable[[Address], Awaitable[object]], known: int, times: int
-) -> float:
+async def _timed(find: Callable[[Address], Awaitable[object]], known: int, times: int) -> float:
     took: list[float] = []
     for _ in range(times):
         address = samples.chat(random.randint(1, known))

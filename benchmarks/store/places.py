@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def all_of_them() -> Iterator[tuple[Place, ...]]:
+def all_of_them() -> Generator[tuple[Place, ...]]:
     with postgres.running(durable=True) as server:
         yield (
             Place(name="sqlite", empty=_sqlite),
@@ -31,6 +31,6 @@ def all_of_them() -> Iterator[tuple[Place, ...]]:
 
 
 @contextlib.contextmanager
-def _sqlite() -> Iterator[str]:
+def _sqlite() -> Generator[str]:
     with tempfile.TemporaryDirectory(prefix="segue-bench-") as folder:
         yield f"sqlite://{Path(folder).resolve() / 'segue.db'}"

@@ -13,7 +13,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 
 # Surrogates, NUL and unassigned characters too: ids are whatever a platform sends.
 anything = st.characters(exclude_categories=())
-ids = st.text(anything, min_size=1) | st.text(":%/ab0\0\ud800\udc00", min_size=1)
+ids = st.text(anything, min_size=1) | st.text(":%/ab0 \n\0\ud800\udc00", min_size=1)
 addresses = st.builds(
     Address,
     platform=st.sampled_from(Platform),

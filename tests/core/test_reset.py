@@ -319,6 +319,7 @@ def test_the_most_specific_policy_holds():
         default=default,
         overrides={
             (None, ChatType.GROUP): chat_type,
+            (None, ChatType.DM): chat_type,
             (Platform.TELEGRAM, None): platform,
             (Platform.TELEGRAM, ChatType.GROUP): exact,
         },
@@ -330,7 +331,7 @@ def test_the_most_specific_policy_holds():
     assert holds(Platform.TELEGRAM, ChatType.GROUP) is exact
     assert holds(Platform.TELEGRAM, ChatType.DM) is platform
     assert holds(Platform.SLACK, ChatType.GROUP) is chat_type
-    assert holds(Platform.SLACK, ChatType.DM) is default
+    assert holds(Platform.SLACK, ChatType.CHANNEL) is default
 
 
 def test_by_default_no_chat_is_ever_reset():

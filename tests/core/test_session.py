@@ -23,7 +23,14 @@ from segue.core.session import (
 )
 
 NOON = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
-raw_titles = st.text(st.characters(exclude_categories=()), max_size=300) | st.text("a #12 \u200b")
+raw_titles = (
+    st.text(st.characters(exclude_categories=()))
+    | st.text("a #12 \u200b")
+    # Long enough to be cut, at a letter or at a blank.
+    | st.builds(
+        "{0}{1}".format, st.text("ab ", max_size=4), st.sampled_from(["cd " * 40, "e" * 95])
+    )
+)
 numbers = st.integers(min_value=2, max_value=999_999_999)
 
 

@@ -21,6 +21,10 @@ def test_a_line_is_in_its_last_form_at_once(raw: str):
     assert one_line(one_line(raw)) == one_line(raw)
 
 
+def test_a_letter_and_its_accent_are_one_even_if_something_hidden_stood_between():
+    assert one_line("cafe\u200b\u0301") == "caf\u00e9"
+
+
 @given(text)
 def test_a_line_has_no_breaks_no_doubled_blanks_and_nothing_invisible(raw: str):
     line = one_line(raw)

@@ -17,7 +17,7 @@ LATER = datetime(2026, 3, 2, tzinfo=UTC)
 
 words = st.sampled_from(["", " ", "yes", "a long story\n" * 9])
 ids = st.sampled_from(["1", "2", "3"])
-tokens = st.integers(min_value=0, max_value=40)
+tokens = st.integers(min_value=0, max_value=20)
 kinds = st.sampled_from([Kind.SAID, Kind.SAID, Kind.SAID, Kind.SYNTHETIC, Kind.SUMMARY])
 calls = st.builds(ToolCall, ids, st.sampled_from(["read", "write"]), st.just("{}"))
 
@@ -56,7 +56,7 @@ def transcript(messages: Iterable[Message]) -> Transcript:
 # Anything at all, torn and doubled results included; and what a good run leaves behind.
 anything = st.lists(spoken | answers | results | results, max_size=12).map(transcript)
 sound = anything.map(lambda t: transcript(t.repaired(AT)))
-budgets = st.integers(min_value=-10, max_value=250)
+budgets = st.integers(min_value=-10, max_value=80)
 
 
 def user(content: str, kind: Kind = Kind.SAID, tokens: int = 1) -> Message:
@@ -77,6 +77,31 @@ def head(messages: tuple[Message, ...], position: int) -> int:
     while position and messages[position].role is Role.TOOL:
         position -= 1
     return position
+
+
+# The tail
+
+
+@given(anything, budgets)
+def test_a_tail_is_an_unbroken_end_with_no_call_torn_from_its_results(
+    whole: Transcript, budget: int
+):
+    tail = whole.tail(budget).messages
+    start = len(whole) - len(tail)
+    assert tail == whole.messages[start:]
+    assert not tail or head(whole.messages, start) == start
+
+
+@given(anything, budgets)
+def test_a_tail_fits_its_budget_unless_it_is_one_group_and_holds_as_much_as_fits(
+    whole: Transcript, budget: int
+):
+    tail = whole.tail(budget)
+    start = len(whole) - len(tail)
+    assert tail.tokens <= budget or head(whole.messages, len(whole) - 1) == start
+    if start:
+        more = Transcript(whole.messages[head(whole.messages, start - 1) :])
+        assert more.tokens > budget
 
 
 # The window
@@ -116,17 +141,6 @@ def test_a_window_fits_its_budget_unless_it_is_the_least_there_can_be(
     assert window.tokens <= budget or len(heads) <= 1
 
 
-@given(anything, budgets)
-def test_a_window_holds_as_much_as_fits(whole: Transcript, budget: int):
-    window = whole.window(budget).messages
-    rest = [m for m in window if m.kind is not Kind.SUMMARY]
-    start = max((m.seq for m in whole if m.kind is Kind.SUMMARY), default=0)
-    left_out = whole.messages[start : len(whole) - len(rest)]
-    if left_out:
-        group = left_out[head(left_out, len(left_out) - 1) :]
-        assert sum(m.tokens for m in (*window, *group)) > budget
-
-
 @given(sound, budgets)
 def test_the_window_of_a_sound_transcript_is_sound(whole: Transcript, budget: int):
     window = whole.window(budget)
@@ -147,6 +161,16 @@ def test_a_window_that_fits_exactly_is_not_cut():
     whole = Transcript((user("a", tokens=3), agent("b", tokens=4)))
     assert whole.window(7) == whole
     assert whole.window(6) == Transcript(whole.messages[1:])
+
+
+def test_the_summary_counts_against_the_budget():
+    summary, rest = (
+        user("so far", Kind.SUMMARY, tokens=5),
+        (user("a", tokens=3), user("b", tokens=3)),
+    )
+    whole = Transcript((summary, *rest))
+    assert whole.window(11) == whole
+    assert whole.window(10) == Transcript((summary, rest[1]))
 
 
 def test_nothing_older_than_the_last_summary_is_replayed():
@@ -230,6 +254,11 @@ def test_an_interrupted_call_says_so_under_its_own_id_and_name():
 def test_results_that_came_out_of_order_are_put_in_the_order_of_their_calls():
     swapped = Transcript((agent("", "read", "read"), result("1"), result("0")))
     assert swapped.repaired(LATER) == Transcript((swapped.messages[0], result("0"), result("1")))
+
+
+def test_of_two_results_for_one_call_the_first_is_kept():
+    doubled = Transcript((agent("", "read"), result("0", "one"), result("0", "two")))
+    assert doubled.repaired(LATER) == Transcript(doubled.messages[:2])
 
 
 def test_calls_of_two_turns_may_share_an_id():

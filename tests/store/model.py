@@ -102,8 +102,11 @@ class World(Protocol):
 
 
 class StoreOpening:
-    def __init__(self, runner: asyncio.Runner, store: Store) -> None:
+    def __init__(
+        self, runner: asyncio.Runner, store: Store, opened: list[StoreOpening]
+    ) -> None:
         self._runner = runner
+        self._opened = opened
         self.store = store
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -162,6 +165,7 @@ class StoreOpening:
         return self.run(self.store.expire_handoffs())
 
     def crash(self) -> None:
+        self._opened.remove(self)
         self.run(self.store.close())
 
 
@@ -185,8 +189,9 @@ class StoreWorld:
 
     def open(self) -> StoreOpening:
         store = self._runner.run(segue.store.open(self._url, clock=self.clock))
-        self._opened.append(StoreOpening(self._runner, store))
-        return self._opened[-1]
+        opening = StoreOpening(self._runner, store, self._opened)
+        self._opened.append(opening)
+        return opening
 
     def observe(self) -> dict[str, Seen]:
         def look(tx: Tx) -> dict[str, Seen]:
@@ -219,7 +224,7 @@ class StoreWorld:
         return self.sees_the_dead
 
     def close(self) -> None:
-        for opening in self._opened:
+        for opening in [*self._opened]:
             opening.crash()
         self._runner.close()
 

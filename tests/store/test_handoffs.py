@@ -79,9 +79,7 @@ async def test_a_request_is_pending_until_somebody_claims_it(store: Store, sessi
     assert await store.list_pending_handoffs() == ()
 
 
-async def test_a_request_keeps_what_was_asked_for(
-    store: Store, session: Session, clock: FakeClock
-):
+async def test_a_request_keeps_what_was_asked_for(store: Store, session: Session, clock: FakeClock):
     asked = await store.request_handoff(
         session.id, TELEGRAM, home=DM, message="Go on with the tests. ✓", key="first"
     )
@@ -162,9 +160,7 @@ async def test_the_same_request_key_asks_once(store: Store, session: Session):
     assert await store.list_pending_handoffs() == (first,)
 
 
-async def test_a_key_whose_handoff_is_over_is_not_carried_out_again(
-    store: Store, session: Session
-):
+async def test_a_key_whose_handoff_is_over_is_not_carried_out_again(store: Store, session: Session):
     first = await store.request_handoff(session.id, TELEGRAM, key="once")
     await store.cancel_handoff(first.id)
     again = await store.request_handoff(session.id, TELEGRAM, key="once")
@@ -178,7 +174,9 @@ async def test_the_same_request_key_asks_once_even_at_the_same_moment(
     openings = [store, await open_store(), await open_store()]
     for turn in range(4):
         session = await store.sessions.create("me", Platform.LOCAL)
-        ask = [o.request_handoff(session.id, TELEGRAM, key=f"{turn}") for o in openings for _ in "ab"]
+        ask = [
+            o.request_handoff(session.id, TELEGRAM, key=f"{turn}") for o in openings for _ in "ab"
+        ]
         assert len({asked.id for asked in await asyncio.gather(*ask)}) == 1
 
 
@@ -192,6 +190,15 @@ async def test_a_request_with_the_own_lease_is_allowed_and_with_a_stale_one_is_n
     await other.leases.acquire(session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionMoved, match="a terminal on sofa"):
         await store.request_handoff(session.id, TELEGRAM, lease=mine)
+    assert await store.list_pending_handoffs() == ()
+
+
+async def test_a_lease_on_another_session_does_not_move_this_one(store: Store, session: Session):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    await hold(store, session.id)
+    lease = await hold(store, other.id)
+    with pytest.raises((SessionMoved, SessionHeld)):
+        await store.request_handoff(session.id, TELEGRAM, lease=lease)
     assert await store.list_pending_handoffs() == ()
 
 
@@ -619,12 +626,13 @@ async def test_a_stopped_gateway_that_completes_after_the_other_one_did_changes_
     newest = await other.claim_handoff(late.id)
     assert newest is not None
     await other.complete_handoff(newest, address=TOPIC, messages=[answered("here")])
-    assert await store.complete_handoff(late, address=CHANNEL, messages=[answered("me too")]) is None
+    assert (
+        await store.complete_handoff(late, address=CHANNEL, messages=[answered("me too")]) is None
+    )
     assert not await store.fail_handoff(late, "too late")
     assert (await state(store, session.id)).state is State.COMPLETED
     assert await store.bindings.get(CHANNEL) is None
     assert texts(await store.transcripts.load(session.id)) == ["here"]
-
 
 
 async def test_completing_fails_and_changes_nothing_when_the_terminal_went_on(

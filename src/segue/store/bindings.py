@@ -90,12 +90,8 @@ def expiry(
     reason = policy.expired(active=session.active, now=moment(tx.now), zone=zone)
     if reason is None or binding.origin is Origin.HANDOFF or leases.get(tx, session.id):
         return None
-    moving = tx.row(
-        "SELECT 1 FROM handoffs h JOIN sessions s ON s.no = h.session_no"
-        " WHERE s.id = :id AND h.state IN ('pending', 'running')",
-        id=session.id,
-    )
-    return None if moving else reason
+    (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session.id)
+    return None if sessions.is_moving(tx, no) else reason
 
 
 def get_or_create(

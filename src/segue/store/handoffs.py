@@ -78,7 +78,7 @@ def request(
     if lease is None:
         if held := leases.get(tx, session_id):
             raise SessionHeld(holder=held.holder)
-    elif (lease.epoch, lease.process) != (epoch, process):
+    elif (lease.session_id, lease.epoch, lease.process) != (session_id, epoch, process):
         raise leases.moved(tx, session_id)
     expire(tx)
     latest = state(tx, session_id)

@@ -185,7 +185,7 @@ def _meanings(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
     """What `name` can mean, the likeliest first."""
     yield "s.id = :id", {"id": text(name)}
     base, number = split_title(text(name).strip())
-    if number > 1:
+    if base != text(name).strip():
         yield "s.lineage = :base AND s.lineage_no = :no", {"base": lineage_key(base), "no": number}
     yield (
         "s.lineage = :base ORDER BY s.lineage_no DESC LIMIT 1",
@@ -315,14 +315,24 @@ def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
         raise SessionNotFound(name=session_id)
     no, epoch, process = row
     if lease is not None:
-        if (lease.epoch, lease.process) != (epoch, process):
+        if (lease.session_id, lease.epoch, lease.process) != (session_id, epoch, process):
             raise leases.moved(tx, session_id)
     elif held := leases.get(tx, session_id):
         raise SessionHeld(holder=held.holder)
-    sql = "SELECT 1 FROM handoffs WHERE session_no = :no AND state IN ('pending', 'running')"
-    if tx.row(sql, no=no):
+    if is_moving(tx, no):
         raise SessionBusy
     return no
+
+
+def is_moving(tx: Tx, no: int) -> bool:
+    """Whether a handoff of the session is under way, and not void."""
+    row = tx.row(
+        "SELECT 1 FROM handoffs WHERE session_no = :no AND state IN ('pending', 'running')"
+        " AND claim_by > :ticks",
+        no=no,
+        ticks=tx.ticks,
+    )
+    return row is not None
 
 
 def _session(row: Row) -> Session:

@@ -38,6 +38,7 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._closed = False
         self.owners = Owners(engine)
         self.sessions = Sessions(engine)
         self.transcripts = Transcripts(engine)
@@ -64,7 +65,10 @@ class Store:
         return self._engine.write(work, *args, **kwargs)
 
     async def close(self) -> None:
-        await self._engine.close()
+        """Finish what was begun. Closing twice does no harm."""
+        if not self._closed:
+            self._closed = True
+            await self._engine.close()
 
     async def __aenter__(self) -> Store:
         return self

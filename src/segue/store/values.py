@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -51,24 +51,24 @@ def address_or_none(key: str | None) -> Address | None:
 
 def text(value: str) -> str:
     """`value` as both databases can keep it: what UTF-8 or PostgreSQL cannot hold is marked."""
-    if value.isascii():
-        return value.replace("\0", "\ufffd")
-    kept = value.encode("utf-8", "replace") if _has_surrogate(value) else None
-    return (kept.decode() if kept else value).replace("\0", "\ufffd")
+    return utf8(value).replace("\0", "\ufffd")
 
 
-def _has_surrogate(value: str) -> bool:
-    return any("\ud800" <= c <= "\udfff" for c in value)
+def utf8(value: str) -> str:
+    """`value` as JSON can keep it: half a character, which some send, is marked."""
+    if value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value):
+        return value
+    return value.encode("utf-8", "replace").decode()
 
 
 def message_columns(message: Message, message_id: int) -> dict[str, Any]:
     """One row of `messages`; MessageTooLong when it would not be sensible to keep."""
     calls = extras = None
     if message.tool_calls:
-        kept = [ToolCall(text(c.id), text(c.name), text(c.arguments)) for c in message.tool_calls]
+        kept = [ToolCall(utf8(c.id), utf8(c.name), utf8(c.arguments)) for c in message.tool_calls]
         calls = msgspec.json.encode(kept).decode()
     if message.extras is not None:
-        extras = msgspec.json.encode(message.extras).decode()
+        extras = msgspec.json.encode(_plain(message.extras)).decode()
     content = text(message.content)
     size = len(content.encode()) + len(calls or "") + len(extras or "")
     if size > MESSAGE_LIMIT:
@@ -85,6 +85,19 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
         "kind": message.kind.value,
         "extras": extras,
     }
+
+
+def _plain(value: Any) -> Any:
+    """The same JSON, of text that can be kept."""
+    match value:
+        case str():
+            return utf8(value)
+        case dict():
+            return {utf8(str(k)): _plain(v) for k, v in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [_plain(v) for v in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def message(row: tuple[Any, ...]) -> Message:

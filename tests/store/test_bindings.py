@@ -1,0 +1,270 @@
+"""Which session a chat leads to, and when it begins anew."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, timedelta
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import AddressTaken, OwnerNotFound, SessionNotFound
+from segue.core.reset import ResetMode, ResetPolicy
+from segue.core.session import EndReason, Origin, Session
+from segue.store import Store
+from segue.store.bindings import Bound
+from segue.store.handoffs import CLAIM_SECONDS
+from segue.store.leases import SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import CHANNEL, DM, ROOM, TOPIC, hold, said, say, texts
+
+NEVER = ResetPolicy()
+IDLE = ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(hours=1))
+DAILY = ResetPolicy(mode=ResetMode.DAILY, hour=4)
+HOUR = 3600
+
+
+async def arrive(store: Store, policy: ResetPolicy = NEVER, owner: str = "me") -> Bound:
+    """A message of the owner's arrives in the direct chat."""
+    return await store.bindings.get_or_create(DM, owner, policy=policy, zone=UTC)
+
+
+async def test_the_first_message_in_a_chat_creates_its_session(store: Store):
+    bound = await store.bindings.get_or_create(
+        DM, "me", policy=NEVER, zone=UTC, cwd="/home/me", model="some-model"
+    )
+    assert (bound.created, bound.replaced, bound.reason) == (True, None, None)
+    session = bound.session
+    assert (session.owner, session.source, session.address) == ("me", Platform.TELEGRAM, DM)
+    assert (session.cwd, session.model, session.parent) == ("/home/me", "some-model", None)
+    binding = await store.bindings.get(DM)
+    assert binding is not None
+    assert (binding.session_id, binding.origin, binding.version) == (
+        session.id,
+        Origin.MESSAGE,
+        1,
+    )
+
+
+async def test_the_next_message_finds_the_same_session(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    first = await arrive(store)
+    clock.advance(30 * 24 * HOUR)
+    again = await arrive(await open_store())
+    assert again == Bound(session=first.session)
+
+
+async def test_a_chat_that_nobody_wrote_in_leads_nowhere(store: Store):
+    assert await store.bindings.get(DM) is None
+    assert await store.bindings.list("me") == ()
+
+
+async def test_many_first_messages_at_once_create_one_session(store: Store, open_store: OpenStore):
+    openings = [store, await open_store(), await open_store()]
+    bound = await asyncio.gather(*(arrive(o) for o in openings for _ in range(4)))
+    assert len({b.session.id for b in bound}) == 1
+    assert sum(b.created for b in bound) == 1
+    assert len(await store.sessions.list("me")) == 1
+
+
+async def test_many_messages_after_a_reset_create_one_session(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    old = (await arrive(store, IDLE)).session
+    openings = [store, await open_store(), await open_store()]
+    clock.advance(HOUR)
+    bound = await asyncio.gather(*(arrive(o, IDLE) for o in openings for _ in range(4)))
+    assert len({b.session.id for b in bound}) == 1
+    assert [b.replaced for b in bound if b.created] == [old.id]
+    assert len(await store.sessions.list("me")) == 2
+
+
+async def test_a_chat_with_an_owner_who_does_not_exist_creates_nothing(store: Store):
+    with pytest.raises(OwnerNotFound):
+        await arrive(store, owner="nobody")
+    assert await store.bindings.get(DM) is None
+
+
+async def test_a_silent_chat_begins_anew_and_says_once_what_it_replaced(
+    store: Store, clock: FakeClock
+):
+    old = (await arrive(store, IDLE)).session
+    await say(store, old.id, said("hello"))
+    clock.advance(HOUR - 1)
+    assert (await arrive(store, IDLE)).session.id == old.id
+    clock.advance(1)
+    bound = await arrive(store, IDLE)
+    assert (bound.created, bound.replaced, bound.reason) == (True, old.id, EndReason.IDLE)
+    assert bound.session.parent == old.id
+    again = await arrive(store, IDLE)
+    assert again == Bound(session=bound.session)
+    ended = await store.sessions.get(old.id)
+    assert ended is not None
+    assert (ended.end_reason, ended.address) == (EndReason.IDLE, None)
+    assert texts(await store.transcripts.load(old.id)) == ["hello"]
+
+
+async def test_what_is_said_keeps_a_chat_from_beginning_anew(store: Store, clock: FakeClock):
+    session = (await arrive(store, IDLE)).session
+    for _ in range(3):
+        clock.advance(HOUR - 1)
+        await say(store, session.id, said("still here"))
+    assert (await arrive(store, IDLE)).session.id == session.id
+
+
+async def test_a_chat_begins_anew_at_its_hour_of_the_day(store: Store, clock: FakeClock):
+    old = (await arrive(store, DAILY)).session
+    clock.advance(16 * HOUR - 1)
+    assert (await arrive(store, DAILY)).session.id == old.id
+    clock.advance(1)
+    bound = await arrive(store, DAILY)
+    assert (bound.replaced, bound.reason) == (old.id, EndReason.DAILY)
+
+
+async def test_a_session_in_which_something_runs_is_not_reset(store: Store, clock: FakeClock):
+    session = (await arrive(store, IDLE)).session
+    clock.advance(HOUR)
+    lease = await hold(store, session.id)
+    assert (await arrive(store, IDLE)).session.id == session.id
+    await store.leases.release(lease)
+    assert (await arrive(store, IDLE)).replaced == session.id
+
+
+async def test_a_lease_that_lapsed_does_not_keep_a_session_from_being_reset(
+    store: Store, clock: FakeClock
+):
+    session = (await arrive(store, IDLE)).session
+    lease = await hold(store, session.id)
+    clock.advance(max(HOUR, SECONDS))
+    bound = await arrive(store, IDLE)
+    assert bound.replaced == session.id
+    assert not await store.leases.release(lease)
+
+
+async def test_a_session_that_was_handed_off_to_here_is_not_reset(
+    store: Store, session: Session, clock: FakeClock
+):
+    await store.bindings.rebind(session.id, DM, Origin.HANDOFF)
+    clock.advance(1000 * HOUR)
+    assert (await arrive(store, IDLE)).session.id == session.id
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    assert (await arrive(store, IDLE)).replaced == session.id
+
+
+@pytest.mark.parametrize("running", [False, True])
+async def test_a_session_that_is_being_handed_off_is_not_reset(
+    store: Store, clock: FakeClock, running: bool
+):
+    session = (await arrive(store, IDLE)).session
+    clock.advance(HOUR)
+    asked = await store.request_handoff(session.id, Platform.SLACK)
+    if running:
+        await store.claim_handoff(asked.id)
+    assert (await arrive(store, IDLE)).session.id == session.id
+    await store.cancel_handoff(asked.id)
+    assert (await arrive(store, IDLE)).replaced == session.id
+
+
+async def test_a_void_handoff_does_not_keep_a_session_from_being_reset(
+    store: Store, clock: FakeClock
+):
+    session = (await arrive(store, IDLE)).session
+    await store.request_handoff(session.id, Platform.SLACK)
+    clock.advance(HOUR + CLAIM_SECONDS)
+    assert (await arrive(store, IDLE)).replaced == session.id
+
+
+async def test_a_clock_that_was_set_back_resets_nothing(store: Store, clock: FakeClock):
+    session = (await arrive(store, IDLE)).session
+    clock.set_wall(clock.now() - timedelta(days=400))
+    assert (await arrive(store, IDLE)).session.id == session.id
+
+
+@pytest.mark.parametrize("policy", [NEVER, IDLE])
+async def test_a_chat_whose_session_belongs_to_somebody_else_is_refused(
+    store: Store, clock: FakeClock, policy: ResetPolicy
+):
+    await store.owners.ensure("you")
+    theirs = (await arrive(store, owner="you")).session
+    clock.advance(HOUR)
+    with pytest.raises(AddressTaken):
+        await arrive(store, policy)
+    unchanged = await store.sessions.get(theirs.id)
+    assert unchanged == theirs
+    assert await store.sessions.list("me") == ()
+
+
+# Rebinding
+
+
+async def test_a_session_is_in_one_place_at_a_time(store: Store, session: Session):
+    for address in (DM, TOPIC, CHANNEL, ROOM):
+        assert await store.bindings.rebind(session.id, address, Origin.RESUME) is None
+        (binding,) = await store.bindings.list("me")
+        assert (binding.address, binding.session_id) == (address, session.id)
+        moved = await store.sessions.get(session.id)
+        assert moved is not None
+        assert moved.address == address
+
+
+async def test_whoever_was_there_is_set_aside_and_named(store: Store, session: Session):
+    there = (await arrive(store)).session
+    assert await store.bindings.rebind(session.id, DM, Origin.RESUME) == there.id
+    aside = await store.sessions.get(there.id)
+    assert aside is not None
+    assert (aside.address, aside.ended) == (None, None)
+    assert await store.bindings.rebind(session.id, DM, Origin.RESUME) is None
+
+
+async def test_the_version_of_a_place_grows_with_every_change(store: Store, session: Session):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    for version, session_id in enumerate([session.id, other.id, session.id, session.id], 1):
+        await store.bindings.rebind(session_id, DM, Origin.RESUME)
+        binding = await store.bindings.get(DM)
+        assert binding is not None
+        assert (binding.session_id, binding.version) == (session_id, version)
+
+
+async def test_of_two_who_move_sessions_to_one_place_at_once_one_is_set_aside(
+    store: Store, session: Session, open_store: OpenStore
+):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    second = await open_store()
+    for _ in range(5):
+        outcomes = await asyncio.gather(
+            store.bindings.rebind(session.id, DM, Origin.RESUME),
+            second.bindings.rebind(other.id, DM, Origin.RESUME),
+        )
+        binding = await store.bindings.get(DM)
+        assert binding is not None
+        assert binding.session_id in (session.id, other.id)
+        assert len(await store.bindings.list("me")) == 1
+        loser = other.id if binding.session_id == session.id else session.id
+        assert loser in outcomes
+
+
+async def test_a_session_that_does_not_exist_cannot_be_moved(store: Store):
+    there = (await arrive(store)).session
+    with pytest.raises(SessionNotFound):
+        await store.bindings.rebind("20260101_120000_00000000", DM, Origin.RESUME)
+    binding = await store.bindings.get(DM)
+    assert binding is not None
+    assert binding.session_id == there.id
+
+
+async def test_the_list_is_the_owners_own_the_last_active_first(store: Store, clock: FakeClock):
+    await store.owners.ensure("you")
+    theirs = await store.sessions.create("you", Platform.LOCAL)
+    await store.bindings.rebind(theirs.id, ROOM, Origin.RESUME)
+    made: list[str] = []
+    for address in (DM, TOPIC, CHANNEL):
+        session = await store.sessions.create("me", Platform.LOCAL)
+        await store.bindings.rebind(session.id, address, Origin.RESUME)
+        made.append(session.id)
+        clock.advance(1)
+    await say(store, made[0], said("awake"))
+    listed = await store.bindings.list("me")
+    assert [binding.address for binding in listed] == [DM, CHANNEL, TOPIC]
+    assert len(await store.bindings.list("me", limit=2)) == 2

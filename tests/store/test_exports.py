@@ -1,0 +1,157 @@
+"""A session can be taken out as JSON lines and brought back in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import BadImport, MessageTooLong, OwnerNotFound, SessionNotFound
+from segue.core.session import Session
+from segue.core.transcript import Kind, Message, Role, ToolCall
+from segue.store import Store
+from segue.store.transcripts import _PAGE
+from segue.store.values import MESSAGE_LIMIT
+from tests.store.samples import AT, answered, called, hold, result, said, say, summary, texts
+
+HEADER = b'{"segue":1,"id":"x","source":"local","started":"2026-01-01T12:00:00Z"}\n'
+LINE = b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z"}\n'
+
+
+async def exported(store: Store, session_id: str, owner: str = "me") -> list[bytes]:
+    return [line async for line in store.transcripts.export(owner, session_id)]
+
+
+def unnumbered(messages: Iterable[Message]) -> list[Message]:
+    return [msgspec.structs.replace(message, seq=0) for message in messages]
+
+
+async def test_an_export_brought_back_in_is_the_same_conversation(store: Store):
+    session = await store.sessions.create(
+        "me", Platform.SLACK, title="Größe", cwd="/home/me", model="some-model"
+    )
+    call = called("shell", "read")
+    messages = [
+        Message(Role.SYSTEM, "prompt", AT, kind=Kind.SYNTHETIC),
+        said("grüß\n Gott 👋🏽", tokens=7),
+        call,
+        *(result(c, f"result {c.id}") for c in call.tool_calls),
+        Message(Role.ASSISTANT, "", AT, tool_calls=(ToolCall("1", "x", "{"),), extras={"a": [1]}),
+        summary("so far"),
+        answered("done"),
+    ]
+    await say(store, session.id, *messages)
+    lines = await exported(store, session.id)
+    assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
+    copy = await store.transcripts.import_lines("me", lines)
+    assert copy.id != session.id
+    assert (copy.title, copy.source) == ("Größe #2", Platform.SLACK)
+    assert (copy.cwd, copy.model, copy.messages) == ("/home/me", "some-model", len(messages))
+    assert unnumbered(await store.transcripts.load(copy.id)) == messages
+    window = await store.transcripts.window(copy.id, 99)
+    assert texts(window) == ["so far", "done"]
+    lease = await hold(store, copy.id)
+    assert await store.transcripts.append(lease, [said("go on")]) == len(messages) + 1
+    assert len(await store.sessions.search("me", "grüß")) == 2
+
+
+async def test_an_export_goes_on_past_a_page_and_leaves_out_what_was_undone(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id, *(said(f"{i}") for i in range(2 * _PAGE + 3)))
+    await store.transcripts.undo(lease)
+    copy = await store.transcripts.import_lines("me", await exported(store, session.id))
+    loaded = await store.transcripts.load(copy.id)
+    assert texts(loaded) == [f"{i}" for i in range(2 * _PAGE + 2)]
+    assert [message.seq for message in loaded] == list(range(1, 2 * _PAGE + 3))
+
+
+async def test_an_empty_session_can_be_exported_and_imported(store: Store, session: Session):
+    lines = await exported(store, session.id)
+    assert len(lines) == 1
+    copy = await store.transcripts.import_lines("me", lines)
+    assert (copy.messages, copy.title) == (0, None)
+
+
+async def test_nobody_exports_what_another_person_said(store: Store, session: Session):
+    await store.owners.ensure("you")
+    for owner in ("you", "nobody"):
+        with pytest.raises(SessionNotFound):
+            await exported(store, session.id, owner)
+    with pytest.raises(SessionNotFound):
+        await exported(store, "20260101_120000_00000000")
+
+
+async def test_an_import_belongs_to_whoever_imports_it(store: Store, session: Session):
+    await store.owners.ensure("you")
+    copy = await store.transcripts.import_lines("you", await exported(store, session.id))
+    assert copy.owner == "you"
+    assert await store.sessions.list("me") == (session,)
+    with pytest.raises(OwnerNotFound):
+        await store.transcripts.import_lines("nobody", [HEADER])
+
+
+async def test_a_message_that_no_database_can_hold_is_marked_on_the_way_in(store: Store):
+    line = b'{"role":"user","content":"a\\u0000b","at":"2026-01-01T12:00:00Z"}'
+    copy = await store.transcripts.import_lines("me", [HEADER, line])
+    assert texts(await store.transcripts.load(copy.id)) == ["a\ufffdb"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"\n",
+        b"not json\n",
+        b"[]\n",
+        b"{}\n",
+        HEADER,
+        b"\xff\xfe\n",
+        b'{"role":"nobody","content":"hi","at":"2026-01-01T12:00:00Z"}\n',
+        b'{"role":"user","content":7,"at":"2026-01-01T12:00:00Z"}\n',
+        b'{"role":"user","content":"hi","at":"yesterday"}\n',
+        b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00"}\n',
+        b'{"role":"user","content":"\\ud800","at":"2026-01-01T12:00:00Z"}\n',
+        b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":1e30}\n',
+        b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":-1}\n',
+        b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":9999999999999999999}\n',
+        LINE + LINE,
+        b"[" * 100_000,
+    ],
+)
+async def test_a_bad_line_is_named_and_nothing_is_imported(store: Store, bad: bytes):
+    with pytest.raises(BadImport, match="Line 3 "):
+        await store.transcripts.import_lines("me", [HEADER, LINE, bad, LINE])
+    assert await store.sessions.list("me") == ()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        LINE,
+        b'{"segue":1}',
+        b'{"segue":1,"id":"x","source":"fax","started":"2026-01-01T12:00:00Z"}',
+        b'{"segue":2,"id":"x","source":"local","started":"2026-01-01T12:00:00Z"}',
+    ],
+)
+async def test_what_does_not_begin_as_an_export_is_not_one(store: Store, first: bytes):
+    with pytest.raises(BadImport, match="Line 1 "):
+        await store.transcripts.import_lines("me", [first, LINE])
+    assert await store.sessions.list("me") == ()
+
+
+async def test_an_empty_file_is_not_an_export(store: Store):
+    with pytest.raises(BadImport, match="Line 1 "):
+        await store.transcripts.import_lines("me", [])
+    assert await store.sessions.list("me") == ()
+
+
+async def test_a_line_that_is_too_long_is_refused_and_nothing_is_imported(store: Store):
+    text = b"x" * (MESSAGE_LIMIT + 1)
+    huge = b'{"role":"user","content":"' + text + b'","at":"2026-01-01T12:00:00Z"}\n'
+    with pytest.raises((BadImport, MessageTooLong)):
+        await store.transcripts.import_lines("me", [HEADER, LINE, huge])
+    assert await store.sessions.list("me") == ()

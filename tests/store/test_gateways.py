@@ -1,0 +1,133 @@
+"""Which gateways are alive, and which platform each of them serves."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from segue.core.address import Platform
+from segue.store import Store
+from segue.store.gateways import SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import ODD, on_sqlite
+
+TELEGRAM, SLACK, MATRIX = Platform.TELEGRAM, Platform.SLACK, Platform.MATRIX
+
+
+async def test_a_gateway_is_there_once_it_says_so(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    terminal = await open_store()
+    assert await terminal.gateways.alive() == ()
+    assert await terminal.gateways.serving(TELEGRAM) is None
+    here = await store.gateways.announce("gateway on desk", [TELEGRAM, SLACK])
+    assert (here.process, here.name) == (store.process, "gateway on desk")
+    assert (here.platforms, here.started) == ({TELEGRAM, SLACK}, clock.now())
+    assert await terminal.gateways.alive() == (here,)
+    assert await terminal.gateways.serving(SLACK) == here
+    assert await terminal.gateways.serving(MATRIX) is None
+
+
+async def test_a_platform_is_served_by_one_gateway(store: Store, open_store: OpenStore):
+    other = await open_store()
+    first = await store.gateways.announce("first", [TELEGRAM, SLACK])
+    second = await other.gateways.announce("second", [TELEGRAM, MATRIX])
+    assert second.platforms == {MATRIX}
+    assert await store.gateways.serving(TELEGRAM) == first
+    assert {gateway.name for gateway in await store.gateways.alive()} == {"first", "second"}
+
+
+async def test_of_gateways_that_start_at_once_one_serves_the_platform(
+    store: Store, open_store: OpenStore
+):
+    openings = [store, await open_store(), await open_store()]
+    gateways = await asyncio.gather(*(o.gateways.announce("g", [TELEGRAM]) for o in openings))
+    assert sum(TELEGRAM in gateway.platforms for gateway in gateways) == 1
+
+
+async def test_a_gateway_may_announce_itself_again_with_more_platforms(
+    store: Store, clock: FakeClock
+):
+    first = await store.gateways.announce("before", [TELEGRAM])
+    clock.advance(1)
+    again = await store.gateways.announce("after", [TELEGRAM, SLACK])
+    assert (again.name, again.platforms) == ("after", {TELEGRAM, SLACK})
+    assert again.started == first.started
+    assert await store.gateways.alive() == (again,)
+
+
+async def test_heartbeats_keep_a_gateway_alive(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    terminal = await open_store()
+    await store.gateways.announce("gateway", [TELEGRAM])
+    for _ in range(5):
+        clock.advance(SECONDS - 1)
+        assert await store.gateways.heartbeat()
+        assert await terminal.gateways.serving(TELEGRAM)
+    clock.advance(SECONDS)
+    assert await terminal.gateways.alive() == ()
+    assert await terminal.gateways.serving(TELEGRAM) is None
+
+
+async def test_a_silent_gateway_is_replaced_and_told_so_by_its_next_heartbeat(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    await store.gateways.announce("silent", [TELEGRAM, SLACK])
+    clock.advance(SECONDS)
+    replacement = await other.gateways.announce("replacement", [TELEGRAM])
+    assert replacement.platforms == {TELEGRAM}
+    assert not await store.gateways.heartbeat()
+    again = await store.gateways.announce("silent", [TELEGRAM, SLACK])
+    assert again.platforms == {SLACK}
+    assert await store.gateways.serving(TELEGRAM) == replacement
+
+
+async def test_a_late_heartbeat_counts_when_nobody_took_over(store: Store, clock: FakeClock):
+    await store.gateways.announce("late", [TELEGRAM])
+    clock.advance(10 * SECONDS)
+    assert await store.gateways.heartbeat()
+    assert await store.gateways.serving(TELEGRAM)
+
+
+@on_sqlite
+async def test_a_gateway_that_ended_is_gone_at_once(store: Store, open_store: OpenStore):
+    dying = await open_store()
+    await dying.gateways.announce("dying", [TELEGRAM])
+    await dying.close()
+    assert await store.gateways.alive() == ()
+    assert await store.gateways.serving(TELEGRAM) is None
+    assert (await store.gateways.announce("next", [TELEGRAM])).platforms == {TELEGRAM}
+
+
+async def test_a_gateway_that_withdraws_leaves_its_platforms_free(
+    store: Store, open_store: OpenStore
+):
+    other = await open_store()
+    await store.gateways.announce("leaving", [TELEGRAM])
+    assert await store.gateways.withdraw()
+    assert not await store.gateways.withdraw()
+    assert not await store.gateways.heartbeat()
+    assert await other.gateways.alive() == ()
+    assert (await other.gateways.announce("next", [TELEGRAM])).platforms == {TELEGRAM}
+
+
+async def test_nobody_who_never_announced_itself_has_a_heartbeat(store: Store):
+    assert not await store.gateways.heartbeat()
+    assert not await store.gateways.withdraw()
+
+
+async def test_a_wall_clock_that_jumps_an_hour_stops_no_gateway(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    await store.gateways.announce("gateway", [TELEGRAM])
+    clock.set_wall(clock.now() + timedelta(hours=1))
+    assert (await (await open_store()).gateways.announce("thief", [TELEGRAM])).platforms == set()
+    assert await store.gateways.heartbeat()
+
+
+async def test_a_gateway_may_have_any_name_and_no_platform(store: Store):
+    gateway = await store.gateways.announce(ODD, [])
+    assert (gateway.name, gateway.platforms) == ("a\ufffdb?c", frozenset())

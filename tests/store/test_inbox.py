@@ -1,0 +1,117 @@
+"""Each update from a platform is kept once, until it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from segue.core.address import Platform
+from segue.core.session import Session
+from segue.store import Store, Tx, inbox, transcripts
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import DM, ODD, TOPIC, hold, said
+
+ELSEWHERE = replace(DM, chat_id="43")
+
+
+async def waiting(store: Store) -> list[str]:
+    return [incoming.body for incoming in await store.inbox.waiting()]
+
+
+async def test_an_update_is_kept_as_it_came(store: Store, clock: FakeClock):
+    number = await store.inbox.record("bot", "update 1", TOPIC, '{"text": "grüß Gott 👋"}')
+    (incoming,) = await store.inbox.waiting()
+    assert incoming.no == number
+    assert (incoming.platform, incoming.account) == (TOPIC.platform, "bot")
+    assert (incoming.update_id, incoming.address) == ("update 1", TOPIC)
+    assert (incoming.body, incoming.received) == ('{"text": "grüß Gott 👋"}', clock.now())
+
+
+async def test_the_same_update_is_recorded_once(store: Store, open_store: OpenStore):
+    assert await store.inbox.record("bot", "1", DM, "hello") is not None
+    assert await store.inbox.record("bot", "1", DM, "hello") is None
+    assert await (await open_store()).inbox.record("bot", "1", ELSEWHERE, "hello") is None
+    assert await waiting(store) == ["hello"]
+
+
+async def test_the_same_update_at_the_same_moment_is_recorded_once(
+    store: Store, open_store: OpenStore
+):
+    openings = [store, await open_store()]
+    numbers = await asyncio.gather(
+        *(o.inbox.record("bot", "1", DM, "hello") for o in openings for _ in range(5))
+    )
+    assert len([number for number in numbers if number is not None]) == 1
+
+
+async def test_updates_of_other_accounts_and_platforms_are_others(store: Store):
+    matrix = replace(DM, platform=Platform.MATRIX)
+    assert await store.inbox.record("bot", "1", DM, "a") is not None
+    assert await store.inbox.record("other bot", "1", DM, "b") is not None
+    assert await store.inbox.record("bot", "1", matrix, "c") is not None
+    assert await store.inbox.record("bot", "2", DM, "d") is not None
+    assert await waiting(store) == ["a", "b", "c", "d"]
+
+
+async def test_what_waits_is_in_the_order_in_which_it_came(store: Store, open_store: OpenStore):
+    other = await open_store()
+    for i in range(6):
+        await (other if i % 2 else store).inbox.record("bot", f"{i}", DM, f"{i}")
+    assert await waiting(store) == [f"{i}" for i in range(6)]
+    assert [i.body for i in await store.inbox.waiting(limit=2)] == ["0", "1"]
+
+
+async def test_what_is_finished_no_longer_waits_and_stays_known(store: Store):
+    numbers = [await store.inbox.record("bot", f"{i}", DM, f"{i}") for i in range(3)]
+    done = [number for number in numbers[:2] if number is not None]
+    assert await store.inbox.finish(done) == 2
+    assert await store.inbox.finish(done) == 0
+    assert await store.inbox.finish([]) == 0
+    assert await waiting(store) == ["2"]
+    assert await store.inbox.record("bot", "0", DM, "again") is None
+
+
+async def test_pruning_forgets_only_what_was_finished_before_then(store: Store, clock: FakeClock):
+    first = await store.inbox.record("bot", "1", DM, "old and done")
+    await store.inbox.record("bot", "2", DM, "old and waiting")
+    second = await store.inbox.record("bot", "3", DM, "just done")
+    assert first is not None
+    assert second is not None
+    await store.inbox.finish([first])
+    clock.advance(10)
+    await store.inbox.finish([second])
+    assert await store.inbox.prune(clock.now()) == 1
+    assert await waiting(store) == ["old and waiting"]
+    assert await store.inbox.record("bot", "1", DM, "sent anew") is not None
+    assert await store.inbox.record("bot", "3", DM, "sent anew") is None
+
+
+async def test_an_update_that_no_database_can_hold_is_marked_not_rejected(store: Store):
+    assert await store.inbox.record(ODD, ODD, replace(DM, chat_id=ODD), ODD) is not None
+    assert await store.inbox.record(ODD, ODD, replace(DM, chat_id=ODD), ODD) is None
+    (incoming,) = await store.inbox.waiting()
+    assert incoming.body == "a\ufffdb?c"
+    assert incoming.address.chat_id == ODD
+
+
+async def test_an_update_and_its_effect_are_kept_together_or_not_at_all(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id)
+
+    def take(tx: Tx, fail: bool) -> None:
+        number = inbox.record(tx, "bot", "1", DM, "hello")
+        assert number is not None
+        transcripts.append(tx, lease, [said("hello")], answers=[number])
+        if fail:
+            raise ZeroDivisionError
+
+    for fail in (True, False):
+        try:
+            await store.write(take, fail)
+        except ZeroDivisionError:
+            assert len(await store.transcripts.load(session.id)) == 0
+    assert len(await store.transcripts.load(session.id)) == 1
+    assert await store.inbox.waiting() == ()
+    assert await store.inbox.record("bot", "1", DM, "hello") is None

@@ -1,0 +1,264 @@
+"""Who may write to a session, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+
+import segue.store
+from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound
+from segue.core.lease import Lease
+from segue.core.session import EndReason, Origin, Session
+from segue.store import Store
+from segue.store.leases import SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import DM, answered, hold, on_sqlite, said, texts
+
+Use = Callable[[Store, Lease], Awaitable[object]]
+
+WRITES: dict[str, Use] = {
+    "append": lambda store, lease: store.transcripts.append(lease, [said("me too")]),
+    "renew": lambda store, lease: store.leases.renew(lease),
+    "describe": lambda store, lease: store.sessions.describe(lease, cwd="/elsewhere"),
+    "undo": lambda store, lease: store.transcripts.undo(lease),
+    "restore": lambda store, lease: store.transcripts.restore(lease),
+    "end": lambda store, lease: store.sessions.end(lease.session_id, EndReason.NEW, lease=lease),
+    "delete": lambda store, lease: store.sessions.delete(lease.session_id, lease=lease),
+}
+
+
+async def test_whoever_acquires_a_free_session_may_write_to_it(
+    store: Store, session: Session, clock: FakeClock
+):
+    lease = await store.leases.acquire(session.id, "a terminal on desk", seconds=10)
+    assert lease.until == clock.ticks() + 10_000_000
+    assert (lease.session_id, lease.process) == (session.id, store.process)
+    assert await store.leases.get(session.id) == lease
+    assert await store.transcripts.append(lease, [said("hello")]) == 1
+
+
+async def test_a_held_session_is_refused_naming_its_holder(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id)
+    with pytest.raises(SessionHeld, match="a terminal on desk"):
+        await (await open_store()).leases.acquire(session.id, "another")
+    with pytest.raises(SessionHeld, match="a terminal on desk"):
+        await store.leases.acquire(session.id, "another window of the same program")
+    assert await store.leases.get(session.id) == lease
+
+
+async def test_of_many_who_acquire_at_once_one_gets_it(
+    store: Store, session: Session, open_store: OpenStore
+):
+    openings = [store, await open_store(), await open_store()]
+    tries = [o.leases.acquire(session.id, f"{i}") for i in range(3) for o in openings]
+    outcomes = await asyncio.gather(*tries, return_exceptions=True)
+    got = [outcome for outcome in outcomes if isinstance(outcome, Lease)]
+    assert len(got) == 1
+    assert all(isinstance(o, SessionHeld) for o in outcomes if o is not got[0])
+    assert await store.leases.get(session.id) == got[0]
+
+
+async def test_a_session_that_does_not_exist_cannot_be_held(store: Store):
+    with pytest.raises(SessionNotFound):
+        await store.leases.acquire("20260101_120000_00000000", "me")
+    assert await store.leases.get("20260101_120000_00000000") is None
+
+
+async def test_a_released_session_is_free(store: Store, session: Session, open_store: OpenStore):
+    lease = await hold(store, session.id)
+    assert await store.leases.release(lease)
+    assert await store.leases.get(session.id) is None
+    assert not await store.leases.release(lease)
+    assert await (await open_store()).leases.acquire(session.id, "another")
+
+
+@pytest.mark.parametrize("use", WRITES.values(), ids=WRITES)
+async def test_after_a_take_over_the_old_lease_is_worth_nothing(
+    store: Store, session: Session, open_store: OpenStore, use: Use
+):
+    stale = await hold(store, session.id, said("hello"), answered("hi"))
+    other = await open_store()
+    newest = await other.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    before = await store.sessions.get(session.id)
+    with pytest.raises(SessionMoved, match="in a terminal on sofa"):
+        await use(store, stale)
+    assert not await store.leases.release(stale)
+    assert await store.sessions.get(session.id) == before
+    assert await store.leases.get(session.id) == newest
+    assert texts(await store.transcripts.load(session.id)) == ["hello", "hi"]
+    assert await other.transcripts.append(newest, [said("mine now")]) == 3
+
+
+async def test_a_lease_of_another_process_cannot_be_used_even_with_the_right_epoch(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id, said("hello"))
+    forged = Lease(
+        session_id=session.id,
+        holder=lease.holder,
+        process="somebody-else-1-00000000",
+        epoch=lease.epoch,
+        until=lease.until,
+    )
+    for use in WRITES.values():
+        with pytest.raises(SessionMoved):
+            await use(store, forged)
+    assert not await store.leases.release(forged)
+
+
+async def test_the_epoch_only_grows(store: Store, session: Session, clock: FakeClock):
+    epochs: list[int] = []
+    for _ in range(3):
+        lease = await store.leases.acquire(session.id, "released")
+        epochs.append(lease.epoch)
+        await store.leases.release(lease)
+        epochs.append((await store.leases.acquire(session.id, "lapsed")).epoch)
+        clock.advance(SECONDS)
+        lease = await store.leases.acquire(session.id, "over a lapsed one")
+        epochs.append(lease.epoch)
+        epochs.append((await store.leases.acquire(session.id, "taken", take_over=True)).epoch)
+        await store.sessions.end(
+            session.id, EndReason.NEW, lease=await store.leases.get(session.id)
+        )
+    assert epochs == sorted(set(epochs))
+
+
+async def test_an_ended_session_does_not_give_its_epoch_to_the_next_holder(
+    store: Store, session: Session
+):
+    stale = await hold(store, session.id, said("hello"))
+    await store.sessions.end(session.id, EndReason.NEW, lease=stale)
+    with pytest.raises(SessionMoved, match="set aside"):
+        await store.transcripts.append(stale, [said("one more")])
+    await store.leases.acquire(session.id, "a terminal on sofa")
+    with pytest.raises(SessionMoved, match="a terminal on sofa"):
+        await store.transcripts.append(stale, [said("one more")])
+
+
+async def test_renewing_keeps_the_session(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    lease = await hold(store, session.id)
+    for _ in range(5):
+        clock.advance(SECONDS - 1)
+        lease = await store.leases.renew(lease)
+        with pytest.raises(SessionHeld):
+            await other.leases.acquire(session.id, "another")
+    assert lease.epoch == 1
+
+
+async def test_a_lapsed_lease_that_nobody_took_can_be_renewed_and_written_with(
+    store: Store, session: Session, clock: FakeClock
+):
+    lease = await hold(store, session.id, said("before a long sleep"))
+    clock.advance(10 * SECONDS)
+    assert await store.leases.get(session.id) is None
+    assert await store.transcripts.append(lease, [said("after it")]) == 2
+    renewed = await store.leases.renew(lease)
+    assert (renewed.epoch, renewed.until) == (lease.epoch, clock.ticks() + int(SECONDS * 1e6))
+    assert await store.leases.get(session.id) == renewed
+
+
+async def test_a_lapsed_lease_that_somebody_took_cannot_be_renewed(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    lease = await hold(store, session.id)
+    clock.advance(SECONDS)
+    await (await open_store()).leases.acquire(session.id, "a terminal on sofa")
+    with pytest.raises(SessionMoved, match="a terminal on sofa"):
+        await store.leases.renew(lease)
+
+
+async def test_a_lease_ends_at_its_moment_and_not_before(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    await store.leases.acquire(session.id, "me", seconds=2)
+    clock.advance(1.999)
+    with pytest.raises(SessionHeld):
+        await other.leases.acquire(session.id, "another")
+    clock.advance(0.001)
+    assert await other.leases.acquire(session.id, "another")
+
+
+@on_sqlite
+async def test_the_lease_of_a_process_that_ended_is_free_at_once(
+    store: Store, session: Session, open_store: OpenStore
+):
+    dying = await open_store()
+    await hold(dying, session.id, said("hello"))
+    await dying.close()
+    assert await store.leases.get(session.id) is None
+    assert (await store.leases.acquire(session.id, "another")).epoch == 2
+
+
+async def test_the_lease_of_a_process_that_ended_is_free_after_its_time(
+    store: Store, session: Session, url: str, clock: FakeClock
+):
+    async with await segue.store.open(url, clock=clock) as dying:
+        await hold(dying, session.id, said("hello"))
+    clock.advance(SECONDS)
+    assert await store.leases.get(session.id) is None
+    assert await store.leases.acquire(session.id, "another")
+
+
+async def test_a_wall_clock_that_jumps_an_hour_steals_nothing(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    lease = await hold(store, session.id)
+    for hours in (1, -2):
+        clock.set_wall(clock.now() + timedelta(hours=hours))
+        with pytest.raises(SessionHeld):
+            await other.leases.acquire(session.id, "another")
+    assert await store.leases.get(session.id) == lease
+
+
+@on_sqlite
+async def test_after_a_restart_of_the_machine_nobody_from_before_holds_anything(
+    session: Session, store: Store, open_store: OpenStore, clock: FakeClock
+):
+    await hold(store, session.id)
+    clock.restart()
+    assert await (await open_store()).leases.acquire(session.id, "after the restart")
+
+
+async def test_acquiring_an_ended_session_opens_it_again(store: Store, session: Session):
+    await store.sessions.end(session.id, EndReason.IDLE)
+    await hold(store, session.id, said("back again"))
+    again = await store.sessions.get(session.id)
+    assert again is not None
+    assert (again.ended, again.end_reason) == (None, None)
+
+
+async def test_a_lease_on_one_session_says_nothing_about_another(store: Store, session: Session):
+    other = await store.sessions.create("me", session.source)
+    mine = await hold(store, session.id)
+    theirs = await hold(store, other.id)
+    assert await store.transcripts.append(theirs, [said("there")]) == 1
+    assert await store.leases.get(session.id) == mine
+    assert texts(await store.transcripts.load(session.id)) == []
+
+
+async def test_a_writer_that_lost_its_session_to_a_chat_hears_of_holder_and_chat(
+    store: Store, session: Session, open_store: OpenStore
+):
+    stale = await hold(store, session.id)
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    await (await open_store()).leases.acquire(session.id, "a gateway", take_over=True)
+    with pytest.raises(SessionMoved, match="in a gateway, on telegram dm 42"):
+        await store.transcripts.append(stale, [said("hello?")])
+
+
+async def test_writing_to_a_deleted_session_says_that_it_is_gone(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    await store.sessions.delete(session.id, lease=lease)
+    with pytest.raises(SessionNotFound):
+        await store.transcripts.append(lease, [said("hello?")])

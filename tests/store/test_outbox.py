@@ -1,0 +1,247 @@
+"""What is to be said is said in order, once, and never dropped in silence."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from segue.core.address import Address, Platform
+from segue.core.handoff import ERROR_LIMIT
+from segue.core.session import Session
+from segue.store import Store
+from segue.store.outbox import SECONDS, UNCERTAIN, Delivery, Outgoing
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft, on_sqlite
+
+ALL = frozenset(Platform)
+TELEGRAM = Platform.TELEGRAM
+
+
+async def next_ones(store: Store, seconds: float = SECONDS) -> list[Outgoing]:
+    return list(await store.outbox.claim(ALL, seconds=seconds))
+
+
+async def claimed(store: Store, key: str = "1", address: Address = DM) -> Outgoing:
+    assert await store.outbox.enqueue(draft(key, address))
+    (outgoing,) = await next_ones(store)
+    return outgoing
+
+
+async def stands(store: Store, key: str = "1") -> Outgoing:
+    outgoing = await store.outbox.get(key)
+    assert outgoing is not None
+    return outgoing
+
+
+async def test_what_is_queued_is_kept_as_it_was(store: Store, session: Session, clock: FakeClock):
+    said = replace(draft("key 1", TOPIC, "grüß Gott 👋\n"), session_id=session.id)
+    assert await store.outbox.enqueue(said)
+    queued = await stands(store, "key 1")
+    assert (queued.key, queued.address, queued.body) == ("key 1", TOPIC, "grüß Gott 👋\n")
+    assert (queued.session_id, queued.state, queued.attempt) == (session.id, Delivery.QUEUED, 0)
+    assert (queued.queued, queued.finished) == (clock.now(), None)
+    assert await store.outbox.get("key 2") is None
+
+
+async def test_the_same_key_is_said_once(store: Store, open_store: OpenStore):
+    assert await store.outbox.enqueue(draft("1", DM, "hello"))
+    assert not await store.outbox.enqueue(draft("1", DM, "hello"))
+    assert not await (await open_store()).outbox.enqueue(draft("1", TOPIC, "something else"))
+    (outgoing,) = await next_ones(store)
+    assert (outgoing.body, outgoing.address) == ("hello", DM)
+    await store.outbox.sent(outgoing)
+    assert not await store.outbox.enqueue(draft("1", DM, "hello"))
+    assert await next_ones(store) == []
+
+
+async def test_each_address_hears_things_in_their_order_one_at_a_time(
+    store: Store, open_store: OpenStore
+):
+    other = await open_store()
+    for i in range(3):
+        await store.outbox.enqueue(draft(f"dm {i}", DM))
+        await store.outbox.enqueue(draft(f"topic {i}", TOPIC))
+    for i in range(3):
+        gateway = other if i % 2 else store
+        claims = await next_ones(gateway)
+        assert [claim.key for claim in claims] == [f"dm {i}", f"topic {i}"]
+        assert await next_ones(store) == await next_ones(other) == []
+        for claim in claims:
+            assert await gateway.outbox.sent(claim)
+    assert await next_ones(store) == []
+
+
+async def test_two_gateways_never_claim_the_same(store: Store, open_store: OpenStore):
+    gateways = [store, await open_store(), await open_store()]
+    addresses = [replace(DM, chat_id=f"{i}") for i in range(12)]
+    for address in addresses:
+        await store.outbox.enqueue(draft(f"first {address}", address))
+        await store.outbox.enqueue(draft(f"second {address}", address))
+    claims = await asyncio.gather(
+        *(g.outbox.claim(ALL, limit=3) for g in gateways for _ in range(3))
+    )
+    keys = [outgoing.key for claim in claims for outgoing in claim]
+    assert len(keys) == len(set(keys))
+    assert all(key.startswith("first") for key in keys)
+    keys += [o.key for g in gateways for o in await next_ones(g)]
+    assert sorted(keys) == sorted(f"first {address}" for address in addresses)
+
+
+async def test_a_claim_takes_only_what_its_platforms_need_and_no_more_than_asked_for(
+    store: Store,
+):
+    for key, address in (("1", DM), ("2", CHANNEL), ("3", ROOM), ("4", TOPIC)):
+        await store.outbox.enqueue(draft(key, address))
+    assert await store.outbox.claim(set()) == ()
+    (first,) = await store.outbox.claim({TELEGRAM, Platform.SLACK}, limit=1)
+    assert first.key == "1"
+    rest = await store.outbox.claim({TELEGRAM, Platform.SLACK})
+    assert [outgoing.key for outgoing in rest] == ["2", "4"]
+
+
+async def test_what_was_sent_is_kept_with_its_receipt(store: Store, clock: FakeClock):
+    outgoing = await claimed(store)
+    assert (outgoing.state, outgoing.attempt) == (Delivery.SENDING, 1)
+    clock.advance(1)
+    assert await store.outbox.sent(outgoing, "message 77")
+    sent = await stands(store)
+    assert (sent.state, sent.receipt, sent.error) == (Delivery.SENT, "message 77", None)
+    assert sent.finished == clock.now()
+
+
+@pytest.mark.parametrize("state", [Delivery.FAILED, Delivery.UNCERTAIN])
+async def test_what_cannot_be_delivered_is_kept_with_its_reason_and_holds_nothing_back(
+    store: Store, state: Delivery
+):
+    outgoing = await claimed(store)
+    await store.outbox.enqueue(draft("2"))
+    tell = store.outbox.failed if state is Delivery.FAILED else store.outbox.uncertain
+    assert await tell(outgoing, "x" * 600)
+    over = await stands(store)
+    assert (over.state, over.error) == (state, "x" * (ERROR_LIMIT - 1) + "…")
+    assert [claim.key for claim in await next_ones(store)] == ["2"]
+
+
+async def test_a_retry_waits_for_its_time_and_holds_back_only_its_address(
+    store: Store, clock: FakeClock
+):
+    outgoing = await claimed(store)
+    await store.outbox.enqueue(draft("2", DM))
+    await store.outbox.enqueue(draft("3", TOPIC))
+    assert await store.outbox.retry(outgoing, "slow down", seconds=30)
+    assert [claim.key for claim in await next_ones(store)] == ["3"]
+    clock.advance(29.999)
+    assert await next_ones(store) == []
+    clock.advance(0.001)
+    (again,) = await next_ones(store)
+    assert (again.key, again.attempt, again.error) == ("1", 2, "slow down")
+    assert await store.outbox.sent(again)
+    assert [claim.key for claim in await next_ones(store)] == ["2"]
+
+
+async def test_only_the_newest_claim_says_how_it_went(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    stale = await claimed(store)
+    clock.advance(SECONDS)
+    assert await other.outbox.recover(ALL) == ()
+    (newest,) = await next_ones(other)
+    for gateway, claim in ((store, stale), (store, newest), (other, stale)):
+        assert not await gateway.outbox.sent(claim)
+        assert not await gateway.outbox.failed(claim, "no")
+        assert not await gateway.outbox.uncertain(claim, "no")
+        assert not await gateway.outbox.retry(claim, "no", seconds=0)
+    assert await stands(store) == newest
+    assert await other.outbox.sent(newest)
+    assert not await other.outbox.failed(newest, "on second thoughts")
+    assert (await stands(store)).state is Delivery.SENT
+
+
+async def test_what_a_dead_gateway_was_sending_is_sent_again_where_a_key_makes_that_safe(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    dying = await open_store()
+    await claimed(dying)
+    await store.outbox.enqueue(draft("2"))
+    clock.advance(SECONDS)
+    assert await store.outbox.recover({TELEGRAM}) == ()
+    (again,) = await next_ones(store)
+    assert (again.key, again.attempt) == ("1", 2)
+
+
+async def test_what_a_dead_gateway_was_sending_is_uncertain_elsewhere_and_reported(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    dying = await open_store()
+    await claimed(dying)
+    await store.outbox.enqueue(draft("2"))
+    clock.advance(SECONDS)
+    (lost,) = await store.outbox.recover({Platform.MATRIX})
+    assert (lost.key, lost.state, lost.error) == ("1", Delivery.UNCERTAIN, UNCERTAIN)
+    assert lost.finished == clock.now()
+    assert await store.outbox.recover({Platform.MATRIX}) == ()
+    assert await store.outbox.troubled() == (lost,)
+    assert [claim.key for claim in await next_ones(store)] == ["2"]
+
+
+async def test_what_a_living_gateway_is_sending_is_left_alone(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    outgoing = await claimed(store)
+    clock.advance(SECONDS - 1)
+    assert await (await open_store()).outbox.recover(set()) == ()
+    assert await store.outbox.sent(outgoing)
+
+
+@on_sqlite
+async def test_what_a_gateway_that_ended_was_sending_is_looked_after_at_once(
+    store: Store, open_store: OpenStore
+):
+    dying = await open_store()
+    await claimed(dying)
+    await dying.close()
+    (lost,) = await store.outbox.recover(set())
+    assert lost.key == "1"
+
+
+async def test_what_is_troubled_is_listed_the_newest_first(store: Store):
+    for key in "12345":
+        outgoing = await claimed(store, key)
+        if key == "3":
+            await store.outbox.sent(outgoing)
+        elif key == "4":
+            await store.outbox.uncertain(outgoing, "who knows")
+        else:
+            await store.outbox.failed(outgoing, "no")
+    assert [o.key for o in await store.outbox.troubled()] == ["5", "4", "2", "1"]
+    assert [o.key for o in await store.outbox.troubled(limit=1)] == ["5"]
+
+
+async def test_pruning_forgets_only_what_was_delivered_before_then(store: Store, clock: FakeClock):
+    await store.outbox.sent(await claimed(store, "old"))
+    await store.outbox.failed(await claimed(store, "failed"), "no")
+    await store.outbox.uncertain(await claimed(store, "uncertain"), "hm")
+    clock.advance(10)
+    await store.outbox.sent(await claimed(store, "new"))
+    await store.outbox.enqueue(draft("queued"))
+    assert await store.outbox.prune(clock.now()) == 1
+    assert await store.outbox.get("old") is None
+    for key in ("failed", "uncertain", "new", "queued"):
+        assert await store.outbox.get(key)
+    assert await store.outbox.prune(clock.now() + timedelta(days=1)) == 1
+
+
+async def test_what_no_database_can_hold_is_marked_not_rejected(store: Store):
+    address = replace(DM, chat_id=ODD)
+    assert await store.outbox.enqueue(draft("1", address, ODD))
+    (outgoing,) = await next_ones(store)
+    assert (outgoing.body, outgoing.address) == ("a\ufffdb?c", address)
+    assert await store.outbox.retry(outgoing, ODD, seconds=0)
+    (outgoing,) = await next_ones(store)
+    assert await store.outbox.sent(outgoing, ODD)
+    assert (await stands(store)).receipt == "a\ufffdb?c"

@@ -1,0 +1,131 @@
+"""Who is who: owners, the platform users they are, and where handoffs reach them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from segue.core.address import HomeChannel, Platform, Sender
+from segue.core.errors import IdentityTaken, OwnerNotFound
+from segue.core.session import Owner
+from segue.store import Store
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import CHANNEL, DM, ODD, TOPIC
+
+SENDER = Sender(platform=Platform.TELEGRAM, user_id="42", name="Me on Telegram")
+
+
+async def test_an_owner_is_created_once_and_keeps_the_first_name(
+    store: Store, open_store: OpenStore
+):
+    assert await store.owners.ensure("you", "You") == Owner(id="you", name="You")
+    other = await open_store()
+    assert await other.owners.ensure("you", "Somebody") == Owner(id="you", name="You")
+    assert await other.owners.get("you") == Owner(id="you", name="You")
+    assert await other.owners.get("nobody") is None
+
+
+async def test_an_owner_who_is_made_many_times_at_once_is_one(store: Store, open_store: OpenStore):
+    openings = [store, await open_store()]
+    await asyncio.gather(*(o.owners.ensure("you") for o in openings for _ in range(5)))
+    assert [owner.id for owner in await store.owners.all()] == ["me", "you"]
+
+
+async def test_owners_are_listed_in_the_order_in_which_they_came(store: Store, clock: FakeClock):
+    for owner in ("zoe", "adam"):
+        clock.advance(1)
+        await store.owners.ensure(owner)
+    assert [owner.id for owner in await store.owners.all()] == ["me", "zoe", "adam"]
+
+
+async def test_a_linked_user_is_the_owner_and_a_stranger_is_nobody(store: Store, clock: FakeClock):
+    await store.owners.link(SENDER, "me")
+    who = store.owners.who
+    assert await who(Platform.TELEGRAM, "42") == Owner(id="me", name="Me")
+    assert await who(Platform.TELEGRAM, "43") is None
+    assert await who(Platform.TELEGRAM, "4") is None
+    assert await who(Platform.DISCORD, "42") is None
+    (identity,) = await store.owners.identities("me")
+    assert (identity.sender, identity.owner, identity.linked) == (SENDER, "me", clock.now())
+
+
+@pytest.mark.parametrize("user_id", [ODD, "\0", "\ud800", "", "'; --"])
+async def test_a_user_with_an_odd_id_is_a_stranger(store: Store, user_id: str):
+    await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id="\ufffd"), "me")
+    await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id="?"), "me")
+    assert await store.owners.who(Platform.TELEGRAM, user_id) is None
+
+
+async def test_a_user_cannot_be_two_owners(store: Store, open_store: OpenStore):
+    await store.owners.ensure("you")
+    await store.owners.link(SENDER, "me")
+    with pytest.raises(IdentityTaken, match="telegram user 42"):
+        await (await open_store()).owners.link(SENDER, "you")
+    assert await store.owners.who(Platform.TELEGRAM, "42") == Owner(id="me", name="Me")
+
+
+async def test_linking_again_changes_only_the_users_name(store: Store, clock: FakeClock):
+    await store.owners.link(SENDER, "me")
+    linked = clock.now()
+    clock.advance(1)
+    renamed = Sender(platform=Platform.TELEGRAM, user_id="42", name="New name")
+    await store.owners.link(renamed, "me")
+    (identity,) = await store.owners.identities("me")
+    assert (identity.sender, identity.linked) == (renamed, linked)
+
+
+async def test_an_owner_may_be_many_users(store: Store, clock: FakeClock):
+    for platform in (Platform.SLACK, Platform.DISCORD):
+        await store.owners.link(Sender(platform=platform, user_id="7"), "me")
+        clock.advance(1)
+    linked = [i.sender.platform for i in await store.owners.identities("me")]
+    assert linked == [Platform.SLACK, Platform.DISCORD]
+
+
+async def test_an_unlinked_user_is_a_stranger_again_and_free_for_another_owner(store: Store):
+    await store.owners.ensure("you")
+    await store.owners.link(SENDER, "me")
+    assert await store.owners.unlink(Platform.TELEGRAM, "42")
+    assert not await store.owners.unlink(Platform.TELEGRAM, "42")
+    assert await store.owners.who(Platform.TELEGRAM, "42") is None
+    await store.owners.link(SENDER, "you")
+    assert await store.owners.identities("me") == ()
+
+
+async def test_nobody_is_linked_to_an_owner_who_does_not_exist(store: Store):
+    with pytest.raises(OwnerNotFound):
+        await store.owners.link(SENDER, "nobody")
+    with pytest.raises(OwnerNotFound):
+        await store.owners.set_home("nobody", HomeChannel(address=DM))
+    assert await store.owners.who(Platform.TELEGRAM, "42") is None
+
+
+async def test_there_is_one_home_channel_per_platform_and_the_last_one_counts(store: Store):
+    await store.owners.set_home("me", HomeChannel(address=DM, name="first"))
+    await store.owners.set_home("me", HomeChannel(address=CHANNEL, name="work"))
+    await store.owners.set_home("me", HomeChannel(address=TOPIC, name="second"))
+    assert await store.owners.homes("me") == (
+        HomeChannel(address=CHANNEL, name="work"),
+        HomeChannel(address=TOPIC, name="second"),
+    )
+
+
+async def test_a_home_channel_is_its_owners_alone(store: Store):
+    await store.owners.ensure("you")
+    await store.owners.set_home("me", HomeChannel(address=DM))
+    assert await store.owners.homes("you") == ()
+    assert not await store.owners.clear_home("you", Platform.TELEGRAM)
+    assert await store.owners.clear_home("me", Platform.TELEGRAM)
+    assert not await store.owners.clear_home("me", Platform.TELEGRAM)
+    assert await store.owners.homes("me") == ()
+
+
+async def test_names_that_no_database_can_hold_are_marked_not_rejected(store: Store):
+    assert (await store.owners.ensure("you", ODD)).name == "a\ufffdb?c"
+    await store.owners.link(Sender(platform=Platform.SLACK, user_id="1", name=ODD), "me")
+    await store.owners.set_home("me", HomeChannel(address=DM, name=ODD))
+    (identity,) = await store.owners.identities("me")
+    (home,) = await store.owners.homes("me")
+    assert identity.sender.name == home.name == "a\ufffdb?c"

@@ -1,0 +1,520 @@
+"""Processes that are killed, stopped and raced: what one was told, every other one finds."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segue.core.address import Address, ChatType, Platform
+from segue.core.handoff import MAX_ATTEMPTS, State, Step
+from segue.testing import postgres
+from tests.store.model import fast_folder
+from tests.store.players import Player, Refused, Troupe, spin, stage_door, until
+
+BEFORE = ["what was asked", "what was answered"]
+CONFIRMING = ["you are here now", "I am here, and we were at it"]
+LEASE = 0.3
+"""Seconds that a claim or lease lasts in these tests: PostgreSQL cannot see who is dead."""
+
+
+def topic(number: int) -> str:
+    return Address(
+        platform=Platform.TELEGRAM,
+        chat_type=ChatType.THREAD,
+        chat_id="-100200",
+        thread_id=str(number),
+    ).key
+
+
+@pytest.fixture
+def folder() -> Generator[Path]:
+    """A quick one: a process that is killed takes nothing with it that the kernel has."""
+    with tempfile.TemporaryDirectory(prefix="segue-", dir=fast_folder()) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
+def url(request: pytest.FixtureRequest, folder: Path) -> Generator[str]:
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            yield f"sqlite://{folder}/segue.db"
+        else:
+            server: postgres.Server = request.getfixturevalue("postgres_server")
+            yield stack.enter_context(server.database())
+
+
+@pytest.fixture(scope="module")
+def door() -> Generator[str]:
+    with tempfile.TemporaryDirectory(prefix="segue-") as folder, stage_door(Path(folder)) as door:
+        yield door
+
+
+@pytest.fixture
+def troupe(door: str) -> Generator[Troupe]:
+    troupe = Troupe(door)
+    yield troupe
+    troupe.close()
+
+
+def acquired(player: Player, session: str, *, seconds: float = LEASE) -> int:
+    """Take the session as soon as it is free."""
+
+    def attempt() -> int | None:
+        try:
+            return player.ask("acquire", session=session, seconds=seconds)
+        except Refused as refused:
+            assert refused.name == "SessionHeld"
+            return None
+
+    return until(attempt)
+
+
+def claimed(player: Player, handoff: int) -> dict[str, Any]:
+    """Take the handoff up as soon as whoever has it is known to be gone."""
+    return until(lambda: player.ask("claim", handoff=handoff))
+
+
+def handed_over(troupe: Troupe, url: str) -> tuple[Player, str, int]:
+    """A terminal that has asked for the handoff of a session with a few messages."""
+    terminal = troupe.opened(url)
+    session = terminal.ask("session")
+    terminal.ask("acquire", session=session, seconds=LEASE)
+    terminal.ask("append", session=session, texts=BEFORE)
+    return terminal, session, terminal.ask("request", session=session)
+
+
+def refused(player: Player, do: str, **values: Any) -> str:
+    with pytest.raises(Refused) as error:
+        player.ask(do, **values)
+    return error.value.name
+
+
+# kill -9
+
+
+class TestAKilledGateway:
+    STEPS = ("claimed", "thread opened", "replying", "delivering")
+
+    @pytest.mark.parametrize("steps", range(4), ids=STEPS)
+    def test_is_replaced_by_one_that_goes_on_from_the_recorded_step(
+        self, troupe: Troupe, url: str, steps: int
+    ):
+        terminal, session, handoff = handed_over(troupe, url)
+        first, second = troupe.opened(url), troupe.opened(url)
+        first.ask("claim", handoff=handoff, seconds=LEASE)
+        recorded, thread = self._proceed(first, handoff, steps)
+        first.kill()
+
+        claim = claimed(second, handoff)
+
+        assert claim == {"step": recorded, "thread": thread, "attempt": 2}
+        thread = thread or topic(2)
+        assert second.ask("complete", handoff=handoff, thread=thread, texts=CONFIRMING)
+        self._check(terminal, session, thread)
+
+    def _proceed(self, gateway: Player, handoff: int, steps: int) -> tuple[str, str | None]:
+        names = [Step.OPENING, Step.REPLYING, Step.DELIVERING][:steps]
+        for step in names:
+            thread = topic(1) if step is Step.OPENING else None
+            assert gateway.ask("step", handoff=handoff, step=step, thread=thread)
+        return (names[-1], topic(1)) if names else (Step.CLAIMED, None)
+
+    def _check(self, terminal: Player, session: str, thread: str) -> None:
+        assert terminal.ask("state", session=session) == State.COMPLETED
+        assert terminal.ask("load", session=session) == BEFORE + CONFIRMING
+        assert terminal.ask("where", session=session) == thread
+        assert refused(terminal, "append", session=session, texts=["late"]) == "SessionMoved"
+
+    def test_right_before_the_commit_has_moved_nothing(self, troupe: Troupe, url: str):
+        terminal, session, handoff = handed_over(troupe, url)
+        first, second = troupe.opened(url), troupe.opened(url)
+        first.ask("claim", handoff=handoff, seconds=LEASE)
+        self._proceed(first, handoff, 3)
+        first.tell("complete_and_hang", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+        assert first.hear() == {"hanging": True}
+        first.kill()
+
+        assert terminal.ask("state", session=session) == State.RUNNING
+        assert terminal.ask("load", session=session) == BEFORE
+        assert terminal.ask("where", session=session) is None
+
+        claim = claimed(second, handoff)
+        assert claim == {"step": Step.DELIVERING, "thread": topic(1), "attempt": 2}
+        assert second.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+        self._check(terminal, session, topic(1))
+
+    def test_right_after_the_commit_has_moved_everything(self, troupe: Troupe, url: str):
+        terminal, session, handoff = handed_over(troupe, url)
+        first, second = troupe.opened(url), troupe.opened(url)
+        first.ask("claim", handoff=handoff, seconds=0)
+        assert first.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+        first.kill()
+
+        assert second.ask("claim", handoff=handoff) is None
+        self._check(terminal, session, topic(1))
+
+    def test_at_any_moment_leaves_the_next_one_all_or_nothing(self, troupe: Troupe, url: str):
+        terminal, second = troupe.opened(url), troupe.opened(url)
+        chance = random.Random(1)
+        states: Counter[str] = Counter()
+        for n in range(30):
+            session = terminal.ask("session")
+            terminal.ask("acquire", session=session, seconds=60)
+            terminal.ask("append", session=session, texts=BEFORE)
+            handoff = terminal.ask("request", session=session)
+            first = troupe.opened(url)
+            begun = time.perf_counter()
+            if n == 0:  # how long it takes
+                assert first.ask("carry_out", handoff=handoff, thread=topic(n), texts=CONFIRMING)
+                whole = time.perf_counter() - begun
+                continue
+            first.tell("carry_out", handoff=handoff, thread=topic(n), texts=CONFIRMING)
+            spin(chance.uniform(0, 1.2 * whole))
+            first.kill()
+            state = terminal.ask("state", session=session)
+            states[state] += 1
+            if state != State.COMPLETED:
+                assert terminal.ask("load", session=session) == BEFORE
+                assert terminal.ask("where", session=session) is None
+                if not url.startswith("sqlite"):
+                    continue  # it takes a minute there until its claim has run out
+                claimed(second, handoff)
+                assert second.ask("complete", handoff=handoff, thread=topic(n), texts=CONFIRMING)
+            self._check(terminal, session, topic(n))
+        assert len(states) > 1, f"every moment was the same: {states}"
+
+    def test_three_times_in_a_row_gives_the_session_back(self, troupe: Troupe, url: str):
+        terminal, session, handoff = handed_over(troupe, url)
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            gateway = troupe.opened(url)
+            claim = until(lambda g=gateway: g.ask("claim", handoff=handoff, seconds=LEASE))
+            assert claim["attempt"] == attempt
+            gateway.kill()
+        until(lambda: terminal.ask("state", session=session) == State.FAILED)
+        assert terminal.ask("load", session=session) == BEFORE
+        terminal.ask("append", session=session, texts=["still here"])
+        assert terminal.ask("request", session=session) != handoff
+
+
+class TestAKilledTerminal:
+    def test_leaves_a_session_that_another_takes_up(self, troupe: Troupe, url: str):
+        first, second = troupe.opened(url), troupe.opened(url)
+        session = first.ask("session")
+        first.ask("acquire", session=session, seconds=LEASE)
+        first.kill()
+        acquired(second, session)
+        second.ask("append", session=session, texts=BEFORE)
+        assert second.ask("load", session=session) == BEFORE
+
+    def test_leaves_what_it_has_appended(self, troupe: Troupe, url: str):
+        first, second = troupe.opened(url), troupe.opened(url)
+        session = first.ask("session")
+        first.ask("acquire", session=session, seconds=LEASE)
+        first.ask("append", session=session, texts=BEFORE)
+        first.kill()
+        acquired(second, session)
+        second.ask("append", session=session, texts=["and on"])
+        assert second.ask("load", session=session) == [*BEFORE, "and on"]
+
+    def test_in_the_middle_of_asking_has_not_asked(self, troupe: Troupe, url: str):
+        first, second = troupe.opened(url), troupe.opened(url)
+        session = first.ask("session")
+        first.ask("acquire", session=session, seconds=LEASE)
+        first.tell("request_and_hang", session=session)
+        assert first.hear() == {"hanging": True}
+        first.kill()
+        assert second.ask("state", session=session) is None
+        assert second.ask("pending") == 0
+        acquired(second, session)
+        assert second.ask("request", session=session)
+
+    def test_after_asking_is_followed_by_its_session(self, troupe: Troupe, url: str):
+        first, session, handoff = handed_over(troupe, url)
+        gateway = troupe.opened(url)
+        first.kill()
+        assert gateway.ask("carry_out", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+        self._check(gateway, session, State.COMPLETED, BEFORE + CONFIRMING)
+
+    def test_while_the_gateway_works_is_followed_by_its_session(self, troupe: Troupe, url: str):
+        first, session, handoff = handed_over(troupe, url)
+        gateway = troupe.opened(url)
+        gateway.ask("claim", handoff=handoff)
+        first.kill()
+        assert gateway.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+        self._check(gateway, session, State.COMPLETED, BEFORE + CONFIRMING)
+
+    def test_in_the_middle_of_cancelling_has_not_cancelled(self, troupe: Troupe, url: str):
+        first, session, handoff = handed_over(troupe, url)
+        gateway = troupe.opened(url)
+        gateway.ask("claim", handoff=handoff)
+        first.tell("cancel_and_hang", handoff=handoff)
+        assert first.hear() == {"hanging": True}
+        first.kill()
+        assert gateway.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+        self._check(gateway, session, State.COMPLETED, BEFORE + CONFIRMING)
+
+    def test_after_cancelling_has_cancelled(self, troupe: Troupe, url: str):
+        first, session, handoff = handed_over(troupe, url)
+        gateway = troupe.opened(url)
+        gateway.ask("claim", handoff=handoff)
+        assert first.ask("cancel", handoff=handoff)
+        first.kill()
+        assert not gateway.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+        self._check(gateway, session, State.FAILED, BEFORE)
+
+    def test_after_the_commit_takes_nothing_along(self, troupe: Troupe, url: str):
+        first, session, handoff = handed_over(troupe, url)
+        gateway = troupe.opened(url)
+        assert gateway.ask("carry_out", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+        first.kill()
+        self._check(gateway, session, State.COMPLETED, BEFORE + CONFIRMING)
+
+    def _check(self, witness: Player, session: str, state: State, texts: list[str]) -> None:
+        assert witness.ask("state", session=session) == state
+        assert witness.ask("load", session=session) == texts
+        acquired(witness, session)  # whoever comes next can go on
+        witness.ask("append", session=session, texts=["and on"])
+        assert witness.ask("load", session=session) == [*texts, "and on"]
+
+
+def test_what_a_killed_process_was_told_is_kept_is_kept(troupe: Troupe, url: str):
+    witness = troupe.opened(url)
+    session = witness.ask("session")
+    chance = random.Random(2)
+    kept, killed, end = 0, 0, time.monotonic() + 10
+    while killed < 100 and time.monotonic() < end:
+        writer = troupe.opened(url)
+        writer.ask("acquire", session=session, take_over=True)
+        writer.tell("append_for_ever", session=session, first=kept)
+        for _ in range(chance.randrange(1, 15)):
+            kept = writer.hear()["kept"] + 1
+        spin(chance.uniform(0, 0.002))
+        writer.kill()
+        killed += 1
+        kept += len(writer.rest())
+        found = witness.ask("load", session=session)
+        assert found == [str(n) for n in range(len(found))]
+        assert len(found) in (kept, kept + 1), "acknowledged, and not kept"
+        kept = len(found)
+    assert killed > 20, f"only {killed} rounds"
+
+
+# SIGSTOP
+
+
+@pytest.mark.parametrize("finished", [True, False], ids=["finished", "not yet finished"])
+def test_a_gateway_that_hung_past_its_claim_changes_nothing(
+    troupe: Troupe, url: str, finished: bool
+):
+    terminal, session, handoff = handed_over(troupe, url)
+    stale, second = troupe.opened(url), troupe.opened(url)
+    stale.ask("claim", handoff=handoff, seconds=LEASE)
+    stale.ask("step", handoff=handoff, step=Step.OPENING, thread=topic(1))
+    stale.stop()
+    assert claimed(second, handoff)["thread"] == topic(1)
+    complete = {"handoff": handoff, "thread": topic(1), "texts": CONFIRMING}
+    if finished:
+        assert second.ask("complete", **complete)
+    stale.go_on()
+
+    assert not stale.ask("heartbeat", handoff=handoff)
+    assert not stale.ask("step", handoff=handoff, step=Step.REPLYING)
+    assert not stale.ask("complete", handoff=handoff, thread=topic(2), texts=["stale"])
+    assert not stale.ask("fail", handoff=handoff)
+
+    if not finished:
+        assert terminal.ask("state", session=session) == State.RUNNING
+        assert second.ask("complete", **complete)
+    assert terminal.ask("state", session=session) == State.COMPLETED
+    assert terminal.ask("load", session=session) == BEFORE + CONFIRMING
+    assert terminal.ask("where", session=session) == topic(1)
+
+
+def test_a_gateway_that_hung_in_its_commit_wins_or_loses_whole(troupe: Troupe, url: str):
+    terminal, session, handoff = handed_over(troupe, url)
+    stale, second = troupe.opened(url), troupe.opened(url)
+    stale.ask("claim", handoff=handoff, seconds=0)  # whose claim is over at once
+    stale.tell("complete_and_stop", handoff=handoff, thread=topic(1), texts=CONFIRMING)
+    stale.stopped()
+    second.tell("claim", handoff=handoff)  # has to wait
+    stale.go_on()
+    stale.answer()
+    assert second.answer() is None
+    assert terminal.ask("state", session=session) == State.COMPLETED
+    assert terminal.ask("load", session=session) == BEFORE + CONFIRMING
+
+
+def test_a_terminal_that_hung_past_its_lease_is_told_that_the_session_moved(
+    troupe: Troupe, url: str
+):
+    stale, second = troupe.opened(url), troupe.opened(url)
+    session = stale.ask("session")
+    stale.ask("acquire", session=session, seconds=LEASE)
+    stale.ask("append", session=session, texts=["mine"])
+    stale.stop()
+    acquired(second, session)
+    second.ask("append", session=session, texts=["now mine"])
+    stale.go_on()
+    assert refused(stale, "append", session=session, texts=["stale"]) == "SessionMoved"
+    assert refused(stale, "renew", session=session) == "SessionMoved"
+    assert refused(stale, "request", session=session) == "SessionMoved"
+    second.ask("append", session=session, texts=["still mine"])
+    assert second.ask("load", session=session) == ["mine", "now mine", "still mine"]
+
+
+# Races
+
+
+@contextmanager
+def fifos(folder: Path, *names: str) -> Iterator[list[str]]:
+    paths = [folder / name for name in names]
+    for path in paths:
+        os.mkfifo(path)
+    # Held open here, so that a process that comes later misses nothing.
+    held = [os.open(path, os.O_RDWR) for path in paths]
+    try:
+        yield [str(path) for path in paths]
+    finally:
+        for fd in held:
+            os.close(fd)
+
+
+def test_of_cancel_and_commit_one_wins_two_thousand_times(
+    troupe: Troupe, url: str, tmp_path: Path, record_property: Any
+):
+    races = 2000
+    terminal, gateway = troupe.opened(url), troupe.opened(url)
+    prepared = terminal.ask("prepared", count=races)
+    sessions, ids = zip(*prepared, strict=True)
+    assert gateway.ask("claim_all") == races
+    threads = [topic(n) for n in range(races)]
+
+    with fifos(tmp_path, "terminal", "gateway") as (here, there):
+        gateway.tell(
+            "race_to_complete", ids=ids, threads=threads, mine=there, theirs=here, seed=1
+        )
+        terminal.tell("race_to_cancel", ids=ids, mine=here, theirs=there, seed=2)
+        cancelled, completed = terminal.answer(), gateway.answer()
+
+    assert all(a != b for a, b in zip(cancelled, completed, strict=True)), "both, or neither"
+    for n, found in enumerate(terminal.ask("look", sessions=sessions)):
+        before = [f"{n} asked", f"{n} answered"]
+        if completed[n]:
+            assert found == [State.COMPLETED, threads[n], [*before, f"{n} here", f"{n} I am"]]
+        else:
+            assert found == [State.FAILED, None, before]
+    print(f"cancel won {sum(cancelled)}, commit won {sum(completed)} of {races}")
+    record_property("cancel won", sum(cancelled))
+    record_property("commit won", sum(completed))
+    assert min(sum(cancelled), sum(completed)) >= races // 50, "one side always wins: no race"
+
+
+def test_of_two_gateways_each_request_is_claimed_by_one(troupe: Troupe, url: str):
+    terminal, one, two = troupe.opened(url), troupe.opened(url), troupe.opened(url)
+    one.tell("drain")
+    two.tell("drain")
+    asked = terminal.ask("requests", count=1000)
+    until(lambda: terminal.ask("pending") == 0)
+    for gateway in (one, two):
+        gateway.tell("enough")
+    first, second = one.answer(), two.answer()
+    assert sorted(first + second) == sorted(asked)
+    assert first and second, f"only one of them got any: {len(first)} and {len(second)}"
+
+
+# Opening
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
+def places(request: pytest.FixtureRequest, folder: Path) -> Generator[Iterator[str]]:
+    """Ever new places for a store."""
+    if request.param == "sqlite":
+        yield (f"sqlite://{folder}/{n}.db" for n in itertools.count())
+        return
+    server: postgres.Server = request.getfixturevalue("postgres_server")
+
+    def databases() -> Iterator[str]:
+        while True:
+            with server.database() as url:
+                yield url
+
+    made = databases()
+    yield made
+    made.close()
+
+
+def test_many_who_open_a_new_store_at_once_open_one(
+    troupe: Troupe, places: Iterator[str], tmp_path: Path
+):
+    rounds, count = 8, 6
+    with fifos(tmp_path, "start") as (barrier,):
+        start = os.open(barrier, os.O_RDWR)
+        for url in itertools.islice(places, rounds):
+            players = [troupe.player() for _ in range(count)]
+            for player in players:
+                player.tell("open_at_once", url=url, barrier=barrier)
+                assert player.hear() == {"ready": True}
+            os.write(start, b"." * count)
+            sessions = {player.answer() for player in players}
+            assert len(sessions) == count
+            assert {player.ask("sessions") for player in players} == {count}
+            troupe.close()
+        os.close(start)
+
+
+def test_killed_at_any_moment_while_creating_it_leaves_a_store_that_opens(
+    troupe: Troupe, places: Iterator[str]
+):
+    chance = random.Random(3)
+    witnesses = troupe.player(), troupe.player()
+    begun = time.perf_counter()
+    witnesses[0].ask("open", url=next(places))
+    whole = time.perf_counter() - begun
+    for url in itertools.islice(places, 50):
+        creator = troupe.player()
+        creator.tell("open_and_tell", url=url)
+        assert creator.hear() == {"opening": True}
+        spin(chance.uniform(0, 1.2 * whole))
+        creator.kill()
+        one_store(witnesses, url)
+
+
+def test_killed_at_every_step_of_creating_it_leaves_a_store_that_opens(
+    troupe: Troupe, folder: Path
+):
+    witnesses = troupe.player(), troupe.player()
+    for step in itertools.count(1):
+        url = f"sqlite://{folder}/{step}.db"
+        creator = troupe.player()
+        creator.tell("open_and_die", url=url, at=step)
+        try:
+            creator.answer()
+        except EOFError:
+            creator.ended()
+        else:
+            break
+        one_store(witnesses, url)
+    print(f"killed at each of {step - 1} steps")
+    assert step > 30, f"only {step} steps were seen"
+
+
+def one_store(witnesses: tuple[Player, Player], url: str) -> None:
+    """The next to open it finds or makes a store, and the one after that finds the same."""
+    one, two = witnesses
+    one.ask("reopen", url=url)
+    two.ask("reopen", url=url)
+    session = one.ask("session")
+    one.ask("acquire", session=session)
+    one.ask("append", session=session, texts=BEFORE)
+    assert two.ask("load", session=session) == BEFORE
+    assert two.ask("sessions") == 1

@@ -1,0 +1,192 @@
+"""Messages are found by their words, and only by those whose messages they are."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from segue.core.address import Platform
+from segue.core.session import Session
+from segue.core.transcript import Role
+from segue.store import Store
+from segue.store.search import _BATCH, Hit
+from tests.store.conftest import OpenStore
+from tests.store.samples import AT, ODD, answered, hold, said, say
+
+
+async def found(store: Store, words: str, owner: str = "me") -> list[str]:
+    return [hit.snippet for hit in await store.sessions.search(owner, words)]
+
+
+async def test_a_message_is_found_with_where_and_when_it_was_said(store: Store, session: Session):
+    await store.sessions.rename(session.id, "garden")
+    await say(store, session.id, said("plant the roses"), answered("Red ones?"))
+    (hit,) = await store.sessions.search("me", "roses")
+    assert hit == Hit(
+        session_id=session.id,
+        title="garden",
+        seq=1,
+        role=Role.USER,
+        at=AT,
+        snippet="plant the roses",
+    )
+
+
+async def test_the_beginning_of_a_word_finds_it_in_any_case(store: Store, session: Session):
+    await say(store, session.id, said("Deployment to staging"))
+    for words in ("deployment", "DEPLOY", "dep", "sta", "Deployment staging"):
+        assert await found(store, words) == ["Deployment to staging"]
+    for words in ("ployment", "stagings", "deployments"):
+        assert await found(store, words) == []
+
+
+async def test_all_the_words_must_be_in_the_message(store: Store, session: Session):
+    await say(store, session.id, said("red roses"), said("red tulips"), said("white roses"))
+    assert await found(store, "roses red") == ["red roses"]
+    assert await found(store, "red") == ["red tulips", "red roses"]
+    assert await found(store, "red white") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("see src/segue/store/wake.py there", "wake"),
+        ("see src/segue/store/wake.py there", "src/segue/store/wake.py"),
+        ("the file wake_up_call.py", "call"),
+        ("write to me@example.org today", "example"),
+        ("https://example.org/a/page?q=roses", "roses"),
+        ("well-known", "known"),
+        ("version 3.54.1", "54"),
+        ("call store.sessions.search(owner)", "sessions"),
+        ("it's Größe 7½", "größe"),
+        ("日本語 テスト", "日本語"),
+        ("don't", "don't"),
+    ],
+)
+async def test_a_word_is_found_whatever_stands_around_it(
+    store: Store, session: Session, text: str, words: str
+):
+    await say(store, session.id, said(text))
+    assert await found(store, words) == [text]
+
+
+async def test_the_newest_hits_come_first_and_no_more_than_asked_for(
+    store: Store, session: Session
+):
+    later = await store.sessions.create("me", Platform.LOCAL)
+    await say(store, later.id, said("rose 1"))
+    await say(store, session.id, *(said(f"rose {i}") for i in range(2, 5)))
+    at = AT.replace(year=2027)
+    await say(store, later.id, msgspec.structs.replace(said("rose 5"), at=at))
+    assert await found(store, "rose") == ["rose 5", "rose 1", "rose 4", "rose 3", "rose 2"]
+    assert len(await store.sessions.search("me", "rose", limit=2)) == 2
+
+
+async def test_nobody_finds_what_another_person_said(store: Store, session: Session):
+    await store.owners.ensure("you")
+    theirs = await store.sessions.create("you", Platform.LOCAL)
+    await say(store, theirs.id, said("my secret roses"))
+    await say(store, session.id, said("roses"))
+    assert await found(store, "roses") == ["roses"]
+    assert await found(store, "secret") == []
+    assert await found(store, "roses", "you") == ["my secret roses"]
+    assert await found(store, "roses", "nobody") == []
+
+
+async def test_what_was_undone_is_not_found_until_it_is_restored(store: Store, session: Session):
+    lease = await hold(store, session.id, said("roses"))
+    assert await found(store, "roses") == ["roses"]
+    await store.transcripts.undo(lease)
+    assert await found(store, "roses") == []
+    await store.transcripts.restore(lease)
+    assert await found(store, "roses") == ["roses"]
+
+
+async def test_nothing_is_found_of_a_deleted_session(store: Store, session: Session):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    await say(store, session.id, said("roses here"))
+    await say(store, other.id, said("roses there"))
+    assert len(await found(store, "roses")) == 2
+    await say(store, session.id, said("roses not yet looked for"))
+    await store.sessions.delete(session.id)
+    assert await found(store, "roses") == ["roses there"]
+    again = await store.sessions.create("me", Platform.LOCAL)
+    await say(store, again.id, said("tulips"))
+    assert await found(store, "roses") == ["roses there"]
+    assert await found(store, "tulips") == ["tulips"]
+
+
+async def test_a_message_is_found_as_soon_as_it_was_said(
+    store: Store, session: Session, open_store: OpenStore
+):
+    other = await open_store()
+    for i in range(3):
+        await say(store, session.id, said(f"roses {i}"))
+        assert len(await found(other, "roses")) == i + 1
+
+
+async def test_a_long_backlog_is_caught_up_with(store: Store, session: Session):
+    await say(store, session.id, *(said(f"line {i}") for i in range(2 * _BATCH)), said("roses"))
+    other = await store.sessions.create("me", Platform.LOCAL)
+    await say(store, other.id, said("more roses"))
+    assert await found(store, "roses") == ["more roses", "roses"]
+    assert len(await found(store, "line 999")) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        " ",
+        '"',
+        "'",
+        '"roses',
+        "ro'ses",
+        "AND",
+        "OR NOT",
+        "roses AND",
+        "NEAR(a b)",
+        "content:roses",
+        "(roses",
+        "roses*",
+        "^roses",
+        "a & | ! b",
+        "<->",
+        ":*",
+        "\\",
+        "%",
+        "--",
+        ";",
+        ODD,
+        "\0",
+        "²½",
+        "ـ",
+        "😀",
+        "x" * 3_000,
+        "a " * 300,
+    ],
+)
+async def test_odd_words_find_nothing_rather_than_fail(store: Store, session: Session, words: str):
+    await say(store, session.id, said("tulips"))
+    assert await found(store, words) == []
+
+
+async def test_signs_in_a_search_are_signs_and_not_orders(store: Store, session: Session):
+    await say(store, session.id, said("roses and tulips or lilies"))
+    for words in ('"roses"', "roses AND tulips", "(lilies)", "tulips*", "roses OR", "-- roses;"):
+        assert len(await found(store, words)) == 1, words
+
+
+async def test_a_very_long_message_is_found_and_shown_short(store: Store, session: Session):
+    await say(store, session.id, said("roses " + "lorem ipsum " * 50_000))
+    (snippet,) = await found(store, "roses")
+    assert snippet.startswith("roses lorem")
+    assert len(snippet) <= 170
+
+
+async def test_the_snippet_shows_the_word_that_was_looked_for(store: Store, session: Session):
+    await say(store, session.id, said("before " * 100 + "the roses\nare red " + "after " * 100))
+    (snippet,) = await found(store, "roses")
+    assert "the roses are red" in snippet
+    assert snippet.startswith("…")
+    assert snippet.endswith("…")

@@ -1,0 +1,399 @@
+"""Sessions are named, found, listed, ended and deleted, each only by its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+
+import pytest
+
+import segue.store
+
+from segue.core.address import Platform
+from segue.core.errors import (
+    AmbiguousSession,
+    OwnerNotFound,
+    SessionBusy,
+    SessionHeld,
+    SessionMoved,
+    SessionNotFound,
+    TitleEmpty,
+    TitleTaken,
+)
+from segue.core.session import EndReason, Origin, Session, Usage
+from segue.store import Store
+from segue.store.leases import SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import CHANNEL, DM, ODD, TOPIC, hold, on_postgres, said, say
+
+NOWHERE = "20260101_120000_00000000"
+
+
+async def create(store: Store, title: str | None = None, owner: str = "me") -> Session:
+    return await store.sessions.create(owner, Platform.LOCAL, title=title)
+
+
+# Creating
+
+
+async def test_a_new_session_knows_where_it_began_and_nothing_else(store: Store, clock: FakeClock):
+    made = await store.sessions.create("me", Platform.SLACK, parent="before", model="some-model")
+    assert re.fullmatch(r"20260101_120000_[0-9a-f]{8}", made.id)
+    assert (made.owner, made.source, made.parent) == ("me", Platform.SLACK, "before")
+    assert (made.model, made.cwd, made.title) == ("some-model", None, None)
+    assert (made.started, made.active, made.ended) == (clock.now(), clock.now(), None)
+    assert (made.usage, made.messages, made.address) == (Usage(), 0, None)
+    assert await store.sessions.get(made.id) == made
+
+
+async def test_a_session_needs_an_owner_who_exists(store: Store):
+    with pytest.raises(OwnerNotFound, match="nobody"):
+        await store.sessions.create("nobody", Platform.LOCAL)
+    assert await store.sessions.list("nobody") == ()
+
+
+async def test_a_directory_that_no_database_can_hold_is_marked_not_rejected(store: Store):
+    made = await store.sessions.create("me", Platform.LOCAL, cwd="/home/\udcff\0")
+    assert made.cwd == "/home/?\ufffd"
+
+
+async def test_there_is_no_session_under_an_unknown_id(store: Store):
+    assert await store.sessions.get(NOWHERE) is None
+
+
+# Titles
+
+
+async def test_a_session_under_a_taken_title_is_the_next_of_its_lineage(store: Store):
+    titles = [(await create(store, title)).title for title in ("my project", "My Project", "x")]
+    assert titles == ["my project", "My Project #2", "x"]
+    assert (await create(store, "my project #2")).title == "my project #3"
+    assert (await create(store, "my project #7")).title == "my project #7"
+    assert (await create(store, "my project")).title == "my project #8"
+
+
+async def test_another_owner_may_use_the_same_title(store: Store):
+    await store.owners.ensure("you")
+    assert (await create(store, "my project")).title == "my project"
+    assert (await create(store, "my project", "you")).title == "my project"
+
+
+async def test_many_sessions_made_under_one_title_at_once_get_a_number_each(
+    store: Store, open_store: OpenStore
+):
+    openings = [store, await open_store(), await open_store()]
+    made = await asyncio.gather(*(create(o, "busy") for o in openings for _ in range(4)))
+    assert len({session.title for session in made}) == 12
+    assert {s.title for s in made} == {"busy", *(f"busy #{n}" for n in range(2, 13))}
+
+
+async def test_a_title_is_cleaned_before_it_is_kept(store: Store, session: Session):
+    renamed = await store.sessions.rename(session.id, "  my\n\u202e pro\u200bject\0 ")
+    assert renamed.title == "my project"
+    with pytest.raises(TitleEmpty):
+        await store.sessions.rename(session.id, " \u200b\u2060 ")
+    assert len((await store.sessions.rename(session.id, "x" * 500)).title or "") == 100
+    long = await create(store, "x" * 500)
+    assert long.title == "x" * 97 + " #2"
+
+
+async def test_a_title_that_a_person_chose_is_refused_when_it_is_taken(
+    store: Store, session: Session
+):
+    await create(store, "my project")
+    await create(store, "my project")
+    with pytest.raises(TitleTaken, match="'MY project #3'"):
+        await store.sessions.rename(session.id, "MY project")
+    unnamed = await store.sessions.get(session.id)
+    assert unnamed is not None
+    assert unnamed.title is None
+    assert (await store.sessions.rename(session.id, "my project #3")).title == "my project #3"
+
+
+async def test_an_automatic_title_is_numbered_instead_of_refused(store: Store, session: Session):
+    await create(store, "my project")
+    renamed = await store.sessions.rename(session.id, "my project", chosen=False)
+    assert (renamed.title, renamed.title_chosen) == ("my project #2", False)
+
+
+async def test_a_title_that_a_person_chose_is_never_replaced_by_an_automatic_one(
+    store: Store, session: Session
+):
+    await store.sessions.rename(session.id, "a guess", chosen=False)
+    await store.sessions.rename(session.id, "a better guess", chosen=False)
+    chosen = await store.sessions.rename(session.id, "mine")
+    assert (chosen.title, chosen.title_chosen) == ("mine", True)
+    assert await store.sessions.rename(session.id, "a third guess", chosen=False) == chosen
+    assert (await store.sessions.rename(session.id, "mine too")).title == "mine too"
+
+
+async def test_a_session_may_be_given_the_title_that_it_has(store: Store, session: Session):
+    await store.sessions.rename(session.id, "mine")
+    assert (await store.sessions.rename(session.id, "Mine")).title == "Mine"
+
+
+async def test_a_title_is_free_again_once_its_session_has_another_or_is_gone(store: Store):
+    first, second = await create(store, "one"), await create(store, "two")
+    await store.sessions.rename(first.id, "three")
+    await store.sessions.delete(second.id)
+    assert (await create(store, "one")).title == "one"
+    assert (await create(store, "two")).title == "two"
+
+
+async def test_what_does_not_exist_cannot_be_renamed(store: Store):
+    with pytest.raises(SessionNotFound):
+        await store.sessions.rename(NOWHERE, "x")
+
+
+# Finding
+
+
+async def test_a_session_is_found_by_its_title_in_any_case(store: Store):
+    made = await create(store, "Größe messen")
+    for name in ("Größe messen", "größe MESSEN", "  GRÖSSE messen "):
+        assert (await store.sessions.find("me", name)).id == made.id
+
+
+async def test_a_name_means_the_newest_of_its_lineage_and_a_number_that_one(store: Store):
+    made = [await create(store, "my project") for _ in range(3)]
+    assert (await store.sessions.find("me", "my project")).id == made[2].id
+    assert (await store.sessions.find("me", "My project #2")).id == made[1].id
+    with pytest.raises(SessionNotFound):
+        await store.sessions.find("me", "my project #4")
+
+
+async def test_the_first_of_a_lineage_is_found_by_its_number_too(store: Store):
+    made = [await create(store, "my project") for _ in range(2)]
+    assert (await store.sessions.find("me", "my project #1")).id == made[0].id
+
+
+async def test_a_session_is_found_by_its_id_or_the_beginning_of_it(store: Store, clock: FakeClock):
+    first = await create(store)
+    clock.advance(3600)
+    second = await create(store)
+    assert await store.sessions.find("me", first.id) == first
+    assert await store.sessions.find("me", first.id.upper()) == first
+    assert await store.sessions.find("me", "20260101_13") == second
+    assert await store.sessions.find("me", second.id[:-1]) == second
+
+
+@on_postgres
+async def test_a_session_is_found_by_the_beginning_of_its_id_whatever_the_collation(
+    store: Store, session: Session
+):
+    def collate(tx: segue.store.Tx) -> None:
+        tx.change('ALTER TABLE sessions ALTER COLUMN id TYPE TEXT COLLATE "und-x-icu"')
+
+    await store.write(collate)
+    assert await store.sessions.find("me", session.id[:10]) == session
+
+
+async def test_a_beginning_that_fits_several_is_ambiguous_and_names_them(store: Store):
+    first, second = await create(store, "one"), await create(store)
+    with pytest.raises(AmbiguousSession) as caught:
+        await store.sessions.find("me", "2026")
+    assert "one" in str(caught.value)
+    assert second.id in str(caught.value)
+    assert first.id not in str(caught.value)
+
+
+async def test_too_little_of_an_id_means_nothing(store: Store, session: Session):
+    for name in (session.id[:3], "", "_", "%", "20260101%", "2026010_", ODD):
+        with pytest.raises(SessionNotFound):
+            await store.sessions.find("me", name)
+
+
+async def test_latest_is_the_last_active_one(store: Store, session: Session, clock: FakeClock):
+    clock.advance(1)
+    newer = await create(store)
+    assert (await store.sessions.find("me", "latest")).id == newer.id
+    clock.advance(1)
+    await say(store, session.id, said("hello"))
+    assert (await store.sessions.find("me", "latest")).id == session.id
+
+
+async def test_there_is_no_latest_where_there_is_none(store: Store):
+    with pytest.raises(SessionNotFound):
+        await store.sessions.find("me", "latest")
+
+
+async def test_failure_15_resuming_by_name_never_finds_another_persons_session(store: Store):
+    await store.owners.ensure("you")
+    theirs = await create(store, "secret plans", "you")
+    for name in ("secret plans", theirs.id, theirs.id[:-2], "latest", "2026"):
+        with pytest.raises(SessionNotFound):
+            await store.sessions.find("me", name)
+    mine = await create(store, "secret plans")
+    assert (await store.sessions.find("me", "secret plans")).id == mine.id
+    assert (await store.sessions.find("you", "secret plans")).id == theirs.id
+    assert await store.sessions.find("me", "2026") == mine
+
+
+# Listing
+
+
+async def test_the_list_is_the_owners_own_the_last_active_first(store: Store, clock: FakeClock):
+    await store.owners.ensure("you")
+    await create(store, owner="you")
+    made: list[str] = []
+    for _ in range(3):
+        made.append((await create(store)).id)
+        clock.advance(1)
+    await say(store, made[0], said("awake"))
+    assert [s.id for s in await store.sessions.list("me")] == [made[0], made[2], made[1]]
+    assert [s.id for s in await store.sessions.list("me", limit=2)] == [made[0], made[2]]
+    assert await store.sessions.list("nobody") == ()
+
+
+async def test_sessions_of_one_moment_are_listed_the_newest_first(store: Store):
+    made = [(await create(store)).id for _ in range(3)]
+    assert [s.id for s in await store.sessions.list("me")] == made[::-1]
+
+
+async def test_the_list_can_be_narrowed(store: Store, clock: FakeClock):
+    plain, titled, ended = await create(store), await create(store, "x"), await create(store)
+    await store.sessions.end(ended.id, EndReason.NEW)
+    moment = clock.now()
+    clock.advance(10)
+    await say(store, plain.id, said("hello"))
+
+    async def ids(**filters: bool) -> set[str]:
+        return {s.id for s in await store.sessions.list("me", **filters)}
+
+    assert await ids(titled=True) == {titled.id}
+    assert await ids(titled=False) == {plain.id, ended.id}
+    assert await ids(ended=True) == {ended.id}
+    assert await ids(ended=False) == {plain.id, titled.id}
+    assert await ids(ended=False, titled=False) == {plain.id}
+    quiet = await store.sessions.list("me", active_before=moment + timedelta(seconds=10))
+    assert {s.id for s in quiet} == {titled.id, ended.id}
+
+
+async def test_the_list_of_a_platform_is_what_is_there_now_or_began_there_and_is_set_aside(
+    store: Store,
+):
+    local = await create(store)
+    moved = await create(store)
+    await store.bindings.rebind(moved.id, TOPIC, Origin.HANDOFF)
+    left = await store.sessions.create("me", Platform.TELEGRAM)
+    away = await store.sessions.create("me", Platform.TELEGRAM)
+    await store.bindings.rebind(away.id, CHANNEL, Origin.HANDOFF)
+
+    async def there(platform: Platform) -> set[str]:
+        return {s.id for s in await store.sessions.list("me", platform=platform)}
+
+    assert await there(Platform.LOCAL) == {local.id}
+    assert await there(Platform.TELEGRAM) == {moved.id, left.id}
+    assert await there(Platform.SLACK) == {away.id}
+    assert await there(Platform.WEB) == set()
+
+
+# Describing, ending, deleting
+
+
+async def test_describing_changes_only_what_is_given(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    await store.sessions.describe(lease, model="some-model")
+    await store.sessions.describe(lease, cwd="/elsewhere")
+    await store.sessions.describe(lease)
+    described = await store.sessions.get(session.id)
+    assert described is not None
+    assert (described.cwd, described.model) == ("/elsewhere", "some-model")
+
+
+async def test_an_ended_session_leaves_its_place_and_says_why(
+    store: Store, session: Session, clock: FakeClock
+):
+    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    lease = await hold(store, session.id, said("bye"))
+    clock.advance(1)
+    await store.sessions.end(session.id, EndReason.NEW, lease=lease)
+    ended = await store.sessions.get(session.id)
+    assert ended is not None
+    assert (ended.ended, ended.end_reason, ended.address) == (clock.now(), EndReason.NEW, None)
+    assert await store.bindings.get(DM) is None
+    assert await store.leases.get(session.id) is None
+    assert len(await store.transcripts.load(session.id)) == 1
+
+
+async def test_a_reopened_session_is_as_if_it_had_not_ended(store: Store, session: Session):
+    await store.sessions.end(session.id, EndReason.IDLE)
+    await store.sessions.reopen(session.id)
+    assert await store.sessions.get(session.id) == session
+    with pytest.raises(SessionNotFound):
+        await store.sessions.reopen(NOWHERE)
+
+
+async def test_a_session_that_somebody_has_open_is_neither_ended_nor_deleted(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    await hold(store, session.id)
+    with pytest.raises(SessionHeld, match="a terminal on desk"):
+        await other.sessions.end(session.id, EndReason.NEW)
+    with pytest.raises(SessionHeld, match="a terminal on desk"):
+        await other.sessions.delete(session.id)
+    clock.advance(SECONDS)
+    await other.sessions.end(session.id, EndReason.NEW)
+    await other.sessions.delete(session.id)
+
+
+@pytest.mark.parametrize("running", [False, True])
+async def test_a_session_that_is_being_handed_off_is_neither_ended_nor_deleted(
+    store: Store, session: Session, running: bool
+):
+    lease = await hold(store, session.id)
+    asked = await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
+    if running:
+        await store.claim_handoff(asked.id)
+    with pytest.raises(SessionBusy):
+        await store.sessions.end(session.id, EndReason.NEW, lease=lease)
+    with pytest.raises(SessionBusy):
+        await store.sessions.delete(session.id, lease=lease)
+    await store.cancel_handoff(asked.id)
+    await store.sessions.end(session.id, EndReason.NEW, lease=lease)
+
+
+async def test_a_lease_on_another_session_does_not_end_this_one(store: Store, session: Session):
+    other = await create(store)
+    await hold(store, session.id)
+    lease = await store.leases.acquire(other.id, "a terminal on desk")
+    with pytest.raises((SessionMoved, SessionHeld)):
+        await store.sessions.end(session.id, EndReason.NEW, lease=lease)
+    with pytest.raises((SessionMoved, SessionHeld)):
+        await store.sessions.delete(session.id, lease=lease)
+
+
+async def test_a_deleted_session_is_gone_with_all_that_belonged_to_it(
+    store: Store, session: Session
+):
+    other = await create(store)
+    await say(store, session.id, said("secret"))
+    await say(store, other.id, said("kept"))
+    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    asked = await store.request_handoff(session.id, Platform.TELEGRAM)
+    await store.cancel_handoff(asked.id)
+    await store.sessions.delete(session.id)
+    assert await store.sessions.get(session.id) is None
+    assert await store.bindings.get(DM) is None
+    assert await store.get_handoff_state(session.id) is None
+    with pytest.raises(SessionNotFound):
+        await store.transcripts.load(session.id)
+    assert len(await store.transcripts.load(other.id)) == 1
+
+
+async def test_a_session_made_after_a_deleted_one_does_not_inherit_its_messages(
+    store: Store, session: Session
+):
+    await say(store, session.id, said("secret"))
+    await store.sessions.delete(session.id)
+    assert len(await store.transcripts.load((await create(store)).id)) == 0
+
+
+async def test_what_does_not_exist_can_be_neither_ended_nor_deleted(store: Store):
+    with pytest.raises(SessionNotFound):
+        await store.sessions.end(NOWHERE, EndReason.NEW)
+    with pytest.raises(SessionNotFound):
+        await store.sessions.delete(NOWHERE)

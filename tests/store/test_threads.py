@@ -1,0 +1,261 @@
+"""Many callers, few threads, and an event loop that never waits for a disk."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import OwnerNotFound, StoreBusy, StoreClosed
+from segue.core.session import Session
+from segue.store import Store, Topic, Tx, jobs, owners
+from tests.store.conftest import OpenStore
+from tests.store.samples import hold, on_sqlite, said, texts
+
+HANDFUL = 5
+LONG = 30.0
+"""Seconds after which a test that went wrong lets go."""
+
+
+def threads() -> int:
+    return sum(thread.name.startswith("segue-store") for thread in threading.enumerate())
+
+
+class Stuck:
+    """Work that says when it has begun, and ends when it is told to."""
+
+    def __init__(self) -> None:
+        self._begun = threading.Event()
+        self._end = threading.Event()
+
+    def __call__(self, tx: Tx) -> str:
+        self._begun.set()
+        assert self._end.wait(LONG)
+        return "done"
+
+    async def begun(self) -> None:
+        assert await asyncio.to_thread(self._begun.wait, LONG)
+
+    def end(self) -> None:
+        self._end.set()
+
+
+@asynccontextmanager
+async def all_writers_stuck(store: Store) -> AsyncGenerator[None]:
+    """Every thread that could write is busy inside."""
+    stuck = [Stuck() for _ in range(HANDFUL)]
+    tasks = [asyncio.ensure_future(store.write(work)) for work in stuck]
+    await stuck[0].begun()
+    try:
+        yield
+    finally:
+        for work in stuck:
+            work.end()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_thousand_callers_use_a_handful_of_threads(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    most = 0
+
+    async def call(number: int) -> None:
+        nonlocal most
+        if number % 2:
+            await store.transcripts.append(lease, [said(f"{number}")])
+        else:
+            await store.sessions.get(session.id)
+        most = max(most, threads())
+
+    await asyncio.gather(*(call(number) for number in range(1000)))
+    assert 1 <= most <= HANDFUL
+    assert len(await store.transcripts.load(session.id)) == 500
+
+
+async def test_a_slow_write_does_not_block_the_event_loop(store: Store):
+    stuck = Stuck()
+    writing = asyncio.ensure_future(store.write(stuck))
+    await stuck.begun()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not writing.done()
+    stuck.end()
+    assert await writing == "done"
+
+
+async def test_a_slow_write_does_not_keep_others_from_reading(store: Store, session: Session):
+    stuck = Stuck()
+    writing = asyncio.ensure_future(store.write(stuck))
+    await stuck.begun()
+    assert await store.sessions.get(session.id) == session
+    assert not writing.done()
+    stuck.end()
+    await writing
+
+
+async def test_work_of_a_cancelled_caller_that_has_not_begun_is_not_done(store: Store):
+    async with all_writers_stuck(store):
+        waiting = asyncio.create_task(store.owners.ensure("too late"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    await store.owners.ensure("after")
+    assert await store.owners.get("too late") is None
+
+
+async def test_work_of_a_cancelled_caller_that_has_begun_is_finished(store: Store):
+    stuck = Stuck()
+
+    def work(tx: Tx) -> None:
+        owners.ensure(tx, "begun", "")
+        stuck(tx)
+
+    writing = asyncio.ensure_future(store.write(work))
+    await stuck.begun()
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    stuck.end()
+    while await store.owners.get("begun") is None:
+        await asyncio.sleep(0)
+
+
+async def test_one_failing_job_does_not_take_its_neighbours_with_it(store: Store):
+    def half(tx: Tx, number: int) -> None:
+        owners.ensure(tx, f"half {number}", "")
+        raise ZeroDivisionError
+
+    async with all_writers_stuck(store):
+        waiting: list[asyncio.Future[object]] = []
+        for number in range(5):
+            waiting.append(asyncio.ensure_future(store.owners.ensure(f"whole {number}")))
+            waiting.append(asyncio.ensure_future(store.write(half, number)))
+            create = store.sessions.create("nobody", Platform.LOCAL)
+            waiting.append(asyncio.ensure_future(create))
+        await asyncio.sleep(0)
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(o) for o in outcomes[1::3]] == [ZeroDivisionError] * 5
+    assert [type(o) for o in outcomes[2::3]] == [OwnerNotFound] * 5
+    known = {owner.id for owner in await store.owners.all()}
+    assert known == {"me", *(f"whole {number}" for number in range(5))}
+
+
+async def test_several_operations_in_one_write_are_kept_all_or_none(store: Store):
+    def two(tx: Tx) -> None:
+        owners.ensure(tx, "first", "")
+        owners.found(tx, "nobody")
+
+    with pytest.raises(OwnerNotFound):
+        await store.write(two)
+    assert await store.owners.get("first") is None
+
+
+async def test_a_closed_store_refuses_everything(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    await store.close()
+    with pytest.raises(StoreClosed):
+        await store.sessions.get(session.id)
+    with pytest.raises(StoreClosed):
+        await store.transcripts.append(lease, [said("too late")])
+    with pytest.raises(StoreClosed):
+        async with asyncio.timeout(LONG), store.listen(Topic.HANDOFFS) as wake:
+            while await wake.wait():
+                pass
+
+
+async def test_closing_twice_is_harmless(store: Store, open_store: OpenStore):
+    other = await open_store()
+    await store.close()
+    await store.close()
+    async with other:
+        assert await other.owners.get("me")
+
+
+async def test_closing_at_the_same_time_is_harmless(store: Store):
+    await asyncio.gather(store.close(), store.close())
+
+
+async def test_closing_finishes_what_was_submitted(
+    store: Store, session: Session, open_store: OpenStore
+):
+    other = await open_store()
+    lease = await hold(store, session.id)
+    stuck = Stuck()
+    blocking = asyncio.ensure_future(store.write(stuck))
+    await stuck.begun()
+    appends = [
+        asyncio.create_task(store.transcripts.append(lease, [said(f"{i}")])) for i in range(100)
+    ]
+    reads = [asyncio.create_task(store.sessions.get(session.id)) for _ in range(10)]
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    stuck.end()
+    await closing
+    assert await blocking == "done"
+    assert len(await asyncio.gather(*appends)) == 100
+    assert len(await asyncio.gather(*reads)) == 10
+    kept = texts(await other.transcripts.load(session.id))
+    assert sorted(kept, key=int) == [f"{i}" for i in range(100)]
+
+
+async def test_a_closed_store_leaves_no_thread_behind(store: Store, session: Session):
+    await asyncio.gather(*(store.sessions.get(session.id) for _ in range(20)))
+    assert threads() >= 1
+    await store.close()
+    assert threads() == 0
+
+
+async def test_a_caller_whose_work_is_not_begun_in_time_is_told_that_the_store_is_busy(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    async with all_writers_stuck(store):
+        monkeypatch.setattr(jobs, "PATIENCE", 0.05)
+        with pytest.raises(StoreBusy):
+            await store.owners.ensure("too late")
+    monkeypatch.undo()
+    await store.owners.ensure("in time")
+    assert await store.owners.get("too late") is None
+
+
+@on_sqlite
+async def test_a_writer_behind_a_gate_that_another_process_holds_is_told_in_the_end(
+    store: Store, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(jobs, "PATIENCE", 0.05)
+    with (tmp_path / "segue.db-run" / "gate").open("rb") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        with pytest.raises(StoreBusy, match=r"segue\.db"):
+            await store.owners.ensure("too late")
+        assert await store.sessions.get(session.id) == session
+    monkeypatch.undo()
+    await store.owners.ensure("in time")
+    assert await store.owners.get("too late") is None
+
+
+@on_sqlite
+async def test_one_opening_that_writes_without_end_does_not_starve_another(
+    store: Store, open_store: OpenStore
+):
+    other = await open_store()
+    enough = False
+
+    async def write_on() -> int:
+        count = 0
+        while not enough:
+            await other.owners.ensure("busy")
+            count += 1
+        return count
+
+    busy = [asyncio.create_task(write_on()) for _ in range(20)]
+    for number in range(20):
+        await store.owners.ensure(f"patient {number}")
+    enough = True
+    assert sum(await asyncio.gather(*busy)) > 0
+    assert len(await store.owners.all()) == 22

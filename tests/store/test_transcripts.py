@@ -1,0 +1,417 @@
+"""What was said is kept, in order, all or nothing, and read back as it was."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.core.address import Platform
+from segue.core.errors import (
+    MessageTooLong,
+    NothingToRestore,
+    NothingToUndo,
+    SessionMoved,
+    SessionNotFound,
+)
+from segue.core.session import Session, Usage
+from segue.core.transcript import Kind, Message, Role, ToolCall, Transcript
+from segue.store import Store
+from segue.store.transcripts import _PAGE
+from segue.store.values import MESSAGE_LIMIT
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import (
+    AT,
+    DM,
+    ODD,
+    answered,
+    called,
+    hold,
+    result,
+    said,
+    say,
+    summary,
+    texts,
+)
+
+NOWHERE = "20260101_120000_00000000"
+
+
+# Appending
+
+
+async def test_messages_are_read_back_in_the_order_in_which_they_were_appended(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id)
+    assert await store.transcripts.append(lease, [said("one")]) == 1
+    assert await store.transcripts.append(lease, [answered("two"), said("three")]) == 3
+    assert await store.transcripts.append(lease, []) == 3
+    loaded = await store.transcripts.load(session.id)
+    assert texts(loaded) == ["one", "two", "three"]
+    assert [message.seq for message in loaded] == [1, 2, 3]
+
+
+async def test_every_field_of_a_message_is_read_back_as_it_was(store: Store, session: Session):
+    calls = (
+        ToolCall("call_1", "shell", '{"command": "echo \\"ü\\""}'),
+        ToolCall("call_2", "read", "not even JSON \n"),
+    )
+    extras = {"signature": "abc==", "nested": {"list": [1, 2.5, None, True, "ü\0"]}}
+    messages = [
+        Message(Role.SYSTEM, "be brief", AT, kind=Kind.SYNTHETIC),
+        Message(Role.USER, "grüß Gott 👋🏽 \u202e\u200b\r\n\t'\"\\ % :name", AT, tokens=12),
+        Message(Role.ASSISTANT, "", AT, tool_calls=calls, tokens=3, extras=extras),
+        Message(Role.TOOL, "", AT, tool_call_id="call_1", tool_name="shell", extras={}),
+        Message(Role.TOOL, "x" * 100_000, AT, tool_call_id="call_2", tool_name="read"),
+        Message(Role.SYSTEM, "so far", AT, kind=Kind.SUMMARY, tokens=2**40),
+        Message(Role.ASSISTANT, "done", AT + timedelta(microseconds=1)),
+    ]
+    await say(store, session.id, *messages)
+    loaded = await store.transcripts.load(session.id)
+    assert list(loaded) == [msgspec.structs.replace(m, seq=i) for i, m in enumerate(messages, 1)]
+
+
+async def test_times_are_kept_to_the_microsecond_whatever_their_zone(
+    store: Store, session: Session
+):
+    east = timezone(timedelta(hours=5, minutes=45))
+    times = [
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(2026, 3, 29, 2, 30, 0, 1, tzinfo=east),
+        datetime(2100, 1, 1, tzinfo=UTC),
+    ]
+    await say(store, session.id, *(Message(Role.USER, "now", at) for at in times))
+    assert [m.at for m in await store.transcripts.load(session.id)] == times
+
+
+async def test_what_no_database_can_hold_is_marked_rather_than_rejected(
+    store: Store, session: Session
+):
+    marked = "a\ufffdb?c"
+    await say(
+        store,
+        session.id,
+        said(ODD),
+        said("\0"),
+        Message(Role.ASSISTANT, ODD, AT, tool_calls=(ToolCall(ODD, ODD, ODD),)),
+        Message(Role.TOOL, ODD, AT, tool_call_id=ODD, tool_name=ODD),
+    )
+    plain, nul, call, done = await store.transcripts.load(session.id)
+    assert (plain.content, nul.content) == (marked, "\ufffd")
+    assert call.tool_calls == (ToolCall(marked, marked, marked),)
+    assert (done.tool_call_id, done.tool_name) == (marked, marked)
+
+
+async def test_what_no_database_can_hold_is_marked_in_a_providers_extras_too(
+    store: Store, session: Session
+):
+    await say(store, session.id, Message(Role.ASSISTANT, "hm", AT, extras={"thought": [ODD]}))
+    (kept,) = await store.transcripts.load(session.id)
+    assert kept.extras is not None
+    assert "a" in kept.extras["thought"][0]
+
+
+async def test_many_messages_are_kept_all_or_none(store: Store, session: Session):
+    lease = await hold(store, session.id, said("before"))
+    long = said("x" * (MESSAGE_LIMIT + 1))
+    before = await store.sessions.get(session.id)
+    with pytest.raises(MessageTooLong):
+        await store.transcripts.append(lease, [said("a"), long, said("b")], usage=Usage(input=9))
+    assert texts(await store.transcripts.load(session.id)) == ["before"]
+    assert await store.sessions.get(session.id) == before
+    assert await store.transcripts.append(lease, [said("after")]) == 2
+
+
+async def test_a_message_that_just_fits_is_kept(store: Store, session: Session):
+    body = "ü" * (MESSAGE_LIMIT // 2)
+    await say(store, session.id, said(body))
+    (kept,) = await store.transcripts.load(session.id)
+    assert kept.content == body
+
+
+async def test_a_message_that_is_too_long_by_its_tool_calls_is_refused(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id)
+    call = ToolCall("1", "write", "x" * MESSAGE_LIMIT)
+    with pytest.raises(MessageTooLong):
+        await store.transcripts.append(lease, [Message(Role.ASSISTANT, "", AT, (call,))])
+    assert len(await store.transcripts.load(session.id)) == 0
+
+
+async def test_a_stale_append_keeps_nothing_and_finishes_no_inbox_entry(
+    store: Store, session: Session, open_store: OpenStore
+):
+    entry = await store.inbox.record("bot", "1", DM, "hello")
+    assert entry is not None
+    stale = await hold(store, session.id)
+    await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    with pytest.raises(SessionMoved):
+        await store.transcripts.append(stale, [said("hello")], answers=[entry])
+    assert texts(await store.transcripts.load(session.id)) == []
+    assert [waiting.no for waiting in await store.inbox.waiting()] == [entry]
+
+
+async def test_an_append_finishes_the_inbox_entries_that_it_answers(store: Store, session: Session):
+    first = await store.inbox.record("bot", "1", DM, "hello")
+    second = await store.inbox.record("bot", "2", DM, "and")
+    assert first is not None
+    lease = await hold(store, session.id)
+    await store.transcripts.append(lease, [said("hello"), answered("hi")], answers=[first])
+    assert [waiting.no for waiting in await store.inbox.waiting()] == [second]
+
+
+async def test_appends_from_many_callers_at_once_lose_nothing(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    count = 200
+    seqs = await asyncio.gather(
+        *(store.transcripts.append(lease, [said(f"{i}")]) for i in range(count))
+    )
+    assert sorted(seqs) == list(range(1, count + 1))
+    loaded = await store.transcripts.load(session.id)
+    assert {m.seq: m.content for m in loaded} == {s: f"{i}" for i, s in enumerate(seqs)}
+
+
+async def test_sessions_do_not_run_into_each_other(store: Store):
+    sessions = [await store.sessions.create("me", Platform.LOCAL) for _ in range(3)]
+    for turn in range(3):
+        for session in sessions:
+            await say(store, session.id, said(f"{session.id} {turn}"))
+    for session in sessions:
+        expected = [f"{session.id} {turn}" for turn in range(3)]
+        assert texts(await store.transcripts.load(session.id)) == expected
+        assert texts(await store.transcripts.last(session.id, 99)) == expected
+        assert texts(await store.transcripts.tail(session.id, 99)) == expected
+        assert texts(await store.transcripts.window(session.id, 99)) == expected
+
+
+async def test_usage_and_activity_are_counted_with_the_messages(
+    store: Store, session: Session, clock: FakeClock
+):
+    lease = await hold(store, session.id)
+    clock.advance(60)
+    for _ in range(2):
+        await store.transcripts.append(
+            lease, [answered("hi")], usage=Usage(input=10, output=2, cached=7)
+        )
+    counted = await store.sessions.get(session.id)
+    assert counted is not None
+    assert counted.usage == Usage(input=20, output=4, cached=14)
+    assert (counted.messages, counted.active) == (2, clock.now())
+    assert counted.started == session.started
+
+
+# Reading
+
+
+async def test_a_session_in_which_nothing_was_said_reads_as_empty(store: Store, session: Session):
+    for read in (
+        store.transcripts.load(session.id),
+        store.transcripts.last(session.id, 5),
+        store.transcripts.tail(session.id, 5),
+        store.transcripts.window(session.id, 5),
+    ):
+        assert await read == Transcript()
+
+
+async def test_a_session_that_does_not_exist_is_not_an_empty_one(store: Store):
+    for read in (
+        store.transcripts.load(NOWHERE),
+        store.transcripts.last(NOWHERE, 5),
+        store.transcripts.tail(NOWHERE, 5),
+        store.transcripts.window(NOWHERE, 5),
+    ):
+        with pytest.raises(SessionNotFound):
+            await read
+
+
+async def test_the_last_so_many_messages_are_read_in_order(store: Store, session: Session):
+    await say(store, session.id, *(said(f"{i}") for i in range(10)))
+    for count in (0, 1, 3, 10, 11):
+        last = await store.transcripts.last(session.id, count)
+        assert texts(last) == [f"{i}" for i in range(10)][10 - min(count, 10) :]
+
+
+tokens = st.integers(0, 40)
+
+
+def spoken(text: str, count: int) -> list[Message]:
+    return [said(text, tokens=count)]
+
+
+def summed(text: str, count: int) -> list[Message]:
+    return [summary(text, tokens=count)]
+
+
+def worked(results: int, count: int) -> list[Message]:
+    """A message with tool calls, and its results."""
+    call = msgspec.structs.replace(called("shell"), tokens=count)
+    return [
+        call,
+        *[msgspec.structs.replace(result(call.tool_calls[0]), tokens=count % 3)] * results,
+    ]
+
+
+blocks = st.one_of(
+    st.builds(spoken, st.just("said"), tokens),
+    st.builds(summed, st.just("summary"), tokens),
+    st.builds(worked, st.integers(0, 4), tokens),
+    st.builds(worked, st.sampled_from([_PAGE - 1, _PAGE, _PAGE + 1, 2 * _PAGE]), tokens),
+)
+conversations = st.lists(blocks, max_size=12).map(lambda parts: [m for part in parts for m in part])
+budgets = st.one_of(st.integers(0, 60), st.integers(0, 3 * _PAGE), st.just(10**9))
+
+
+def test_window_and_tail_are_those_of_the_whole(store: Store, runner: asyncio.Runner):
+    @settings(max_examples=60)
+    @given(messages=conversations, wanted=st.lists(budgets, min_size=1, max_size=6))
+    def check(messages: list[Message], wanted: list[int]) -> None:
+        runner.run(same_ends(store, messages, wanted))
+
+    check()
+
+
+async def same_ends(store: Store, messages: list[Message], budgets: list[int]) -> None:
+    session = await store.sessions.create("me", Platform.LOCAL)
+    await say(store, session.id, *messages)
+    whole = await store.transcripts.load(session.id)
+    assert len(whole) == len(messages)
+    for budget in budgets:
+        assert await store.transcripts.window(session.id, budget) == whole.window(budget)
+        assert await store.transcripts.tail(session.id, budget) == whole.tail(budget)
+
+
+async def test_window_and_tail_keep_a_tool_call_with_results_of_more_than_a_page(
+    store: Store, session: Session
+):
+    group = worked(2 * _PAGE + 5, 1)
+    await say(store, session.id, said("old"), *group)
+    for read in (store.transcripts.window(session.id, 0), store.transcripts.tail(session.id, 0)):
+        assert [m.seq for m in await read] == list(range(2, len(group) + 2))
+
+
+async def test_a_window_starts_at_the_last_summary_however_far_back_it_is(
+    store: Store, session: Session
+):
+    await say(store, session.id, said("forgotten"), summary("so far"))
+    await say(store, session.id, *(said(f"{i}", tokens=5) for i in range(2 * _PAGE)))
+    window = await store.transcripts.window(session.id, 12)
+    assert texts(window) == ["so far", f"{2 * _PAGE - 2}", f"{2 * _PAGE - 1}"]
+    tail = await store.transcripts.tail(session.id, 12)
+    assert texts(tail) == [f"{2 * _PAGE - 2}", f"{2 * _PAGE - 1}"]
+
+
+async def test_a_window_of_a_chat_with_a_summary_in_another_is_not_confused(
+    store: Store, session: Session
+):
+    await say(store, session.id, said("a"), said("b"))
+    other = await store.sessions.create("me", Platform.LOCAL)
+    await say(store, other.id, said("c"), summary("so far"), said("d"))
+    assert texts(await store.transcripts.window(session.id, 99)) == ["a", "b"]
+    assert texts(await store.transcripts.window(other.id, 99)) == ["so far", "d"]
+
+
+# Going back
+
+
+async def test_undo_hides_the_last_turn_and_returns_it(store: Store, session: Session):
+    call = called("shell")
+    lease = await hold(store, session.id, said("one"), answered("1"), said("two"))
+    await store.transcripts.append(lease, [call, result(call.tool_calls[0], "!"), answered("2")])
+    hidden = await store.transcripts.undo(lease)
+    assert texts(hidden) == ["two", "", "!", "2"]
+    assert [message.seq for message in hidden] == [3, 4, 5, 6]
+    for read in (
+        store.transcripts.load(session.id),
+        store.transcripts.last(session.id, 9),
+        store.transcripts.tail(session.id, 99),
+        store.transcripts.window(session.id, 99),
+    ):
+        assert texts(await read) == ["one", "1"]
+
+
+async def test_restore_brings_back_exactly_what_was_undone(store: Store, session: Session):
+    lease = await hold(store, session.id, said("one"), answered("1"), said("two"), answered("2"))
+    before = await store.transcripts.load(session.id)
+    hidden = await store.transcripts.undo(lease, 2)
+    assert texts(await store.transcripts.load(session.id)) == []
+    assert await store.transcripts.restore(lease) == hidden
+    assert await store.transcripts.load(session.id) == before
+    with pytest.raises(NothingToRestore):
+        await store.transcripts.restore(lease)
+
+
+async def test_several_undos_in_a_row_come_back_together(store: Store, session: Session):
+    lease = await hold(store, session.id, said("one"), said("two"), said("three"))
+    await store.transcripts.undo(lease)
+    await store.transcripts.undo(lease)
+    assert texts(await store.transcripts.load(session.id)) == ["one"]
+    assert texts(await store.transcripts.restore(lease)) == ["two", "three"]
+    assert texts(await store.transcripts.load(session.id)) == ["one", "two", "three"]
+
+
+async def test_once_the_conversation_has_gone_on_nothing_comes_back(store: Store, session: Session):
+    lease = await hold(store, session.id, said("one"), said("two"))
+    await store.transcripts.undo(lease)
+    assert await store.transcripts.append(lease, [said("instead")]) == 3
+    with pytest.raises(NothingToRestore):
+        await store.transcripts.restore(lease)
+    assert texts(await store.transcripts.load(session.id)) == ["one", "instead"]
+    await store.transcripts.undo(lease)
+    assert texts(await store.transcripts.restore(lease)) == ["instead"]
+    assert texts(await store.transcripts.load(session.id)) == ["one", "instead"]
+
+
+async def test_there_is_nothing_to_undo_where_there_are_fewer_turns(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    with pytest.raises(NothingToUndo):
+        await store.transcripts.undo(lease)
+    await store.transcripts.append(lease, [said("one"), answered("1")])
+    with pytest.raises(NothingToUndo):
+        await store.transcripts.undo(lease, 2)
+    assert texts(await store.transcripts.load(session.id)) == ["one", "1"]
+    with pytest.raises(NothingToRestore):
+        await store.transcripts.restore(lease)
+
+
+async def test_a_prompt_of_the_program_is_no_turn_of_the_persons(store: Store, session: Session):
+    prompt = Message(Role.USER, "say that you are here", AT, kind=Kind.SYNTHETIC)
+    lease = await hold(store, session.id, said("one"), answered("1"), prompt, answered("here"))
+    assert texts(await store.transcripts.undo(lease)) == [
+        "one",
+        "1",
+        "say that you are here",
+        "here",
+    ]
+
+
+async def test_undoing_a_summary_opens_the_window_to_what_it_stood_for(
+    store: Store, session: Session
+):
+    lease = await hold(
+        store, session.id, summary("first"), said("one"), said("two"), summary("second"), said("3")
+    )
+    assert texts(await store.transcripts.window(session.id, 99)) == ["second", "3"]
+    await store.transcripts.undo(lease, 2)
+    assert texts(await store.transcripts.window(session.id, 99)) == ["first", "one"]
+    await store.transcripts.restore(lease)
+    assert texts(await store.transcripts.window(session.id, 99)) == ["second", "3"]
+    await store.transcripts.undo(lease, 3)
+    assert texts(await store.transcripts.window(session.id, 99)) == ["first"]
+
+
+async def test_an_undo_in_one_session_touches_no_other(store: Store, session: Session):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    lease = await hold(store, session.id, said("one"))
+    theirs = await hold(store, other.id, said("two"))
+    await store.transcripts.undo(lease)
+    assert texts(await store.transcripts.load(other.id)) == ["two"]
+    with pytest.raises(NothingToRestore):
+        await store.transcripts.restore(theirs)
+    assert texts(await store.transcripts.restore(lease)) == ["one"]

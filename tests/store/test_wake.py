@@ -1,0 +1,304 @@
+"""Whoever waits for something is woken the moment it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import segue.store
+from segue.core.address import Platform
+from segue.core.errors import StoreBusy
+from segue.core.session import Session
+from segue.store import Store, Topic, Tx, jobs
+from segue.store.sqlite import LOOK_SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import DM, draft, on_postgres, on_sqlite, settled
+
+SOON = 20.0
+"""Seconds after which a waiter is not woken any more, on the slowest machine."""
+TRIES = 20
+"""The engines also look by themselves, at any moment. Not every time, though."""
+
+
+async def ask(store: Store) -> None:
+    session = await store.sessions.create("me", Platform.LOCAL)
+    await store.request_handoff(session.id, Platform.TELEGRAM)
+
+
+async def test_a_waiter_is_woken_well_before_it_would_have_looked_by_itself(
+    store: Store, open_store: OpenStore
+):
+    terminal = await open_store()
+    loop = asyncio.get_running_loop()
+    taken: list[float] = []
+    async with store.listen(Topic.HANDOFFS) as wake:
+        for _ in range(5):
+            await settled(wake)
+            session = await terminal.sessions.create("me", Platform.LOCAL)
+            waiting = asyncio.create_task(wake.wait(SOON))
+            began = loop.time()
+            await terminal.request_handoff(session.id, Platform.TELEGRAM)
+            assert await waiting
+            taken.append(loop.time() - began)
+            assert await store.claim_next_handoff({Platform.TELEGRAM})
+    assert min(taken) < LOOK_SECONDS / 5
+
+
+async def test_whoever_is_woken_sees_what_it_was_woken_for(store: Store, open_store: OpenStore):
+    terminal = await open_store()
+    async with store.listen(Topic.HANDOFFS) as wake:
+        for count in range(1, 6):
+            asking = asyncio.create_task(ask(terminal))
+            while len(await store.list_pending_handoffs()) < count:
+                assert await wake.wait(SOON)
+            await asking
+
+
+async def test_a_wake_up_that_came_while_busy_is_remembered(store: Store, open_store: OpenStore):
+    terminal = await open_store()
+    async with store.listen(Topic.HANDOFFS) as wake, store.listen(Topic.HANDOFFS) as other:
+        await settled(other)
+        await settled(wake)
+        await ask(terminal)
+        await ask(terminal)
+        assert await other.wait(SOON)  # by now it has come
+        assert await wake.wait(SOON)
+
+
+async def test_many_wake_ups_that_came_while_busy_are_one(store: Store):
+    async with store.listen(Topic.HANDOFFS) as wake:
+        for _ in range(TRIES):
+            await settled(wake)
+            for _ in range(3):
+                await ask(store)
+            await wake.wait(SOON)
+            if not await wake.wait(0):
+                break
+        else:
+            pytest.fail("woken again and again for nothing")
+
+
+async def test_every_topic_wakes_its_own_waiter(
+    store: Store, open_store: OpenStore, session: Session
+):
+    other = await open_store()
+    for topic in Topic:
+        async with store.listen(topic) as wake:
+            await settled(wake)
+            match topic:
+                case Topic.HANDOFFS:
+                    await other.request_handoff(session.id, Platform.TELEGRAM)
+                case Topic.INBOX:
+                    await other.inbox.record("bot", "1", DM, "hello")
+                case Topic.OUTBOX:
+                    await other.outbox.enqueue(draft("1"))
+            assert await wake.wait(SOON)
+
+
+async def test_a_waiter_is_not_woken_for_what_it_does_not_wait_for(
+    store: Store, open_store: OpenStore
+):
+    terminal = await open_store()
+    async with store.listen(Topic.HANDOFFS) as handoffs, store.listen(Topic.OUTBOX) as outbox:
+        for _ in range(TRIES):
+            await settled(handoffs)
+            await settled(outbox)
+            await ask(terminal)
+            assert await handoffs.wait(SOON)
+            if not await outbox.wait(0):
+                break
+        else:
+            pytest.fail("every handoff woke the outbox")
+
+
+async def test_a_waiter_is_not_woken_by_what_failed(store: Store, open_store: OpenStore):
+    terminal = await open_store()
+    session = await terminal.sessions.create("me", Platform.LOCAL)
+    await terminal.request_handoff(session.id, Platform.TELEGRAM)
+
+    def fail(tx: Tx) -> None:
+        tx.nudge(Topic.INBOX)
+        raise ZeroDivisionError
+
+    async with store.listen(Topic.INBOX) as wake, store.listen(Topic.OUTBOX) as outbox:
+        for _ in range(TRIES):
+            await settled(wake)
+            await settled(outbox)
+            with pytest.raises(ZeroDivisionError):
+                await terminal.write(fail)
+            await terminal.outbox.enqueue(draft(f"{_}"))
+            assert await outbox.wait(SOON)
+            if not await wake.wait(0):
+                break
+        else:
+            pytest.fail("what failed was heard of every time")
+
+
+async def test_a_waiter_of_the_same_opening_is_woken_too(store: Store):
+    async with store.listen(Topic.OUTBOX) as wake:
+        await settled(wake)
+        await store.outbox.enqueue(draft("1"))
+        assert await wake.wait(SOON)
+
+
+async def test_a_waiter_that_nobody_wakes_gives_up_in_time(store: Store):
+    async with store.listen(Topic.OUTBOX) as wake:
+        await settled(wake)
+        for _ in range(TRIES):
+            if not await wake.wait(0.001):
+                break
+        else:
+            pytest.fail("never told that there was nothing")
+
+
+async def test_many_listeners_in_many_openings_are_all_woken(store: Store, open_store: OpenStore):
+    openings = [store, *[await open_store() for _ in range(3)]]
+
+    async def listen(opening: Store, ready: asyncio.Semaphore) -> bool:
+        async with opening.listen(Topic.HANDOFFS) as wake:
+            await settled(wake)
+            ready.release()
+            return await wake.wait(SOON)
+
+    ready = asyncio.Semaphore(0)
+    listeners = [asyncio.create_task(listen(o, ready)) for o in openings for _ in range(8)]
+    for _ in listeners:
+        await ready.acquire()
+    await ask(store)
+    assert all(await asyncio.gather(*listeners))
+
+
+async def test_listeners_come_and_go_without_disturbing_each_other(
+    store: Store, open_store: OpenStore
+):
+    terminal = await open_store()
+
+    async def come_and_go() -> None:
+        for _ in range(5):
+            async with store.listen(Topic.HANDOFFS):
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*(come_and_go() for _ in range(10)))
+    async with store.listen(Topic.HANDOFFS) as wake:
+        await asyncio.gather(*(come_and_go() for _ in range(3)))
+        await settled(wake)
+        await ask(terminal)
+        assert await wake.wait(SOON)
+
+
+async def test_a_listener_hears_of_what_came_between_looking_and_listening(
+    store: Store, open_store: OpenStore
+):
+    terminal = await open_store()
+    await ask(terminal)
+    async with store.listen(Topic.HANDOFFS) as wake:
+        assert await wake.wait(SOON)
+
+
+async def test_an_opening_that_ended_while_it_listened_disturbs_nobody(
+    store: Store, open_store: OpenStore
+):
+    ended = await open_store()
+    listening = ended.listen(Topic.HANDOFFS)
+    await listening.__aenter__()
+    await ended.close()
+    async with store.listen(Topic.HANDOFFS) as wake:
+        await settled(wake)
+        await ask(await open_store())
+        assert await wake.wait(SOON)
+    await listening.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("length", [60, 150, 200])
+async def test_a_store_with_a_long_path_wakes_its_waiters_as_fast(
+    tmp_path: Path, clock: FakeClock, length: int
+):
+    folder = tmp_path / ("x" * length)
+    folder.mkdir()
+    url = f"sqlite://{folder}/segue.db"
+    loop = asyncio.get_running_loop()
+    async with (
+        await segue.store.open(url, clock=clock) as gateway,
+        await segue.store.open(url, clock=clock) as terminal,
+        gateway.listen(Topic.HANDOFFS) as wake,
+    ):
+        await terminal.owners.ensure("me")
+        taken: list[float] = []
+        for _ in range(5):
+            await settled(wake)
+            session = await terminal.sessions.create("me", Platform.LOCAL)
+            await settled(wake)
+            began = loop.time()
+            await terminal.request_handoff(session.id, Platform.TELEGRAM)
+            assert await wake.wait(SOON)
+            taken.append(loop.time() - began)
+    assert min(taken) < LOOK_SECONDS / 5
+
+
+@on_sqlite
+async def test_a_lost_nudge_is_made_up_for_on_sqlite(
+    store: Store, open_store: OpenStore, tmp_path: Path
+):
+    terminal = await open_store()
+    async with store.listen(Topic.HANDOFFS) as wake:
+        (tmp_path / "segue.db-run" / f"{store.process}.sock").unlink()
+        await settled(wake)
+        await ask(terminal)
+        assert await wake.wait(SOON)
+    async with store.listen(Topic.HANDOFFS) as wake:
+        await settled(wake)
+        await ask(terminal)
+        assert await wake.wait(SOON)
+
+
+@on_postgres
+async def test_a_lost_nudge_is_made_up_for_on_postgres(
+    store: Store, open_store: OpenStore, url: str
+):
+    terminal = await open_store()
+    async with store.listen(Topic.HANDOFFS) as wake:
+        await settled(wake)
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as admin:
+            cut = await admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+            )
+            assert await cut.fetchall() == [(True,)]
+        await ask(terminal)
+        while not await store.list_pending_handoffs():
+            assert await wake.wait(SOON)
+        for _ in range(3):
+            await settled(wake)
+            await ask(terminal)
+            assert await wake.wait(SOON)
+
+
+@on_sqlite
+async def test_a_store_that_cannot_be_watched_says_so_to_every_waiter(
+    store: Store, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+):
+    terminal = await open_store()
+    stuck = threading.Event()
+
+    def read(_: Tx) -> None:
+        stuck.wait(SOON)
+
+    monkeypatch.setattr(jobs, "PATIENCE", 0.05)
+    async with store.listen(Topic.HANDOFFS) as wake:
+        await settled(wake)
+        slow = [asyncio.ensure_future(store._engine.read(read)) for _ in range(3)]
+        with pytest.raises(StoreBusy):
+            while await wake.wait(SOON):
+                pass
+        stuck.set()
+        await asyncio.gather(*slow, return_exceptions=True)
+        monkeypatch.undo()
+        async with store.listen(Topic.HANDOFFS) as later:
+            await settled(later)
+            await ask(terminal)
+            assert await later.wait(SOON)
