@@ -65,7 +65,7 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
     """One row of `messages`; MessageTooLong when it would not be sensible to keep."""
     calls = extras = None
     if message.tool_calls:
-        kept = [ToolCall(utf8(c.id), utf8(c.name), utf8(c.arguments)) for c in message.tool_calls]
+        kept = [ToolCall(text(c.id), text(c.name), text(c.arguments)) for c in message.tool_calls]
         calls = msgspec.json.encode(kept).decode()
     if message.extras is not None:
         extras = msgspec.json.encode(_plain(message.extras)).decode()
