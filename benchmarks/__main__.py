@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import time
 from collections.abc import Iterable
 from typing import Protocol, cast
 
@@ -23,10 +22,9 @@ class Group(Protocol):
 
 def main() -> None:
     options = _parser().parse_args()
-    began = time.monotonic()
     found = [figure for name in options.groups or GROUPS for figure in _measure(name, options)]
     print(figures.as_json(found) if options.json else figures.as_table(found))
-    figures.progress(f"took {time.monotonic() - began:.0f} s")
+    figures.progress("done")
 
 
 def _measure(name: str, options: argparse.Namespace) -> Iterable[Figure]:

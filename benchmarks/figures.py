@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+_BEGAN = time.monotonic()
 
 
 class Better(StrEnum):
@@ -64,7 +67,7 @@ def median(values: Sequence[float]) -> float:
 
 def progress(text: str) -> None:
     """What is being done now. Not part of the result."""
-    print(text, file=sys.stderr, flush=True)
+    print(f"{time.monotonic() - _BEGAN:5.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 def as_json(figures: Iterable[Figure]) -> str:

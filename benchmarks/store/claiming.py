@@ -42,7 +42,7 @@ def _now() -> int:
 
 
 def _wake_up(name: str, url: str, *, quick: bool) -> Iterator[Figure]:
-    count, idle_seconds = (150, 3.0) if quick else (600, 10.0)
+    count, idle_seconds = (120, 2.0) if quick else (600, 10.0)
     asyncio.run(_create(url, count))
     with workers.started(1, _gateway, url, count, idle_seconds) as [gateway]:
         idle: float = gateway.hear()
@@ -121,7 +121,7 @@ def _race(name: str, url: str) -> Iterator[Figure]:
 
 async def _queue(url: str) -> None:
     async with await store.open(url) as s:
-        await samples.chats(s, 1, CLAIMS)
+        await samples.sessions(s, 1, CLAIMS)
         await samples.handoffs(s, "pending", 1, CLAIMS)
 
 
@@ -134,7 +134,8 @@ async def _claim(line: Line, url: str) -> None:
     async with await store.open(url) as s:
         await s.list_pending_handoffs()
         line.wait_for_go()
-        while claim := await s.claim_next_handoff(_PLATFORMS, seconds=_LEASE):
-            claimed[claim.id] = _now()
+        while len(claimed) < CLAIMS // CLAIMANTS:
+            if claim := await s.claim_next_handoff(_PLATFORMS, seconds=_LEASE):
+                claimed[claim.id] = _now()
         line.tell(claimed)
         line.hear()  # until all are done: what a process that has ended ran is claimed again

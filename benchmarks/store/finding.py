@@ -24,7 +24,7 @@ _POLICY = ResetPolicy(mode=ResetMode.BOTH)
 
 def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
     with place.empty() as url:
-        yield from asyncio.run(_measure(place.name, url, times=500 if quick else 3_000))
+        yield from asyncio.run(_measure(place.name, url, times=300 if quick else 3_000))
 
 
 async def _measure(name: str, url: str, *, times: int) -> list[Figure]:

@@ -10,6 +10,7 @@ from benchmarks.figures import Figure, growth, median, milliseconds
 from benchmarks.store import samples
 from benchmarks.store.places import Place
 from segue import store
+from segue.store import Store
 
 SHORT, MIDDLE, LONG = 1_000, 10_000, 100_000
 LOAD = {SHORT: 3.05, MIDDLE: 45.0, LONG: None}
@@ -25,22 +26,28 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 
 
 async def _measure(name: str, url: str, *, quick: bool) -> list[Figure]:
-    rounds = ROUNDS // 4 if quick else ROUNDS
+    rounds = ROUNDS // 5 if quick else ROUNDS
     found: list[Figure] = []
     async with await store.open(url) as s:
         sessions = {length: await samples.conversation(s, length) for length in LOAD}
         for length, target in LOAD.items():
-            times = max(3, rounds * SHORT // length)
+            times = max(1, rounds * SHORT // length)
             took = await _timed(lambda n=length: s.transcripts.load(sessions[n]), times)
             found.append(milliseconds(f"{name} load {length:,} messages", took, target))
-        for end, read in {
-            f"last {TAIL} messages": lambda n: s.transcripts.last(sessions[n], TAIL),
-            f"window of {WINDOW:,} tokens": lambda n: s.transcripts.window(sessions[n], WINDOW),
-        }.items():
-            took = {n: await _timed(lambda n=n, r=read: r(n), rounds) for n in (SHORT, LONG)}
-            found += [milliseconds(f"{name} {end} of {n:,}", took[n]) for n in took]
-            found.append(growth(f"{name} {end}, growth", took[SHORT], took[LONG]))
+        for end, read in _ends(s).items():
+            short = await _timed(lambda r=read: r(sessions[SHORT]), rounds)
+            long = await _timed(lambda r=read: r(sessions[LONG]), rounds)
+            found.append(milliseconds(f"{name} {end} of {SHORT:,}", short))
+            found.append(milliseconds(f"{name} {end} of {LONG:,}", long))
+            found.append(growth(f"{name} {end}, growth", short, long))
     return found
+
+
+def _ends(s: Store) -> dict[str, Callable[[str], Awaitable[object]]]:
+    return {
+        f"last {TAIL} messages": lambda session: s.transcripts.last(session, TAIL),
+        f"window of {WINDOW:,} tokens": lambda session: s.transcripts.window(session, WINDOW),
+    }
 
 
 async def _timed(read: Callable[[], Awaitable[object]], times: int) -> float:

@@ -29,7 +29,7 @@ print(json.dumps([imported - ready, opened - imported, opened - began]))
 
 
 def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
-    times = 4 if quick else 12
+    times = 2 if quick else 12
     imports: list[float] = []
     created: list[tuple[float, float]] = []
     again: list[tuple[float, float]] = []

@@ -28,7 +28,7 @@ async def _measure(name: str, url: str, *, times: int) -> list[Figure]:
     async with await store.open(url) as s:
         known = 0
         for count in (FEW, MANY):
-            await samples.chats(s, known + 1, count)
+            await samples.sessions(s, known + 1, count)
             await samples.handoffs(s, "completed", known + 1, count)
             if not known:
                 await samples.handoffs(s, "pending", 1, WAITING)

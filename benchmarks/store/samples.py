@@ -43,14 +43,20 @@ async def conversation(store: Store, length: int) -> str:
     return session_id
 
 
+async def sessions(store: Store, first: int, last: int) -> None:
+    """Sessions number `first` to `last`."""
+    await store.owners.ensure(OWNER)
+    await store.write(_begin, first, last)
+
+
 async def chats(store: Store, first: int, last: int) -> None:
     """Sessions number `first` to `last`, each bound to the `chat` of its number."""
-    await store.owners.ensure(OWNER)
-    await store.write(_know, first, last)
+    await sessions(store, first, last)
+    await store.write(_bind, first, last)
 
 
 async def handoffs(store: Store, state: str, first: int, last: int) -> None:
-    """One handoff, `pending` or `completed`, for each of the chats `first` to `last`."""
+    """One handoff, `pending` or `completed`, for each of the sessions `first` to `last`."""
     await store.write(_hand_off, state, first, last)
 
 
@@ -75,7 +81,7 @@ def _say(tx: Tx, session_id: str, length: int) -> None:
     _settle(tx, "messages")
 
 
-def _know(tx: Tx, first: int, last: int) -> None:
+def _begin(tx: Tx, first: int, last: int) -> None:
     tx.change(
         f"{_COUNTED} INSERT INTO sessions (id, owner, source, started, active)"
         " SELECT '20260101_120000_' || CAST(10000000 + i AS TEXT), :owner, 'telegram', :now, :now"
@@ -85,6 +91,10 @@ def _know(tx: Tx, first: int, last: int) -> None:
         owner=OWNER,
         now=tx.now,
     )
+    _settle(tx, "sessions")
+
+
+def _bind(tx: Tx, first: int, last: int) -> None:
     tx.change(
         f"{_COUNTED} INSERT INTO bindings (address, session_no, origin, version, bound)"
         " SELECT CAST(:prefix AS TEXT) || CAST(i AS TEXT), s.no, 'message', 1, :now"
@@ -94,7 +104,7 @@ def _know(tx: Tx, first: int, last: int) -> None:
         prefix=chat(0).key.removesuffix("0"),
         now=tx.now,
     )
-    _settle(tx, "sessions", "bindings")
+    _settle(tx, "bindings")
 
 
 def _hand_off(tx: Tx, state: str, first: int, last: int) -> None:
@@ -117,8 +127,7 @@ def _hand_off(tx: Tx, state: str, first: int, last: int) -> None:
 _THIS_ONE = "s.id = '20260101_120000_' || CAST(10000000 + i AS TEXT)"
 
 
-def _settle(tx: Tx, *tables: str) -> None:
+def _settle(tx: Tx, table: str) -> None:
     # What PostgreSQL's own housekeeping does within a minute of so many changes.
     if tx.dialect is Dialect.POSTGRES:
-        for table in tables:
-            tx.change(f"ANALYZE {table}")
+        tx.change(f"ANALYZE {table}")

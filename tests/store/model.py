@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -102,9 +101,7 @@ class World(Protocol):
 
 
 class StoreOpening:
-    def __init__(
-        self, runner: asyncio.Runner, store: Store, opened: list[StoreOpening]
-    ) -> None:
+    def __init__(self, runner: asyncio.Runner, store: Store, opened: list[StoreOpening]) -> None:
         self._runner = runner
         self._opened = opened
         self.store = store
@@ -316,7 +313,11 @@ class SketchWorld:
                 session.epoch,
                 tuple(session.texts),
                 session.address,
-                tuple(h for _, h in sorted(self.handoffs.items(), reverse=True) if h.session_id == name),
+                tuple(
+                    h
+                    for _, h in sorted(self.handoffs.items(), reverse=True)
+                    if h.session_id == name
+                ),
             )
             for name, session in self.table.items()
         }
@@ -367,12 +368,14 @@ class SketchOpening:
     world: SketchWorld
     name: str
 
+    def alive(self, lease: Lease) -> bool:
+        return lease.alive(self.world.now()) and lease.process in self.world.alive
+
     def acquire(self, session: str, *, take_over: bool) -> Lease:
         row = self.world.table[session]
         held = row.lease
-        if held and not take_over and not self.world.has(Flaw.TWO_HOLDERS):
-            if held.alive(self.world.now()) and held.process in self.world.alive:
-                raise SessionHeld(holder=held.holder)
+        if held and self.alive(held) and not take_over and not self.world.has(Flaw.TWO_HOLDERS):
+            raise SessionHeld(holder=held.holder)
         row.epoch += 1
         row.lease = Lease(
             session_id=session,
@@ -422,7 +425,7 @@ class SketchOpening:
         held = row.lease
         if lease is not None:
             self._own(lease)
-        elif held and held.alive(self.world.now()) and held.process in self.world.alive:
+        elif held and self.alive(held):
             raise SessionHeld(holder=held.holder)
         mine = [h for h in self.world.handoffs.values() if h.session_id == session and h.in_flight]
         if not self.world.has(Flaw.MANY_REQUESTS) and not all(map(self.world.void, mine)):
@@ -529,11 +532,3 @@ class SketchOpening:
 
     def crash(self) -> None:
         self.world.alive.discard(self.name)
-
-
-@contextmanager
-def closing(world: World) -> Iterator[World]:
-    try:
-        yield world
-    finally:
-        world.close()

@@ -5,9 +5,13 @@ process, forked off with everything imported already. The process does what it i
 line at a time, and answers with one. `Troupe` and `Player` are the test's end of it.
 """
 
+# ruff: noqa: ASYNC221, ASYNC230, ASYNC240 - these processes have nothing else to do.
+
 from __future__ import annotations
 
 import asyncio
+import errno
+import hashlib
 import json
 import os
 import random
@@ -16,10 +20,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -32,11 +37,11 @@ from segue.core.address import Address, Platform
 from segue.core.errors import SegueError
 from segue.core.handoff import Handoff, Step
 from segue.core.lease import Lease
-from segue.store import Store, Topic, Tx, handoffs, sqlite
+from segue.store import Store, Topic, Tx, handoffs
 from tests.store.samples import said
 
 with suppress(SegueError):  # imported before the fork, where it is installed
-    import segue.store.postgres  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    import segue.store.postgres  # pyright: ignore[reportUnusedImport]
 
 BOUND = 40.0
 """Seconds after which a test gives up on an answer."""
@@ -145,14 +150,14 @@ class Troupe:
 
 
 @contextmanager
-def stage_door(folder: Path) -> Iterator[str]:
-    """The running stage door: where `Troupe` finds it."""
+def stage_door(folder: Path, *wrapper: str) -> Generator[str]:
+    """The running stage door: where `Troupe` finds it. `wrapper` is a command that runs it."""
     door = str(folder / "door")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(door)
         listening.listen(64)
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.store.players", str(listening.fileno())],
+            [*wrapper, sys.executable, "-m", "tests.store.players", str(listening.fileno())],
             pass_fds=[listening.fileno()],
             cwd=Path(__file__).parents[2],
         )
@@ -205,7 +210,8 @@ class Part:
         return await self.open(url)
 
     async def open_and_die(self, url: str, at: int) -> int:
-        """Open it, but be killed at the `at`th step that leaves a trace on the disk."""
+        """Open it, with no umask, but be killed at the `at`th step that leaves a trace."""
+        os.umask(0)
         steps = Steps(at)
         sys.addaudithook(steps.audit)
         shim = DyingVFS(steps)
@@ -218,6 +224,49 @@ class Part:
         if hasattr(self, "store"):
             await self.store.close()
         return await self.open(url)
+
+    # The machine it runs on
+
+    async def become(self, user: int) -> None:
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+
+    async def umask(self, mask: int) -> None:
+        os.umask(mask)
+
+    async def run(self, command: list[str]) -> None:
+        subprocess.run(command, check=True)
+
+    async def mount(self, folder: str, size: str) -> None:
+        await self.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder])
+
+    async def make_read_only(self, folder: str) -> None:
+        await self.run(["mount", "-o", "remount,ro", folder])
+
+    async def fill(self, path: str, size: int | None = None) -> int:
+        """Write a file of that size, or one that takes whatever space is left."""
+        written = 0
+        with Path(path).open("wb", buffering=0) as file:
+            while size is None or written < size:
+                try:
+                    written += file.write(b"." * min(4096, size - written if size else 4096))
+                except OSError as error:
+                    if error.errno != errno.ENOSPC or size is not None:
+                        raise
+                    break
+        return written
+
+    async def remove(self, path: str) -> None:
+        Path(path).unlink()
+
+    async def files(self, folder: str) -> dict[str, str]:
+        """Every file below it, with a digest of what is in it."""
+        return {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(Path(folder).rglob("*"))
+            if path.is_file()
+        }
 
     # Sessions
 
@@ -240,6 +289,18 @@ class Part:
 
     async def append(self, session: str, texts: list[str]) -> int:
         return await self.store.transcripts.append(self._leases[session], list(map(said, texts)))
+
+    async def append_each(self, session: str, texts: list[str]) -> list[str]:
+        """Append each by itself, all at once; how it went: kept, or the name of the error."""
+
+        async def one(text: str) -> str:
+            try:
+                await self.append(session, [text])
+            except SegueError as error:
+                return type(error).__name__
+            return "kept"
+
+        return await asyncio.gather(*map(one, texts))
 
     async def append_for_ever(self, session: str, first: int) -> NoReturn:
         while True:
@@ -318,10 +379,11 @@ class Part:
 
     async def look(self, sessions: list[str]) -> list[tuple[Any, ...]]:
         """Of each of them: how its handoff ended, where it is, and what was said in it."""
-        return [
-            (await self.state(session), await self.where(session), await self.load(session))
-            for session in sessions
-        ]
+
+        async def one(session: str) -> tuple[Any, ...]:
+            return await self.state(session), await self.where(session), await self.load(session)
+
+        return await asyncio.gather(*map(one, sessions))
 
     async def pending(self) -> int:
         return len(await self.store.list_pending_handoffs())
@@ -422,9 +484,7 @@ class Part:
 
         return await self._race(run, len(ids), mine, theirs, seed)
 
-    async def race_to_cancel(
-        self, ids: list[int], mine: str, theirs: str, seed: int
-    ) -> list[bool]:
+    async def race_to_cancel(self, ids: list[int], mine: str, theirs: str, seed: int) -> list[bool]:
         async def run(i: int) -> bool:
             return await self.cancel(ids[i])
 
@@ -526,9 +586,18 @@ async def play(line: socket.socket) -> None:
                 say(error=type(error).__name__, text=str(error))
 
 
+async def rehearse() -> None:
+    """Have everything imported that a player will need, who may not be able to read it."""
+    with tempfile.TemporaryDirectory(prefix="segue-") as folder:
+        async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
+            await store.owners.ensure("me")
+            async with store.listen(Topic.HANDOFFS):
+                await store.owners.all()
+
+
 def main() -> None:
-    # Never touch the database of the test itself: these processes are told what to open.
-    assert not sqlite._open_here
+    asyncio.run(rehearse())
+    assert threading.active_count() == 1, "a fork would lose the other threads"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     with socket.socket(fileno=int(sys.argv[1])) as listening:

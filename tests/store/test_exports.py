@@ -99,47 +99,47 @@ async def test_a_message_that_no_database_can_hold_is_marked_on_the_way_in(store
     assert texts(await store.transcripts.load(copy.id)) == ["a\ufffdb"]
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"",
-        b"\n",
-        b"not json\n",
-        b"[]\n",
-        b"{}\n",
-        HEADER,
-        b"\xff\xfe\n",
-        b'{"role":"nobody","content":"hi","at":"2026-01-01T12:00:00Z"}\n',
-        b'{"role":"user","content":7,"at":"2026-01-01T12:00:00Z"}\n',
-        b'{"role":"user","content":"hi","at":"yesterday"}\n',
-        b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00"}\n',
-        b'{"role":"user","content":"\\ud800","at":"2026-01-01T12:00:00Z"}\n',
-        b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":1e30}\n',
-        b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":-1}\n',
-        b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":9999999999999999999}\n',
-        LINE + LINE,
-        b"[" * 100_000,
-    ],
-)
-async def test_a_bad_line_is_named_and_nothing_is_imported(store: Store, bad: bytes):
-    with pytest.raises(BadImport, match="Line 3 "):
-        await store.transcripts.import_lines("me", [HEADER, LINE, bad, LINE])
+BAD_LINES = [
+    b"",
+    b"\n",
+    b"not json\n",
+    b"[]\n",
+    b"{}\n",
+    HEADER,
+    b"\xff\xfe\n",
+    b'{"role":"nobody","content":"hi","at":"2026-01-01T12:00:00Z"}\n',
+    b'{"role":"user","content":7,"at":"2026-01-01T12:00:00Z"}\n',
+    b'{"role":"user","content":"hi","at":"yesterday"}\n',
+    b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00"}\n',
+    b'{"role":"user","content":"\\ud800","at":"2026-01-01T12:00:00Z"}\n',
+    b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":1e30}\n',
+    b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":-1}\n',
+    b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":9999999999999999999}\n',
+    LINE + LINE,
+    b"[" * 100_000,
+]
+
+
+async def test_a_bad_line_is_named_and_nothing_is_imported(store: Store):
+    for bad in BAD_LINES:
+        with pytest.raises(BadImport, match="Line 3 "):
+            await store.transcripts.import_lines("me", [HEADER, LINE, bad, LINE])
     assert await store.sessions.list("me") == ()
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        b"",
-        LINE,
-        b'{"segue":1}',
-        b'{"segue":1,"id":"x","source":"fax","started":"2026-01-01T12:00:00Z"}',
-        b'{"segue":2,"id":"x","source":"local","started":"2026-01-01T12:00:00Z"}',
-    ],
-)
-async def test_what_does_not_begin_as_an_export_is_not_one(store: Store, first: bytes):
-    with pytest.raises(BadImport, match="Line 1 "):
-        await store.transcripts.import_lines("me", [first, LINE])
+BAD_BEGINNINGS = [
+    b"",
+    LINE,
+    b'{"segue":1}',
+    b'{"segue":1,"id":"x","source":"fax","started":"2026-01-01T12:00:00Z"}',
+    b'{"segue":2,"id":"x","source":"local","started":"2026-01-01T12:00:00Z"}',
+]
+
+
+async def test_what_does_not_begin_as_an_export_is_not_one(store: Store):
+    for first in BAD_BEGINNINGS:
+        with pytest.raises(BadImport, match="Line 1 "):
+            await store.transcripts.import_lines("me", [first, LINE])
     assert await store.sessions.list("me") == ()
 
 

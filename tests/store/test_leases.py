@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 import segue.store
+from segue.core.address import Platform
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import Lease
 from segue.core.session import EndReason, Origin, Session
@@ -78,21 +79,22 @@ async def test_a_released_session_is_free(store: Store, session: Session, open_s
     assert await (await open_store()).leases.acquire(session.id, "another")
 
 
-@pytest.mark.parametrize("use", WRITES.values(), ids=WRITES)
 async def test_after_a_take_over_the_old_lease_is_worth_nothing(
-    store: Store, session: Session, open_store: OpenStore, use: Use
+    store: Store, open_store: OpenStore
 ):
-    stale = await hold(store, session.id, said("hello"), answered("hi"))
-    other = await open_store()
-    newest = await other.leases.acquire(session.id, "a terminal on sofa", take_over=True)
-    before = await store.sessions.get(session.id)
-    with pytest.raises(SessionMoved, match="in a terminal on sofa"):
-        await use(store, stale)
-    assert not await store.leases.release(stale)
-    assert await store.sessions.get(session.id) == before
-    assert await store.leases.get(session.id) == newest
-    assert texts(await store.transcripts.load(session.id)) == ["hello", "hi"]
-    assert await other.transcripts.append(newest, [said("mine now")]) == 3
+    for other in (await open_store(), store):
+        session = await store.sessions.create("me", Platform.LOCAL)
+        stale = await hold(store, session.id, said("hello"), answered("hi"))
+        newest = await other.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+        before = await store.sessions.get(session.id)
+        for use in WRITES.values():
+            with pytest.raises(SessionMoved, match="in a terminal on sofa"):
+                await use(store, stale)
+        assert not await store.leases.release(stale)
+        assert await store.sessions.get(session.id) == before
+        assert await store.leases.get(session.id) == newest
+        assert texts(await store.transcripts.load(session.id)) == ["hello", "hi"]
+        assert await other.transcripts.append(newest, [said("mine now")]) == 3
 
 
 async def test_a_lease_of_another_process_cannot_be_used_even_with_the_right_epoch(

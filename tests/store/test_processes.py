@@ -13,10 +13,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
+import psycopg
 import pytest
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import MAX_ATTEMPTS, State, Step
+from segue.store import sqlite
 from segue.testing import postgres
 from tests.store.model import fast_folder
 from tests.store.players import Player, Refused, Troupe, spin, stage_door, until
@@ -73,7 +76,8 @@ def acquired(player: Player, session: str, *, seconds: float = LEASE) -> int:
         try:
             return player.ask("acquire", session=session, seconds=seconds)
         except Refused as refused:
-            assert refused.name == "SessionHeld"
+            if refused.name != "SessionHeld":
+                raise
             return None
 
     return until(attempt)
@@ -167,6 +171,7 @@ class TestAKilledGateway:
         terminal, second = troupe.opened(url), troupe.opened(url)
         chance = random.Random(1)
         states: Counter[str] = Counter()
+        whole = 0.0
         for n in range(30):
             session = terminal.ask("session")
             terminal.ask("acquire", session=session, seconds=60)
@@ -376,7 +381,7 @@ def test_a_terminal_that_hung_past_its_lease_is_told_that_the_session_moved(
 
 
 @contextmanager
-def fifos(folder: Path, *names: str) -> Iterator[list[str]]:
+def fifos(folder: Path, *names: str) -> Generator[list[str]]:
     paths = [folder / name for name in names]
     for path in paths:
         os.mkfifo(path)
@@ -389,6 +394,7 @@ def fifos(folder: Path, *names: str) -> Iterator[list[str]]:
             os.close(fd)
 
 
+@pytest.mark.timeout(180)
 def test_of_cancel_and_commit_one_wins_two_thousand_times(
     troupe: Troupe, url: str, tmp_path: Path, record_property: Any
 ):
@@ -400,9 +406,7 @@ def test_of_cancel_and_commit_one_wins_two_thousand_times(
     threads = [topic(n) for n in range(races)]
 
     with fifos(tmp_path, "terminal", "gateway") as (here, there):
-        gateway.tell(
-            "race_to_complete", ids=ids, threads=threads, mine=there, theirs=here, seed=1
-        )
+        gateway.tell("race_to_complete", ids=ids, threads=threads, mine=there, theirs=here, seed=1)
         terminal.tell("race_to_cancel", ids=ids, mine=here, theirs=there, seed=2)
         cancelled, completed = terminal.answer(), gateway.answer()
 
@@ -429,7 +433,7 @@ def test_of_two_gateways_each_request_is_claimed_by_one(troupe: Troupe, url: str
         gateway.tell("enough")
     first, second = one.answer(), two.answer()
     assert sorted(first + second) == sorted(asked)
-    assert first and second, f"only one of them got any: {len(first)} and {len(second)}"
+    assert min(len(first), len(second)) > 0, "only one of them got any"
 
 
 # Opening
@@ -443,7 +447,7 @@ def places(request: pytest.FixtureRequest, folder: Path) -> Generator[Iterator[s
         return
     server: postgres.Server = request.getfixturevalue("postgres_server")
 
-    def databases() -> Iterator[str]:
+    def databases() -> Generator[str]:
         while True:
             with server.database() as url:
                 yield url
@@ -473,14 +477,15 @@ def test_many_who_open_a_new_store_at_once_open_one(
 
 
 def test_killed_at_any_moment_while_creating_it_leaves_a_store_that_opens(
-    troupe: Troupe, places: Iterator[str]
+    troupe: Troupe, places: Iterator[str], request: pytest.FixtureRequest
 ):
     chance = random.Random(3)
     witnesses = troupe.player(), troupe.player()
     begun = time.perf_counter()
     witnesses[0].ask("open", url=next(places))
     whole = time.perf_counter() - begun
-    for url in itertools.islice(places, 50):
+    rounds = 50 if request.node.callspec.params["places"] == "sqlite" else 15
+    for url in itertools.islice(places, rounds):
         creator = troupe.player()
         creator.tell("open_and_tell", url=url)
         assert creator.hear() == {"opening": True}
@@ -489,11 +494,13 @@ def test_killed_at_any_moment_while_creating_it_leaves_a_store_that_opens(
         one_store(witnesses, url)
 
 
+@pytest.mark.timeout(180)
 def test_killed_at_every_step_of_creating_it_leaves_a_store_that_opens(
     troupe: Troupe, folder: Path
 ):
     witnesses = troupe.player(), troupe.player()
-    for step in itertools.count(1):
+    step = 0
+    for step in range(1, 1000):
         url = f"sqlite://{folder}/{step}.db"
         creator = troupe.player()
         creator.tell("open_and_die", url=url, at=step)
@@ -503,9 +510,46 @@ def test_killed_at_every_step_of_creating_it_leaves_a_store_that_opens(
             creator.ended()
         else:
             break
+        open_to_others = [p for p in folder.rglob("*") if p.lstat().st_mode & 0o077]
+        assert not open_to_others, f"not private at step {step}"
         one_store(witnesses, url)
     print(f"killed at each of {step - 1} steps")
     assert step > 30, f"only {step} steps were seen"
+
+
+def test_an_older_store_is_brought_up_to_date_once_whoever_races(
+    troupe: Troupe, places: Iterator[str], tmp_path: Path
+):
+    count = 6
+    with fifos(tmp_path, "start") as (barrier,):
+        start = os.open(barrier, os.O_RDWR)
+        for url in itertools.islice(places, 4):
+            older_store(url)
+            players = [troupe.player() for _ in range(count)]
+            for player in players:
+                player.tell("open_at_once", url=url, barrier=barrier)
+                assert player.hear() == {"ready": True}
+            os.write(start, b"." * count)
+            assert len({player.answer() for player in players}) == count
+            assert {player.ask("sessions") for player in players} == {count}
+            troupe.close()
+        os.close(start)
+
+
+def older_store(url: str) -> None:
+    """A store as it was before the first script."""
+    if url.startswith("sqlite"):
+        path = Path(url.removeprefix("sqlite://"))
+        path.with_name(path.name + "-run").mkdir(0o700)
+        connection = apsw.Connection(str(path))
+        connection.pragma("application_id", sqlite.APPLICATION_ID)
+        connection.pragma("journal_mode", "wal")
+        connection.close()
+        return
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA segue")
+        connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
+        connection.execute("INSERT INTO segue.schema_version VALUES (0)")
 
 
 def one_store(witnesses: tuple[Player, Player], url: str) -> None:

@@ -8,8 +8,6 @@ from datetime import timedelta
 
 import pytest
 
-import segue.store
-
 from segue.core.address import Platform
 from segue.core.errors import (
     AmbiguousSession,
@@ -22,7 +20,7 @@ from segue.core.errors import (
     TitleTaken,
 )
 from segue.core.session import EndReason, Origin, Session, Usage
-from segue.store import Store
+from segue.store import Store, Tx
 from segue.store.leases import SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -183,7 +181,7 @@ async def test_a_session_is_found_by_its_id_or_the_beginning_of_it(store: Store,
 async def test_a_session_is_found_by_the_beginning_of_its_id_whatever_the_collation(
     store: Store, session: Session
 ):
-    def collate(tx: segue.store.Tx) -> None:
+    def collate(tx: Tx) -> None:
         tx.change('ALTER TABLE sessions ALTER COLUMN id TYPE TEXT COLLATE "und-x-icu"')
 
     await store.write(collate)
@@ -259,8 +257,8 @@ async def test_the_list_can_be_narrowed(store: Store, clock: FakeClock):
     clock.advance(10)
     await say(store, plain.id, said("hello"))
 
-    async def ids(**filters: bool) -> set[str]:
-        return {s.id for s in await store.sessions.list("me", **filters)}
+    async def ids(*, titled: bool | None = None, ended: bool | None = None) -> set[str]:
+        return {s.id for s in await store.sessions.list("me", titled=titled, ended=ended)}
 
     assert await ids(titled=True) == {titled.id}
     assert await ids(titled=False) == {plain.id, ended.id}

@@ -69,12 +69,12 @@ def request(
     message: str | None,
     claim_seconds: float,
 ) -> Handoff:
-    if known := tx.row(f"{_SELECT} WHERE h.key = :key", key=key):
-        return _handoff(known)
     sql = f"SELECT no, epoch, process, last_seq FROM sessions WHERE id = :id {tx.for_update}"
     if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
     no, epoch, process, seq = row
+    if known := tx.row(f"{_SELECT} WHERE h.key = :key", key=key):
+        return _handoff(known)
     if lease is None:
         if held := leases.get(tx, session_id):
             raise SessionHeld(holder=held.holder)
@@ -169,9 +169,12 @@ def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Hando
     if waiting:
         return claim(tx, waiting[0], seconds)
     running = tx.rows(
-        f"SELECT id FROM handoffs WHERE state = 'running' AND platform IN ({listed}) ORDER BY id"
+        "SELECT id, process, lease_until FROM handoffs"
+        f" WHERE state = 'running' AND platform IN ({listed}) ORDER BY id"
     )
-    claimed = (claim(tx, row[0], seconds) for row in running)
+    dead = {process for process in {row[1] for row in running} if tx.dead(process)}
+    stranded = (row[0] for row in running if row[1] in dead or tx.ticks >= row[2])
+    claimed = (claim(tx, handoff_id, seconds) for handoff_id in stranded)
     return next((handoff for handoff in claimed if handoff), None)
 
 

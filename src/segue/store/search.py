@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from segue.store.values import moment, text
 
 _BATCH = 500
 _SNIPPET = 160
+_PUNCTUATION = "'" + string.punctuation.replace("'", "''") + "'"
 
 _SELECT = """
     SELECT s.id, s.title, m.id, m.role, m.at, m.content
@@ -36,14 +38,9 @@ def find(tx: Tx, owner: str, words: str, limit: int) -> tuple[Hit, ...]:
     wanted = re.findall(r"[^\W_]+", text(words))
     if not wanted:
         return ()
-    if tx.dialect is Dialect.SQLITE:
-        condition = "m.id IN (SELECT rowid FROM words WHERE words MATCH :query)"
-        query = " ".join(f'"{word}"*' for word in wanted)
-    else:
-        condition = "to_tsvector('simple', left(m.content, 100000)) @@ to_tsquery('simple', :query)"
-        query = " & ".join(f"'{word}':*" for word in wanted)
+    match, query = _query(tx.dialect, wanted)
     rows = tx.rows(
-        f"{_SELECT} WHERE {condition} AND s.owner = :owner AND m.undone = 0"
+        f"{_SELECT} WHERE m.id IN ({match}) AND s.owner = :owner AND m.undone = 0"
         " ORDER BY m.at DESC, m.id DESC LIMIT :limit",
         query=query,
         owner=owner,
@@ -67,25 +64,38 @@ def _snippet(content: str, word: str) -> str:
     return ("…" if start else "") + one_line(content[start : start + 2 * _SNIPPET], _SNIPPET)
 
 
-def index_some(tx: Tx, owner: str) -> bool:
-    """Index the owner's next few messages that are not yet; False when there are none left.
+def _query(dialect: Dialect, words: list[str]) -> tuple[str, str]:
+    """How each database finds the ids of messages that hold all the words or begin with them."""
+    if dialect is Dialect.SQLITE:
+        return (
+            "SELECT rowid FROM words WHERE words MATCH :query",
+            " ".join(f'"{word}"*' for word in words),
+        )
+    return (
+        "SELECT id FROM words WHERE vector @@ to_tsquery('simple', :query)",
+        " & ".join(f"'{word}':*" for word in words),
+    )
 
-    PostgreSQL keeps its index by itself.
-    """
-    if tx.dialect is not Dialect.SQLITE:
-        return False
+
+def index_some(tx: Tx, owner: str) -> bool:
+    """Index the owner's next few messages that are not yet; False when there are none left."""
     row = tx.row(
         "SELECT no, indexed_seq, last_seq FROM sessions"
-        " WHERE owner = :owner AND indexed_seq < last_seq LIMIT 1",
+        f" WHERE owner = :owner AND indexed_seq < last_seq LIMIT 1 {tx.for_update}",
         owner=owner,
     )
     if row is None:
         return False
     no, done, last = row
     upto = min(last, done + _BATCH)
+    if tx.dialect is Dialect.SQLITE:
+        insert = "INSERT INTO words (rowid, content) SELECT id, content"
+    else:
+        # It would take a path or an address for one word, and refuses more than a megabyte.
+        words = f"translate(left(content, 100000), {_PUNCTUATION}, repeat(' ', 32))"
+        insert = f"INSERT INTO words (id, vector) SELECT id, to_tsvector('simple', {words})"
     tx.change(
-        "INSERT INTO words (rowid, content) SELECT id, content FROM messages"
-        " WHERE id > :low AND id <= :high",
+        f"{insert} FROM messages WHERE id > :low AND id <= :high",
         low=no << 32 | done,
         high=no << 32 | upto,
     )
@@ -96,10 +106,12 @@ def index_some(tx: Tx, owner: str) -> bool:
 def forget(tx: Tx, no: int) -> None:
     """Take a session's messages out of the index, before they are deleted."""
     if tx.dialect is Dialect.SQLITE:
-        tx.change(
+        forget = (
             "INSERT INTO words (words, rowid, content) SELECT 'delete', m.id, m.content"
             " FROM messages m JOIN sessions s ON s.no = :no"
-            " WHERE m.id > :low AND m.id <= :low + s.indexed_seq",
-            no=no,
-            low=no << 32,
+            " WHERE m.id > :low AND m.id <= :low + s.indexed_seq"
         )
+        tx.change(forget, no=no, low=no << 32)
+    else:
+        sql = "DELETE FROM words WHERE id >= :low AND id < :high"
+        tx.change(sql, low=no << 32, high=(no + 1) << 32)

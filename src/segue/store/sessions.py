@@ -192,10 +192,10 @@ def _meanings(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
         {"base": lineage_key(text(name).strip())},
     )
     if len(name) >= _PREFIX_MINIMUM and name.replace("_", "").isalnum() and name.isascii():
-        # The next character after `_` and all hex digits bounds the range of the prefix.
+        # Not a range: what lies between two texts depends on the database's language.
         yield (
-            "s.id >= :low AND s.id < :high ORDER BY s.active DESC LIMIT 6",
-            {"low": name.lower(), "high": name.lower() + "~"},
+            "substr(s.id, 1, :length) = :prefix ORDER BY s.active DESC LIMIT 6",
+            {"length": len(name), "prefix": name.lower()},
         )
 
 

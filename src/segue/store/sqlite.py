@@ -233,8 +233,9 @@ class SqliteEngine:
         connection = self._connection()
         try:
             connection.execute("BEGIN IMMEDIATE")
-            outcomes = [self._do(job, connection, nudges) for job in jobs]
-        except apsw.Error as error:
+            do = self._do if len(jobs) == 1 else self._do_undoably
+            outcomes = [do(job, connection, nudges) for job in jobs]
+        except Exception as error:  # noqa: BLE001 - passed on to the caller
             nudges.clear()
             _roll_back(connection)
             if len(jobs) > 1:
@@ -250,18 +251,21 @@ class SqliteEngine:
 
     def _do(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> Outcome:
         tx = SqliteTx(connection, self._clock, self._processes)
+        result = job.work(tx)
+        nudges |= tx.nudges
+        return Outcome(job, result)
+
+    def _do_undoably(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> Outcome:
         connection.execute("SAVEPOINT job")
         try:
-            result = job.work(tx)
+            outcome = self._do(job, connection, nudges)
         except Exception as error:
             if not connection.in_transaction:  # a full disk ends the whole transaction
                 raise
             connection.execute("ROLLBACK TO job")
-            connection.execute("RELEASE job")
-            return Outcome(job, error=_told(error, self._path))
+            outcome = Outcome(job, error=_told(error, self._path))
         connection.execute("RELEASE job")
-        nudges |= tx.nudges
-        return Outcome(job, result)
+        return outcome
 
     def _commit_failed(self, connection: apsw.Connection, error: apsw.Error) -> Exception:
         """What a failed COMMIT means. Its pages may be in the log, to come back after a crash.

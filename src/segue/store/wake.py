@@ -16,6 +16,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
+from segue.core.errors import StoreClosed
+
 _PATH_LIMIT = 100  # bytes; the kernel's is 104 to 108
 
 
@@ -60,14 +62,18 @@ class Bell:
         self._waiters: dict[Waiter, frozenset[str]] = {}
         self._watching: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
+        self._shut = False
 
     @contextlib.asynccontextmanager
     async def listen(self, *topics: str) -> AsyncGenerator[Waiter]:
         """Hear of every change to `topics` from now on."""
+        if self._shut:
+            raise StoreClosed
         waiter = Waiter()
         self._waiters[waiter] = frozenset(topics)
         try:
             if self._watching is None:
+                self._ready.clear()
                 self._watching = asyncio.create_task(self._watch(self.ring))
                 self._watching.add_done_callback(self._stopped)
             await self._ready.wait()
@@ -75,7 +81,7 @@ class Bell:
         finally:
             del self._waiters[waiter]
             if not self._waiters:
-                await self.close()
+                await self._rest()
 
     def ring(self, topics: Iterable[str] | None = None) -> None:
         """Wake the listeners of `topics`, or all of them. The first ring says: I am watching."""
@@ -87,13 +93,20 @@ class Bell:
 
     def _stopped(self, watching: asyncio.Task[None]) -> None:
         if not watching.cancelled() and (error := watching.exception()):
+            self._watching = None  # the next to listen tries again
             self._ready.set()
             for waiter in self._waiters:
                 waiter.wake(error)
 
     async def close(self) -> None:
+        """Nothing will be heard any more; whoever waits is told."""
+        self._shut = True
+        for waiter in self._waiters:
+            waiter.wake(StoreClosed())
+        await self._rest()
+
+    async def _rest(self) -> None:
         watching, self._watching = self._watching, None
-        self._ready.clear()
         if watching is not None:
             watching.cancel()
             await asyncio.wait([watching])

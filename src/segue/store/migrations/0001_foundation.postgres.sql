@@ -1,2 +1,7 @@
--- PostgreSQL refuses to index more than a megabyte of words; the beginning of a text finds it.
-CREATE INDEX words ON messages USING gin (to_tsvector('simple', left(content, 100000)));
+-- Filled from `sessions.indexed_seq` on when somebody searches; an index on the messages themselves
+-- would make appends slow.
+CREATE TABLE words (
+    id     BIGINT PRIMARY KEY,
+    vector TSVECTOR NOT NULL
+);
+CREATE INDEX words_by_vector ON words USING gin (vector);
