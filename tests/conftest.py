@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Generator
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +28,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     wanted = pyfuncitem._fixtureinfo.argnames
     arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
-    runner: asyncio.Runner = pyfuncitem.funcargs["runner"]
+    runner = cast("asyncio.Runner", pyfuncitem.funcargs["runner"])
     runner.run(pyfuncitem.obj(**arguments))
     return True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import ExitStack
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import segue.store
@@ -25,15 +25,22 @@ def postgres_server() -> Generator[postgres.Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def postgres_database(postgres_server: postgres.Server) -> Generator[str]:
+    """One database for the whole run: making one takes longer than most tests."""
+    with postgres_server.database() as url:
+        yield url
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]:
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new store may be made."""
-    with ExitStack() as stack:
-        if request.param == "sqlite":
-            yield f"sqlite://{tmp_path}/segue.db"
-        else:
-            server: postgres.Server = request.getfixturevalue("postgres_server")
-            yield stack.enter_context(server.database())
+    if request.param == "sqlite":
+        return f"sqlite://{tmp_path}/segue.db"
+    database: str = request.getfixturevalue("postgres_database")
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("DROP SCHEMA IF EXISTS segue CASCADE")
+    return database
 
 
 @pytest.fixture

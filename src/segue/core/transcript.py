@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from segue.core.text import one_line
 
@@ -49,11 +49,11 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
     role: Role
     content: str
-    at: datetime
+    at: Annotated[datetime, Meta(tz=True)]
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     tool_name: str | None = None
-    tokens: int = 0
+    tokens: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0
     kind: Kind = Kind.SAID
     extras: Mapping[str, Any] | None = None
     """What one provider wants back verbatim; no other reads it."""

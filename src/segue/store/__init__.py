@@ -28,14 +28,28 @@ async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 
     A new one is made where there is none; one that is newer, damaged, foreign or out of reach is
     refused with a StoreError and left as it is.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
+    scheme, path = _parse(url)
+    if scheme == "sqlite":
         from segue.store.sqlite import open_sqlite  # noqa: PLC0415 - only what is used
 
-        path = Path("/" + unquote(parts.path).lstrip("/"))
-        return Store(await open_sqlite(path, clock or SystemClock()))
-    if parts.scheme in ("postgresql", "postgres") and parts.path.strip("/"):
-        from segue.store.postgres import open_postgres  # noqa: PLC0415 - only what is used
+        return Store(await open_sqlite(Path(path), clock or SystemClock()))
+    from segue.store.postgres import open_postgres  # noqa: PLC0415 - only what is used
 
-        return Store(await open_postgres(url, clock))
-    raise BadStoreUrl(url=shown(url))
+    return Store(await open_postgres(url, clock))
+
+
+def _parse(url: str) -> tuple[str, str]:
+    """The kind of store that `url` names, and its path; BadStoreUrl for anything else."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise BadStoreUrl(url=shown(url)) from None
+    path = unquote(parts.path)
+    if url.startswith("sqlite:///"):
+        fits = not (parts.query or parts.fragment or "\0" in path or path.endswith("/"))
+    else:
+        fits = url.startswith(("postgresql://", "postgres://")) and path.strip("/") != ""
+    if not fits:
+        raise BadStoreUrl(url=shown(url))
+    return parts.scheme, "/" + path.lstrip("/")

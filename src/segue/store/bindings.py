@@ -55,7 +55,8 @@ class Bindings:
         )
 
     async def rebind(self, session_id: str, address: Address, origin: Origin) -> str | None:
-        """Move the session to `address`. Returns the session that was there, now set aside."""
+        """Move the session to `address`. Returns the session that was there, now set aside;
+        AddressTaken when it is somebody else's."""
         return await self._engine.write(rebind, session_id, address, origin)
 
     async def list(self, owner: str, *, limit: int = 50) -> tuple[Binding, ...]:
@@ -123,18 +124,21 @@ def get_or_create(
 
 def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | None:
     tx.lock(address.key)
-    row = tx.row(f"SELECT no FROM sessions WHERE id = :id {tx.for_update}", id=session_id)
+    row = tx.row(f"SELECT no, owner FROM sessions WHERE id = :id {tx.for_update}", id=session_id)
     if row is None:
         raise SessionNotFound(name=session_id)
+    no, owner = row
     there = get(tx, address)
-    tx.change("DELETE FROM bindings WHERE session_no = :no", no=row[0])
+    if there is not None and sessions.found(tx, there.session_id).owner != owner:
+        raise AddressTaken
+    tx.change("DELETE FROM bindings WHERE session_no = :no", no=no)
     tx.change(
         "INSERT INTO bindings (address, session_no, origin, version, bound)"
         " VALUES (:key, :no, :origin, :version, :now)"
         " ON CONFLICT (address) DO UPDATE SET session_no = excluded.session_no,"
         " origin = excluded.origin, version = excluded.version, bound = excluded.bound",
         key=address.key,
-        no=row[0],
+        no=no,
         origin=origin.value,
         version=there.version + 1 if there else 1,
         now=tx.now,

@@ -162,7 +162,7 @@ def finish(
         outgoing,
         "state = :state, receipt = :receipt, error = :error, finished = :now",
         state=state.value,
-        receipt=receipt,
+        receipt=None if receipt is None else text(receipt),
         error=short_reason(text(error)) if error else None,
         now=tx.now,
     )

@@ -88,6 +88,8 @@ def all_owners(tx: Tx) -> tuple[Owner, ...]:
 
 
 def link(tx: Tx, sender: Sender, owner: str) -> None:
+    if text(sender.user_id) != sender.user_id:
+        raise ValueError("no platform has such a user id")
     found(tx, owner)
     changed = tx.change(
         "INSERT INTO identities (platform, user_id, owner, name, linked)"
@@ -110,6 +112,8 @@ def unlink(tx: Tx, platform: Platform, user_id: str) -> bool:
 
 
 def who(tx: Tx, platform: Platform, user_id: str) -> Owner | None:
+    if text(user_id) != user_id:  # nobody's id; and marked, it might look like somebody's
+        return None
     row = tx.row(
         "SELECT o.id, o.name FROM identities i JOIN owners o ON o.id = i.owner"
         " WHERE i.platform = :platform AND i.user_id = :user_id",

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from segue.core.errors import (
+    BadStoreUrl,
     SegueError,
     StoreBusy,
     StoreCorrupt,
@@ -303,6 +304,8 @@ def connect(url: str) -> psycopg.Connection[Row]:
         )
     except psycopg.OperationalError as error:
         raise StoreUnreachable(path=shown(url), reason=_reason(error)) from error
+    except psycopg.ProgrammingError as error:  # an option that it does not know
+        raise BadStoreUrl(url=shown(url)) from error
     return connection
 
 

@@ -21,6 +21,13 @@ def new_process_name() -> str:
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
+def open_private(path: Path) -> int:
+    """A descriptor of a file that nobody else may read, from its first moment."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    os.fchmod(fd, 0o600)  # even under an odd umask
+    return fd
+
+
 class Processes:
     """The lock files of one store's run folder."""
 
@@ -28,7 +35,7 @@ class Processes:
         self.me = me
         self._folder = folder
         self._path = folder / (me + _SUFFIX)
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._fd = open_private(self._path)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def dead(self, process: str) -> bool:
@@ -40,6 +47,8 @@ class Processes:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return True
+        except PermissionError:
+            return False  # another account's, which is more than can be known from here
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

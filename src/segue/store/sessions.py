@@ -210,7 +210,7 @@ def list_sessions(
     limit: int = 50,
 ) -> tuple[Session, ...]:
     conditions = ["s.owner = :owner"]
-    values: dict[str, Any] = {"owner": owner, "limit": limit}
+    values: dict[str, Any] = {"owner": owner, "limit": max(limit, 0)}
     if titled is not None:
         conditions.append(f"s.title IS {'NOT ' if titled else ''}NULL")
     if ended is not None:

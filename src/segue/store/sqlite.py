@@ -48,7 +48,7 @@ from segue.store import schema
 from segue.store.base import Dialect, Row, Topic, Tx
 from segue.store.clock import Clock
 from segue.store.jobs import Job, Outcome, Threads
-from segue.store.processes import Processes, new_process_name
+from segue.store.processes import Processes, new_process_name, open_private
 from segue.store.values import micros
 from segue.store.wake import Bell, Mailbox, Ring
 
@@ -113,8 +113,8 @@ class Gate:
     """Whose turn it is to write. SQLite's own waiting lets one process starve the others."""
 
     def __init__(self, folder: Path) -> None:
-        self._turn = _open_private(folder / "turn")
-        self._gate = _open_private(folder / "gate")
+        self._turn = open_private(folder / "turn")
+        self._gate = open_private(folder / "gate")
 
     @contextlib.contextmanager
     def passed(self) -> Generator[None]:
@@ -364,14 +364,17 @@ def _prepare(path: Path, run: Path, clock: Clock) -> None:
     """Bring file and schema up to date. Only one process at a time is here."""
     created = run / "created"
     try:
-        if not created.exists() and not path.exists():
-            os.close(_open_private(path))
+        if not path.exists():
+            if created.exists():
+                raise StoreMissing(path=path, marker=created)
+            os.close(open_private(path))
+        _make_private(path)
         connection = _connect(path)
         try:
             _migrate(connection, clock)
         finally:
             connection.close()
-        os.close(_open_private(created))
+        os.close(open_private(created))
     except apsw.Error as error:
         raise _told(error, path) from error
     except OSError as error:
@@ -462,14 +465,17 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _make_private_folder(folder: Path) -> None:
     with contextlib.suppress(FileExistsError):
         folder.mkdir(0o700)
-        folder.chmod(0o700)  # even under an odd umask
+    if folder.stat().st_mode & 0o777 != 0o700:  # left so by somebody, or made under an odd umask
+        folder.chmod(0o700)
 
 
-def _open_private(path: Path) -> int:
-    """A descriptor of a file that nobody else may read, from its first moment."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    os.fchmod(fd, 0o600)
-    return fd
+def _make_private(path: Path) -> None:
+    """Shut out others from what is there and ours, without opening it."""
+    for name in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+        with contextlib.suppress(FileNotFoundError):
+            found = name.stat()
+            if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+                name.chmod(0o600)
 
 
 # What went wrong, for people

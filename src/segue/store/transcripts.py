@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from segue.core.address import Platform
-from segue.core.errors import BadImport, NothingToRestore, NothingToUndo, SessionNotFound
+from segue.core.errors import (
+    BadImport,
+    NothingToRestore,
+    NothingToUndo,
+    SessionBusy,
+    SessionNotFound,
+)
 from segue.core.lease import SECOND, Lease
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import inbox, leases, sessions
 from segue.store.base import Engine, Tx
-from segue.store.values import MESSAGE_COLUMNS, message, message_columns
+from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
 _PAGE = 256
 _SEQ = 0xFFFFFFFF
@@ -24,10 +30,11 @@ _SEQ = 0xFFFFFFFF
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first line of an export; every other line is a Message."""
 
-    segue: int
+    segue: Literal[1]
+    """The format's version."""
     id: str
     source: Platform
-    started: datetime
+    started: Annotated[datetime, msgspec.Meta(tz=True)]
     title: str | None = None
     cwd: str | None = None
     model: str | None = None
@@ -154,7 +161,7 @@ def load(tx: Tx, session_id: str) -> Transcript:
 
 def last(tx: Tx, session_id: str, count: int) -> Transcript:
     no, _, end = _place(tx, session_id)
-    return Transcript(tuple(reversed(_back(tx, no, 0, end, count))))
+    return Transcript(tuple(reversed(_back(tx, no, 0, end, max(count, 0)))))
 
 
 def tail(tx: Tx, session_id: str, budget: int) -> Transcript:
@@ -184,6 +191,8 @@ def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
 
 def undo(tx: Tx, lease: Lease, turns: int) -> Transcript:
     no, last = _own(tx, lease)
+    if turns < 1:
+        raise NothingToUndo
     row = tx.row(
         "SELECT id FROM messages WHERE id > :low AND id <= :high AND role = 'user'"
         " AND kind = 'said' AND undone = 0 ORDER BY id DESC LIMIT 1 OFFSET :skip",
@@ -228,7 +237,7 @@ def _place(tx: Tx, session_id: str) -> tuple[int, int, int]:
 
 
 def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
-    """Its number and last seq, if the lease is the session's."""
+    """Its number and last seq, if the lease is the session's and nobody hands it off."""
     row = tx.row(
         "SELECT no, last_seq FROM sessions"
         f" WHERE id = :id AND epoch = :epoch AND process = :process {tx.for_update}",
@@ -238,6 +247,8 @@ def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
     )
     if row is None:
         raise leases.moved(tx, lease.session_id)
+    if sessions.is_moving(tx, row[0]):  # what is being handed off is what was there when asked
+        raise SessionBusy
     return row[0], row[1]
 
 
@@ -314,9 +325,11 @@ def _import(tx: Tx, owner: str, header: Header, messages: Sequence[Message]) -> 
         tx, owner, header.source, title=header.title, cwd=header.cwd, model=header.model
     )
     (no,) = tx.one(
-        "UPDATE sessions SET last_seq = :count, summary_seq = :summary WHERE id = :id RETURNING no",
+        "UPDATE sessions SET last_seq = :count, summary_seq = :summary, started = :started"
+        " WHERE id = :id RETURNING no",
         count=len(messages),
         summary=_last_summary(messages),
+        started=micros(header.started),
         id=session.id,
     )
     insert(tx, no, 0, messages)

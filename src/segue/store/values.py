@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -27,10 +27,11 @@ MESSAGE_COLUMNS = "role, content, at, tool_calls, tool_call_id, tool_name, token
 
 def shown(url: str) -> str:
     """A store's URL as it may be shown: without user, password and parameters."""
-    parts = urlsplit(url)
-    if not parts.scheme:
-        return parts.path
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url if url.replace("/", "").isalnum() else "…"
+    host = re.split("[?#]", rest)[0].rpartition("@")[2]
+    return f"{scheme}://{host}"
 
 
 def micros(moment: datetime) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import socket
 import sys
@@ -140,19 +139,25 @@ class Mailbox:
         """Send `topics` to every listening process; return the names of those that are gone."""
         gone: list[str] = []
         payload = ",".join(topics).encode()
-        for name in os.listdir(self._folder):  # noqa: PTH208 - on the path of every nudge
-            path = self._path(name) if name.endswith(self.SUFFIX) else None
-            if path is None:
+        for name in self._listeners():
+            if (path := self._path(name)) is None:
                 continue
             try:
                 self._sender.sendto(payload, path)
-            except OSError as error:
-                if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
-                    gone.append(name.removesuffix(self.SUFFIX))
-                elif error.errno not in (errno.EAGAIN, errno.ENOBUFS):
-                    raise
-                # A full mailbox belongs to somebody who has wake-ups waiting already.
+            except (ConnectionRefusedError, FileNotFoundError):
+                gone.append(name.removesuffix(self.SUFFIX))
+            except OSError:
+                # What was committed stays so. A full mailbox belongs to somebody who has
+                # wake-ups waiting already; whoever cannot be reached looks by themselves.
+                continue
         return gone
+
+    def _listeners(self) -> list[str]:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - on the path of every nudge
+        except OSError:
+            return []
+        return [name for name in names if name.endswith(self.SUFFIX)]
 
     @contextlib.asynccontextmanager
     async def receive(self, ring: Callable[[Iterable[str] | None], None]) -> AsyncGenerator[None]:
@@ -166,6 +171,7 @@ class Mailbox:
         try:
             inbox.setblocking(False)
             inbox.bind(path)
+            os.chmod(path, 0o600)  # noqa: PTH101 - so that our own processes reach it
             loop.add_reader(inbox, _drain, inbox, ring)
             try:
                 yield
