@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -48,8 +50,9 @@ LOOK_SECONDS = 5.0
 CHANNEL = "segue"
 
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_BEGIN = f"BEGIN; SELECT {_NOW}, pg_current_xact_id()::text"
-_BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT {_NOW}, ''"
+_DAY = 24 * 60 * 60 * 1_000_000
+_BEGIN = f"BEGIN; SELECT {_NOW}"
+_BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT {_NOW}"
 _RETRY = (refusals.SerializationFailure, refusals.DeadlockDetected)
 
 
@@ -72,7 +75,7 @@ class PostgresTx:
         self.process = process
         cursor = connection.execute(begin.encode())
         cursor.nextset()
-        server, self.xact_id = cursor.fetchall()[0]
+        ((server,),) = cursor.fetchall()
         # The server's clock is the one that all machines share.
         self.now: int = micros(clock.now()) if clock else server
         self.ticks: Ticks = clock.ticks() if clock else Ticks(server)
@@ -105,14 +108,31 @@ class PostgresTx:
     def nudge(self, topic: Topic) -> None:
         self.nudges.add(topic)
 
-    def commit(self) -> None:
+    def commit(self, slot: str, number: int) -> None:
+        """End it, leaving `number` in `slot` as a sign that it took effect."""
         # In one round trip, and heard only if the commit succeeds.
+        sign = (
+            f"INSERT INTO commits (slot, last, at) VALUES ('{slot}', {number}, {_NOW})"
+            " ON CONFLICT (slot) DO UPDATE SET last = excluded.last, at = excluded.at; "
+        )
         notices = "".join(f"NOTIFY {CHANNEL}, '{topic}'; " for topic in sorted(self.nudges))
-        self._connection.execute((notices + "COMMIT").encode())
+        self._connection.execute(f"{sign}{notices}COMMIT".encode())
 
     def roll_back(self) -> None:
         if not self._connection.closed:
             self._connection.execute("ROLLBACK")
+
+
+class Line:
+    """One thread's connection, and the slot in which it signs its commits."""
+
+    def __init__(self, url: str, process: str) -> None:
+        self.connection = connect(url)
+        self.slot = f"{process}-{secrets.token_hex(4)}"
+        self.number = 0
+        self.backend = self.connection.execute(
+            "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        ).fetchall()[0]
 
 
 class PostgresEngine:
@@ -162,7 +182,7 @@ class PostgresEngine:
 
     def _reading(self, work: Callable[[Tx], T]) -> T:
         def attempt() -> T:
-            tx = PostgresTx(self._connection(), self.process, self._clock, _BEGIN_READING)
+            tx = PostgresTx(self._line().connection, self.process, self._clock, _BEGIN_READING)
             try:
                 return work(tx)
             finally:
@@ -184,50 +204,56 @@ class PostgresEngine:
         try:
             return attempt()
         except psycopg.OperationalError:
-            if not self._local.connection.closed:
+            if not self._local.line.connection.closed:
                 raise
             return attempt()
 
     def _transact(self, work: Callable[[Tx], T]) -> T:
-        tx = PostgresTx(self._connection(), self.process, self._clock, _BEGIN)
+        line = self._line()
+        tx = PostgresTx(line.connection, self.process, self._clock, _BEGIN)
         try:
             result = work(tx)
         except BaseException:
             tx.roll_back()
             raise
+        line.number += 1
         try:
-            tx.commit()
+            tx.commit(line.slot, line.number)
         except psycopg.OperationalError as error:
-            if self._committed(tx.xact_id, error):
+            if not line.connection.closed:
+                tx.roll_back()
+                raise
+            if self._committed(line, error):
                 return result
             raise StoreFailed(path=shown(self._url), reason=_reason(error)) from error
         return result
 
-    def _committed(self, xact_id: str, error: psycopg.OperationalError) -> bool:
-        """Whether a COMMIT took effect whose answer was lost: the server knows."""
-        for pause in (0.0, 0.1, 0.5, 1.0, 2.0):
+    def _committed(self, line: Line, error: psycopg.OperationalError) -> bool:
+        """Whether a COMMIT took effect whose answer was lost."""
+        for pause in (0.0, 0.1, 0.5, 1.0, 2.0, 4.0):
             time.sleep(pause)
             try:
-                row = (
-                    self._connection()
-                    .execute("SELECT pg_xact_status(%s::xid8)", (xact_id,))
-                    .fetchone()
-                )
+                with connect(self._url) as asking:
+                    if _is_over(asking, line.backend):
+                        sql = "SELECT last FROM commits WHERE slot = %s"
+                        row = asking.execute(sql, (line.slot,)).fetchone()
+                        return row is not None and row[0] == line.number
             except (psycopg.OperationalError, StoreError):
                 continue
-            if row and row[0] in ("committed", "aborted"):
-                return row[0] == "committed"
         raise StoreUncertain(path=shown(self._url)) from error
 
-    def _connection(self) -> psycopg.Connection[Row]:
-        known: psycopg.Connection[Row] | None = getattr(self._local, "connection", None)
-        if known is None or known.closed:
-            self._local.connection = known = connect(self._url)
+    def _line(self) -> Line:
+        known: Line | None = getattr(self._local, "line", None)
+        if known is None or known.connection.closed:
+            self._local.line = known = Line(self._url, self.process)
         return known
 
     def _hang_up(self) -> None:
-        if hasattr(self._local, "connection"):
-            self._local.connection.close()
+        line: Line | None = getattr(self._local, "line", None)
+        if line is not None:
+            with contextlib.suppress(psycopg.Error):  # swept away by the next to open it
+                line.connection.execute("DELETE FROM commits WHERE slot = %s", (line.slot,))
+            line.connection.close()
 
     # Waking up
 
@@ -270,6 +296,8 @@ def _prepare(url: str) -> None:
                 connection.execute("INSERT INTO segue.schema_version VALUES (0)")
             if schema.migrate(Dialect.POSTGRES, max(version, 0), lambda s: _run(connection, s)):
                 connection.execute("UPDATE segue.schema_version SET version = %s", (schema.LATEST,))
+            # What processes that were killed left behind.
+            connection.execute(f"DELETE FROM commits WHERE at < {_NOW} - {_DAY}".encode())
     except psycopg.Error as error:
         raise _told(error, url) from error
 
@@ -288,8 +316,22 @@ def _version(connection: psycopg.Connection[Row], url: str) -> int:
         return -1
     if table is None:
         raise StoreForeign(path=shown(url))
-    known = connection.execute("SELECT version FROM segue.schema_version").fetchone()
+    try:
+        known = connection.execute("SELECT version FROM segue.schema_version").fetchone()
+    except refusals.UndefinedColumn:
+        raise StoreForeign(path=shown(url)) from None
     return known[0] if known else 0
+
+
+def _is_over(asking: psycopg.Connection[Row], backend: Row) -> bool:
+    """Make sure that the other end of a broken connection does nothing any more."""
+    asking.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE pid = %s AND backend_start = %s",
+        backend,
+    )
+    sql = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
+    return asking.execute(sql, backend).fetchone() is None
 
 
 def connect(url: str) -> psycopg.Connection[Row]:
