@@ -42,7 +42,7 @@ def _now() -> int:
 
 
 def _wake_up(name: str, url: str, *, quick: bool) -> Iterator[Figure]:
-    count, idle_seconds = (120, 2.0) if quick else (600, 10.0)
+    count, idle_seconds = (80, 1.0) if quick else (600, 10.0)
     asyncio.run(_create(url, count))
     with workers.started(1, _gateway, url, count, idle_seconds) as [gateway]:
         idle: float = gateway.hear()

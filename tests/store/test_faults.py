@@ -480,9 +480,14 @@ class OwnServer:
 
     def wait_for(self, condition: str) -> int:
         """The process that serves one of the store's connections, once it is so."""
+        return until(lambda: self.find(condition))
+
+    def find(self, condition: str) -> int:
+        """The same; 0 when it is not so now."""
         sql = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'segue' AND {condition}"
         with self.admin() as admin:
-            return until(lambda: (admin.execute(sql.encode()).fetchone() or [0])[0])
+            row = admin.execute(sql.encode()).fetchone()
+            return row[0] if row else 0
 
     def settle(self) -> None:
         """Until the store can tell for certain that the server has not crashed just now."""
@@ -609,13 +614,25 @@ async def test_a_connection_cut_at_a_commit_that_took_effect_is_a_success(
         # Every commit now waits, after it is written, for a copy that will never answer.
         await asyncio.to_thread(configure, clean_server, "synchronous_standby_names", "'nobody'")
         try:
-            append = asyncio.create_task(store.transcripts.append(lease, [said("two")]))
-            pid = await asyncio.to_thread(clean_server.wait_for, "wait_event = 'SyncRep'")
-            await asyncio.to_thread(clean_server.cut, pid)
-            await append
+            kept = ["one"]
+            pid = 0
+            while not pid:  # the server may need a moment to begin with it
+                kept.append(f"{len(kept)}")
+                append = asyncio.create_task(store.transcripts.append(lease, [said(kept[-1])]))
+                if pid := await waiting(clean_server, append):
+                    await asyncio.to_thread(clean_server.cut, pid)
+                await append
         finally:
             await asyncio.to_thread(configure, clean_server, "synchronous_standby_names", "''")
-        assert await texts(store, lease.session_id) == ["one", "two"]
+        assert await texts(store, lease.session_id) == kept
+
+
+async def waiting(server: OwnServer, append: asyncio.Task[int]) -> int:
+    """The process in which the append waits for its commit; 0 when it is through already."""
+    while not append.done():
+        if pid := await asyncio.to_thread(server.find, "wait_event = 'SyncRep'"):
+            return pid
+    return 0
 
 
 def configure(server: OwnServer, name: str, value: str) -> None:

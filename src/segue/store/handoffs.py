@@ -80,9 +80,10 @@ def request(
             raise SessionHeld(holder=held.holder)
     elif (lease.session_id, lease.epoch, lease.process) != (session_id, epoch, process):
         raise leases.moved(tx, session_id)
-    expire(tx)
     latest = state(tx, session_id)
-    if latest is not None and latest.in_flight:
+    if latest is not None and _is_void(tx, latest):
+        cancel(tx, latest.id, _why_void(latest))
+    elif latest is not None and latest.in_flight:
         raise HandoffInFlight(platform=latest.platform)
     tx.change(
         "INSERT INTO handoffs (session_no, key, platform, home, message, epoch, seq, state,"
@@ -111,7 +112,7 @@ def state(tx: Tx, session_id: str) -> Handoff | None:
 def due(tx: Tx, session_id: str) -> tuple[Handoff | None, bool]:
     """The session's latest handoff, and whether `expire` would end it."""
     latest = state(tx, session_id)
-    return latest, latest is not None and (latest.expired(tx.ticks) or _exhausted(tx, latest))
+    return latest, latest is not None and _is_void(tx, latest)
 
 
 def history(tx: Tx, session_id: str, limit: int) -> tuple[Handoff, ...]:
@@ -132,8 +133,9 @@ def pending(tx: Tx) -> tuple[Handoff, ...]:
 
 def claim(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
     """Take up one that nobody works on: pending, or running with a gateway that is gone."""
-    tx.row(f"SELECT id FROM handoffs WHERE id = :id {tx.for_update}", id=handoff_id)
-    handoff = get(tx, handoff_id)
+    lock = f"{tx.for_update} OF h" if tx.for_update else ""
+    row = tx.row(f"{_SELECT} WHERE h.id = :id {lock}", id=handoff_id)
+    handoff = _handoff(row) if row else None
     if handoff is None or (handoff.state is State.RUNNING and not _gone(tx, handoff)):
         return None
     changed = tx.change(
@@ -257,22 +259,20 @@ def cancel(tx: Tx, handoff_id: int, reason: str) -> bool:
 
 
 def expire(tx: Tx) -> int:
-    """Fail what nobody took up in time."""
-    void = 0
-    for was, reason in ((State.PENDING, EXPIRED), (State.RUNNING, ABANDONED)):
-        void += tx.change(
-            f"UPDATE handoffs SET {_FAILED} WHERE state = '{was}' AND claim_by <= :ticks",
-            error=reason,
-            now=tx.now,
-            ticks=tx.ticks,
-        )
-    sql = f"{_SELECT} WHERE h.state = 'running' AND h.attempt >= :most"
-    for handoff in map(_handoff, tx.rows(sql, most=MAX_ATTEMPTS)):
-        if _exhausted(tx, handoff):
-            void += cancel(tx, handoff.id, ABANDONED)
-    if void:
-        tx.nudge(Topic.HANDOFFS)
-    return void
+    """Fail what nobody took up in time, and say how many they were."""
+    rows = tx.rows(f"{_SELECT} WHERE h.state IN ('pending', 'running') ORDER BY h.id")
+    void = [handoff for handoff in map(_handoff, rows) if _is_void(tx, handoff)]
+    return sum(cancel(tx, handoff.id, _why_void(handoff)) for handoff in void)
+
+
+def _is_void(tx: Tx, handoff: Handoff) -> bool:
+    """Whether nobody may claim it any more: its time is over, or its attempts are."""
+    exhausted = handoff.attempt >= MAX_ATTEMPTS and _gone(tx, handoff)
+    return handoff.expired(tx.ticks) or exhausted
+
+
+def _why_void(handoff: Handoff) -> str:
+    return EXPIRED if handoff.state is State.PENDING else ABANDONED
 
 
 def _gone(tx: Tx, handoff: Handoff) -> bool:
@@ -280,10 +280,6 @@ def _gone(tx: Tx, handoff: Handoff) -> bool:
     if handoff.lease_until is None or handoff.claimed_by is None:
         return False
     return tx.ticks >= handoff.lease_until or tx.dead(handoff.claimed_by)
-
-
-def _exhausted(tx: Tx, handoff: Handoff) -> bool:
-    return handoff.attempt >= MAX_ATTEMPTS and _gone(tx, handoff)
 
 
 _FAILED = "state = 'failed', lease_until = NULL, finished = :now, error = :error"

@@ -107,7 +107,7 @@ def message(row: tuple[Any, ...]) -> Message:
     return Message(
         _ROLES[role],
         content,
-        _EPOCH + timedelta(microseconds=at),
+        datetime.fromtimestamp(at / 1_000_000, UTC),  # exact for all times that have microseconds
         _tool_calls.decode(calls) if calls else (),
         call_id,
         name,
