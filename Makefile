@@ -61,7 +61,7 @@ lock: .venv/.dev ## Lock the dependencies anew; UPGRADE=--upgrade takes the newe
 		cp $(WHOLE) requirements/$$extra.txt && \
 		$(COMPILE) pyproject.toml --extra $$extra -o requirements/$$extra.txt || exit 1; \
 	done
-	@disagree=$$(sed -n 's/^\([a-z0-9].*==[^ ]*\).*/\1/p' requirements/*.txt | sort -u | cut -d= -f1 | uniq -d); \
+	@disagree=$$(sed -n 's/^\([a-z0-9][^ =]*==[^ ;]*\).*/\1/p' requirements/*.txt | sort -u | cut -d= -f1 | uniq -d); \
 		test -z "$$disagree" || { echo "locked at two versions: $$disagree" >&2; exit 1; }
 
 clean: ## Remove .venv and every cache

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from segue.core.address import Platform
@@ -144,6 +144,7 @@ def test_splitting_undoes_joining_when_there_is_room(base: str, number: int):
 
 
 @given(bases, numbers)
+@example("x" * 88 + " yz", 999_999_999)  # the cut falls just after a blank
 def test_a_numbered_title_stays_in_its_lineage_even_when_it_was_cut(base: str, number: int):
     cut, again = split_title(join_title(base, number))
     assert again == number

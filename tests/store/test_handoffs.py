@@ -31,7 +31,7 @@ from segue.core.handoff import (
 from segue.core.session import EndReason, Origin, Session, Usage
 from segue.store import Store
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
-from segue.store.outbox import Delivery
+from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import (
@@ -494,7 +494,7 @@ async def test_completing_moves_the_session_and_keeps_what_was_said_in_one_go(
     assert first.body == "the recap"
     second = await store.outbox.get("2")
     assert second is not None
-    assert second.state is Delivery.QUEUED
+    assert second.state is OutgoingState.QUEUED
     assert await store.leases.get(session.id) is None
 
 

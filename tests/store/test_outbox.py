@@ -12,7 +12,7 @@ from segue.core.address import Address, Platform
 from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Session
 from segue.store import Store
-from segue.store.outbox import SECONDS, UNCERTAIN, Delivery, Outgoing
+from segue.store.outbox import SECONDS, UNCERTAIN, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft, on_sqlite
@@ -42,7 +42,11 @@ async def test_what_is_queued_is_kept_as_it_was(store: Store, session: Session, 
     assert await store.outbox.enqueue(said)
     queued = await stands(store, "key 1")
     assert (queued.key, queued.address, queued.body) == ("key 1", TOPIC, "grüß Gott 👋\n")
-    assert (queued.session_id, queued.state, queued.attempt) == (session.id, Delivery.QUEUED, 0)
+    assert (queued.session_id, queued.state, queued.attempt) == (
+        session.id,
+        OutgoingState.QUEUED,
+        0,
+    )
     assert (queued.queued, queued.finished) == (clock.now(), None)
     assert await store.outbox.get("key 2") is None
 
@@ -105,21 +109,21 @@ async def test_a_claim_takes_only_what_its_platforms_need_and_no_more_than_asked
 
 async def test_what_was_sent_is_kept_with_its_receipt(store: Store, clock: FakeClock):
     outgoing = await claimed(store)
-    assert (outgoing.state, outgoing.attempt) == (Delivery.SENDING, 1)
+    assert (outgoing.state, outgoing.attempt) == (OutgoingState.SENDING, 1)
     clock.advance(1)
     assert await store.outbox.sent(outgoing, "message 77")
     sent = await stands(store)
-    assert (sent.state, sent.receipt, sent.error) == (Delivery.SENT, "message 77", None)
+    assert (sent.state, sent.receipt, sent.error) == (OutgoingState.SENT, "message 77", None)
     assert sent.finished == clock.now()
 
 
-@pytest.mark.parametrize("state", [Delivery.FAILED, Delivery.UNCERTAIN])
+@pytest.mark.parametrize("state", [OutgoingState.FAILED, OutgoingState.UNCERTAIN])
 async def test_what_cannot_be_delivered_is_kept_with_its_reason_and_holds_nothing_back(
-    store: Store, state: Delivery
+    store: Store, state: OutgoingState
 ):
     outgoing = await claimed(store)
     await store.outbox.enqueue(draft("2"))
-    tell = store.outbox.failed if state is Delivery.FAILED else store.outbox.uncertain
+    tell = store.outbox.failed if state is OutgoingState.FAILED else store.outbox.uncertain
     assert await tell(outgoing, "x" * 600)
     over = await stands(store)
     assert (over.state, over.error) == (state, "x" * (ERROR_LIMIT - 1) + "…")
@@ -159,7 +163,7 @@ async def test_only_the_newest_claim_says_how_it_went(
     assert await stands(store) == newest
     assert await other.outbox.sent(newest)
     assert not await other.outbox.failed(newest, "on second thoughts")
-    assert (await stands(store)).state is Delivery.SENT
+    assert (await stands(store)).state is OutgoingState.SENT
 
 
 async def test_what_a_dead_gateway_was_sending_is_sent_again_where_a_key_makes_that_safe(
@@ -182,7 +186,7 @@ async def test_what_a_dead_gateway_was_sending_is_uncertain_elsewhere_and_report
     await store.outbox.enqueue(draft("2"))
     clock.advance(SECONDS)
     (lost,) = await store.outbox.recover({Platform.MATRIX})
-    assert (lost.key, lost.state, lost.error) == ("1", Delivery.UNCERTAIN, UNCERTAIN)
+    assert (lost.key, lost.state, lost.error) == ("1", OutgoingState.UNCERTAIN, UNCERTAIN)
     assert lost.finished == clock.now()
     assert await store.outbox.recover({Platform.MATRIX}) == ()
     assert await store.outbox.troubled() == (lost,)

@@ -25,7 +25,7 @@ SECONDS = 60.0
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
 
 
-class Delivery(StrEnum):
+class OutgoingState(StrEnum):
     QUEUED = "queued"
     SENDING = "sending"
     SENT = "sent"
@@ -43,7 +43,7 @@ class Outgoing:
     address: Address
     session_id: str | None
     body: str
-    state: Delivery
+    state: OutgoingState
     attempt: int
     receipt: str | None
     error: str | None
@@ -77,15 +77,15 @@ class Outbox:
 
     async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
         """It arrived. False, here as below, when it is no longer this process's to tell."""
-        return await self._engine.write(finish, outgoing, Delivery.SENT, receipt=receipt)
+        return await self._engine.write(finish, outgoing, OutgoingState.SENT, receipt=receipt)
 
     async def failed(self, outgoing: Outgoing, reason: str) -> bool:
         """It cannot be delivered."""
-        return await self._engine.write(finish, outgoing, Delivery.FAILED, error=reason)
+        return await self._engine.write(finish, outgoing, OutgoingState.FAILED, error=reason)
 
     async def uncertain(self, outgoing: Outgoing, reason: str) -> bool:
         """It may have arrived, and must not be repeated."""
-        return await self._engine.write(finish, outgoing, Delivery.UNCERTAIN, error=reason)
+        return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)
 
     async def retry(self, outgoing: Outgoing, reason: str, *, seconds: float) -> bool:
         """It did not arrive: again, in so many seconds. What follows at that address waits."""
@@ -154,7 +154,7 @@ def claim(
 
 
 def finish(
-    tx: Tx, outgoing: Outgoing, state: Delivery, *, receipt: str | None = None, error: str = ""
+    tx: Tx, outgoing: Outgoing, state: OutgoingState, *, receipt: str | None = None, error: str = ""
 ) -> bool:
     tx.nudge(Topic.OUTBOX)
     return _settle(
@@ -210,7 +210,7 @@ def recover(tx: Tx, repeatable: Collection[Platform]) -> tuple[Outgoing, ...]:
             **({"reason": UNCERTAIN, "now": tx.now} if "reason" in change else {}),
         )
         tx.nudge(Topic.OUTBOX)
-        if row and row[5] == Delivery.UNCERTAIN:
+        if row and row[5] == OutgoingState.UNCERTAIN:
             lost.append(_outgoing(row))
     return tuple(lost)
 
@@ -247,7 +247,7 @@ def _outgoing(row: Row) -> Outgoing:
         address=Address.parse(address),
         session_id=session_id,
         body=body,
-        state=Delivery(state),
+        state=OutgoingState(state),
         attempt=attempt,
         receipt=receipt,
         error=error,
