@@ -37,8 +37,6 @@ from tests.store.model import fast_folder
 from tests.store.players import Player, Refused, Troupe, stage_door, until
 from tests.store.samples import TOPIC, said
 
-pytestmark = pytest.mark.usefixtures("runner")
-
 # A disk of its own, in a mount namespace of its own
 
 

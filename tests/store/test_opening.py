@@ -39,8 +39,6 @@ from segue.testing import postgres
 from tests.store.players import Troupe, stage_door
 from tests.store.samples import said
 
-pytestmark = pytest.mark.usefixtures("runner")
-
 NOBODY = 65534
 
 

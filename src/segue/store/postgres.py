@@ -204,7 +204,8 @@ class PostgresEngine:
         try:
             return attempt()
         except psycopg.OperationalError:
-            if not self._local.line.connection.closed:
+            line: Line | None = getattr(self._local, "line", None)
+            if line is not None and not line.connection.closed:
                 raise
             return attempt()
 
