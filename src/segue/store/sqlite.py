@@ -6,8 +6,7 @@
         turn, gate              who writes next, and who writes now
         <process>.lock, .sock   one per opening: see processes.py and wake.py
 
-Nothing here may open() the database file itself while a connection is open: closing that
-descriptor would drop SQLite's locks, and the next commit could become invisible to others.
+How these files come to be is in files.py.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -17,8 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import errno
 import fcntl
 import os
 import threading
@@ -30,21 +27,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import apsw
 
 from segue.core.errors import (
-    SegueError,
     StoreBusy,
-    StoreCorrupt,
     StoreError,
-    StoreFailed,
     StoreFolderMissing,
-    StoreForeign,
-    StoreFull,
     StoreMissing,
-    StoreReadOnly,
     StoreTooOld,
     StoreUncertain,
 )
 from segue.core.lease import Ticks
-from segue.store import schema
+from segue.store import files
 from segue.store.base import Dialect, Row, Topic, Tx
 from segue.store.clock import Clock
 from segue.store.jobs import Job, Outcome, Threads
@@ -55,12 +46,10 @@ from segue.store.wake import Bell, Mailbox, Ring
 P = ParamSpec("P")
 T = TypeVar("T")
 
-APPLICATION_ID = 0x53656775  # "Segu"
 SAFE_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL database that processes share
 BATCH = 64
 READERS = 2
 LOOK_SECONDS = 0.25
-HEADER = 100
 
 # How many stores of this process have a file open; while there are any, it must not be probed.
 _open_here: Counter[Path] = Counter()
@@ -185,9 +174,9 @@ class SqliteEngine:
     def _connection(self) -> apsw.Connection:
         if not hasattr(self._local, "connection"):
             try:
-                self._local.connection = _connect(self._path)
+                self._local.connection = files.connect(self._path)
             except apsw.Error as error:
-                raise _told(error, self._path) from error
+                raise files.told(error, self._path) from error
         return self._local.connection
 
     def _hang_up(self) -> None:
@@ -209,7 +198,7 @@ class SqliteEngine:
             finally:
                 connection.execute("COMMIT")
         except apsw.Error as error:
-            return Outcome(job, error=_told(error, self._path))
+            return Outcome(job, error=files.told(error, self._path))
         return Outcome(job, result)
 
     def _write(self, jobs: list[Job]) -> list[Outcome]:
@@ -217,9 +206,9 @@ class SqliteEngine:
         with self._gate.passed():
             begun = [job for job in jobs if job.begin()]
             if self._file is None:
-                _prepare(self._path, self._run, self._clock)
-                self._file = _identity(self._path)
-            elif self._file != _identity(self._path):
+                files.prepare(self._path, self._run, self._clock)
+                self._file = files.identity(self._path)
+            elif self._file != files.identity(self._path):
                 # What is written to a file that was removed or replaced is lost.
                 raise StoreMissing(path=self._path, marker=self._run / "created")
             outcomes = self._transact(begun, nudges)
@@ -237,10 +226,10 @@ class SqliteEngine:
             outcomes = [do(job, connection, nudges) for job in jobs]
         except Exception as error:  # noqa: BLE001 - passed on to the caller
             nudges.clear()
-            _roll_back(connection)
+            files.roll_back(connection)
             if len(jobs) > 1:
                 return [o for job in jobs for o in self._transact([job], nudges)]
-            return [Outcome(job, error=_told(error, self._path)) for job in jobs]
+            return [Outcome(job, error=files.told(error, self._path)) for job in jobs]
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
@@ -263,7 +252,7 @@ class SqliteEngine:
             if not connection.in_transaction:  # a full disk ends the whole transaction
                 raise
             connection.execute("ROLLBACK TO job")
-            outcome = Outcome(job, error=_told(error, self._path))
+            outcome = Outcome(job, error=files.told(error, self._path))
         connection.execute("RELEASE job")
         return outcome
 
@@ -273,13 +262,13 @@ class SqliteEngine:
         The next commit is written over them. So one is made at once, and when that succeeds, the
         failed one is gone for good.
         """
-        _roll_back(connection)
+        files.roll_back(connection)
         try:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('sealed', '')")
         except apsw.Error:
             if isinstance(error, apsw.IOError):
                 return StoreUncertain(path=self._path)
-        return _told(error, self._path)
+        return files.told(error, self._path)
 
     # Waking up
 
@@ -324,186 +313,10 @@ def _find(given: Path, clock: Clock) -> SqliteEngine:
     with _open_here_lock:
         try:
             if not _open_here[path]:
-                _probe(path, run)
-            _make_private_folder(run)
+                files.probe(path, run)
+            files.make_private_folder(run)
             engine = SqliteEngine(path, clock, run)
         except OSError as error:
-            raise _refused(error, path) from error
+            raise files.refused(error, path) from error
         _open_here[path] += 1
     return engine
-
-
-def _probe(path: Path, run: Path) -> None:
-    """Refuse what is not ours, before anything is changed."""
-    created = (run / "created").exists()
-    try:
-        with path.open("rb") as file:
-            header = file.read(HEADER)
-    except FileNotFoundError:
-        if created:
-            raise StoreMissing(path=path, marker=run / "created") from None
-        return
-    except IsADirectoryError:
-        raise StoreForeign(path=path) from None
-    if not created and run.is_dir() and (not header or _application(header) == 0):
-        return  # somebody is creating it, or was stopped while doing so; SQLite knows more
-    if created and _application(header) is None:
-        raise StoreCorrupt(path=path, reason="the file is cut off or overwritten")
-    if _application(header) != APPLICATION_ID:
-        raise StoreForeign(path=path)
-
-
-def _application(header: bytes) -> int | None:
-    """Whose SQLite database it is; None when it is not one."""
-    if len(header) < HEADER or not header.startswith(b"SQLite format 3\0"):
-        return None
-    return int.from_bytes(header[68:72], "big")
-
-
-def _prepare(path: Path, run: Path, clock: Clock) -> None:
-    """Bring file and schema up to date. Only one process at a time is here."""
-    created = run / "created"
-    try:
-        if not path.exists():
-            if created.exists():
-                raise StoreMissing(path=path, marker=created)
-            os.close(open_private(path))
-        _make_private(path)
-        connection = _connect(path)
-        try:
-            _migrate(connection, clock)
-        finally:
-            connection.close()
-        os.close(open_private(created))
-    except apsw.Error as error:
-        raise _told(error, path) from error
-    except OSError as error:
-        raise _refused(error, path) from error
-
-
-def _migrate(connection: apsw.Connection, clock: Clock) -> None:
-    version: int = connection.pragma("user_version")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if schema.migrate(Dialect.SQLITE, version, lambda script: _run(connection, script)):
-            connection.pragma("application_id", APPLICATION_ID)
-            connection.pragma("user_version", schema.LATEST)
-        _new_era(connection, clock.era())
-        connection.execute("COMMIT")
-    except BaseException:
-        _roll_back(connection)
-        raise
-    if not version:
-        # The probe reads the file itself, so the application id has to be in it.
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-
-
-def _run(connection: apsw.Connection, script: str) -> None:
-    connection.execute(script)
-
-
-def _new_era(connection: apsw.Connection, era: str) -> None:
-    """After a restart of the machine, ticks count anew and nobody from before is alive."""
-    known = connection.execute("SELECT value FROM meta WHERE name = 'era'").get
-    if known == era:
-        return
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('era', ?)", (era,))
-    connection.execute("UPDATE sessions SET lease_until = 0 WHERE lease_until IS NOT NULL")
-    connection.execute("UPDATE handoffs SET claim_by = 0 WHERE state IN ('pending', 'running')")
-    connection.execute("UPDATE handoffs SET lease_until = 0 WHERE state = 'running'")
-    connection.execute("UPDATE outbox SET not_before = 0 WHERE state = 'queued'")
-    connection.execute("UPDATE outbox SET until = 0 WHERE state = 'sending'")
-    connection.execute("DELETE FROM gateways")
-
-
-def _connect(path: Path) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
-    connection = apsw.Connection(os.fspath(path), flags=flags)
-    try:
-        connection.set_busy_timeout(5000)
-        _refuse_foreign(connection, path)
-        _keep_log(connection)
-        if connection.pragma("journal_mode", "wal") != "wal":
-            raise StoreFailed(path=path, reason="its folder does not allow write-ahead logging")
-        connection.pragma("synchronous", "FULL")
-        connection.pragma("foreign_keys", True)
-        connection.pragma("trusted_schema", False)
-        connection.pragma("journal_size_limit", 64 * 1024 * 1024)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
-    if connection.pragma("application_id") == APPLICATION_ID:
-        return
-    if connection.execute("SELECT count(*) FROM sqlite_schema").get:
-        raise StoreForeign(path=path)
-
-
-def _roll_back(connection: apsw.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-
-
-def _keep_log(connection: apsw.Connection) -> None:
-    # A log that is never deleted cannot be deleted under another process's feet.
-    on = ctypes.c_int(1)
-    connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(on))
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file it is, whatever it is called."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _make_private_folder(folder: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(0o700)
-    if folder.stat().st_mode & 0o777 != 0o700:  # left so by somebody, or made under an odd umask
-        folder.chmod(0o700)
-
-
-def _make_private(path: Path) -> None:
-    """Shut out others from what is there and ours, without opening it."""
-    for name in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
-        with contextlib.suppress(FileNotFoundError):
-            found = name.stat()
-            if found.st_mode & 0o077 and found.st_uid == os.geteuid():
-                name.chmod(0o600)
-
-
-# What went wrong, for people
-
-
-def _refused(error: OSError, path: Path) -> StoreError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFull(path=path)
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return StoreReadOnly(path=path, reason=reason)
-    return StoreFailed(path=path, reason=reason)
-
-
-def _told(error: Exception, path: Path) -> Exception:
-    """The error as a person can use it; what is not the database's stays as it is."""
-    match error:
-        case SegueError():
-            return error
-        case apsw.FullError():
-            return StoreFull(path=path)
-        case apsw.CorruptError() | apsw.NotADBError():
-            return StoreCorrupt(path=path, reason=str(error))
-        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
-            return StoreReadOnly(path=path, reason=str(error))
-        case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy(path=path)
-        case apsw.IOError():
-            return StoreFailed(path=path, reason=str(error))
-        case _:
-            return error
