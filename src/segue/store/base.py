@@ -6,7 +6,7 @@ both databases read. An Engine runs it: in a thread, in one transaction, off the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -45,6 +45,10 @@ class Tx(Protocol):
         ...
 
     def rows(self, sql: str, **values: Any) -> list[Row]: ...
+
+    def each(self, sql: str, **values: Any) -> Iterator[Row]:
+        """The same, one after another: for many, of which none is kept as it is."""
+        ...
 
     def row(self, sql: str, **values: Any) -> Row | None:
         """The first row, if any."""

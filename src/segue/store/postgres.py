@@ -8,7 +8,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -83,6 +83,9 @@ class PostgresTx:
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         return self._connection.execute(_native(sql), values).fetchall()
+
+    def each(self, sql: str, **values: Any) -> Iterator[Row]:
+        return iter(self._connection.execute(_native(sql), values))
 
     def row(self, sql: str, **values: Any) -> Row | None:
         return self._connection.execute(_native(sql), values).fetchone()

@@ -20,7 +20,7 @@ import fcntl
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -72,6 +72,9 @@ class SqliteTx:
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         return cast("list[Row]", self._connection.execute(sql, values).fetchall())
+
+    def each(self, sql: str, **values: Any) -> Iterator[Row]:
+        return cast("Iterator[Row]", self._connection.execute(sql, values))
 
     def row(self, sql: str, **values: Any) -> Row | None:
         # All of them are fetched, so that an UPDATE … RETURNING has run to its end.

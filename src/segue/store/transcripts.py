@@ -150,7 +150,7 @@ def _last_summary(messages: Sequence[Message]) -> int:
 
 def load(tx: Tx, session_id: str) -> Transcript:
     no, _, _ = _place(tx, session_id)
-    rows = tx.rows(
+    rows = tx.each(
         f"SELECT {MESSAGE_COLUMNS} FROM messages"
         " WHERE id > :low AND id <= :high AND undone = 0 ORDER BY id",
         low=no << 32,
