@@ -76,7 +76,7 @@ def request(
     if known := tx.row(f"{_SELECT} WHERE h.key = :key", key=key):
         return _handoff(known)
     if lease is None:
-        if held := leases.get(tx, session_id):
+        if process is not None and (held := leases.get(tx, session_id)):
             raise SessionHeld(holder=held.holder)
     elif (lease.session_id, lease.epoch, lease.process) != (session_id, epoch, process):
         raise leases.moved(tx, session_id)
@@ -138,6 +138,11 @@ def claim(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
     handoff = _handoff(row) if row else None
     if handoff is None or (handoff.state is State.RUNNING and not _gone(tx, handoff)):
         return None
+    return _take(tx, handoff_id, seconds)
+
+
+def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
+    """The step itself. That nobody works on it has been looked at, under its lock."""
     changed = tx.change(
         "UPDATE handoffs SET state = 'running', fence = fence + 1, attempt = attempt + 1,"
         " process = :process, lease_until = :lease, claim_by = :claim_by, claimed = :now,"
@@ -169,7 +174,7 @@ def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Hando
         ticks=tx.ticks,
     )
     if waiting:
-        return claim(tx, waiting[0], seconds)
+        return _take(tx, waiting[0], seconds)
     running = tx.rows(
         "SELECT id, process, lease_until FROM handoffs"
         f" WHERE state = 'running' AND platform IN ({listed}) ORDER BY id"
