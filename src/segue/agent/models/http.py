@@ -74,10 +74,12 @@ class Client:
                     path, method="POST", content=body, max_event_size=None
                 ) as source:
                     response = source.response
-                    if response.status_code != httpx2.codes.OK:
+                    if response.status_code != 200:
                         pause = await self._refused(response, left)
                         await asyncio.sleep(self._pause(left, pause))
                         continue
+                    if not _is_stream(response):
+                        raise await self._no_stream(response)
                     async for event in source:
                         begun = True
                         yield event
@@ -88,8 +90,12 @@ class Client:
                         provider=self._endpoint.provider, seconds=round(patience.silence)
                     ) from error
                 await self._again(error, left, begun=begun)
-            except httpx2.TransportError as error:
+            except (httpx2.TransportError, httpx2.DecodingError) as error:
                 await self._again(error, left, begun=begun)
+            except httpx2.InvalidURL as error:
+                raise ModelOffline(
+                    provider=self._endpoint.provider, url=self._endpoint.base_url, reason=error
+                ) from error
 
     def _client(self) -> httpx2.AsyncClient:
         if self._http is None:
@@ -119,7 +125,15 @@ class Client:
             )
         return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
 
-    async def _again(self, error: httpx2.TransportError, left: int, *, begun: bool) -> None:
+    async def _no_stream(self, response: httpx2.Response) -> ModelError:
+        """An answer of another kind, such as a web page; asking again would bring the same."""
+        body = (await _read_some(response)).decode("utf-8", "replace")
+        told = self._endpoint.explain(Refusal(status=response.status_code, body=body))
+        return told or ModelError(
+            provider=self._endpoint.provider, reason=f"no stream, but {_reason(response, body)}"
+        )
+
+    async def _again(self, error: httpx2.RequestError, left: int, *, begun: bool) -> None:
         if begun:
             raise ModelCutOff(provider=self._endpoint.provider) from error
         if not left:
@@ -134,6 +148,11 @@ class Client:
             return min(asked, patience.longest_pause)
         grown = patience.first_pause * 2 ** (patience.tries - 1 - left)
         return min(grown, patience.longest_pause) * random.uniform(0.5, 1.0)
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
 
 async def _read_some(response: httpx2.Response) -> bytes:
