@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Generator
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,9 +14,9 @@ settings.register_profile("segue", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("segue")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def runner() -> Generator[asyncio.Runner]:
-    """The event loop of one test, which its async fixtures share."""
+    """The event loop of one test, which its async fixtures share. It is made when first used."""
     with asyncio.Runner() as runner:
         yield runner
 
@@ -27,12 +28,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     wanted = pyfuncitem._fixtureinfo.argnames
     arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
-    runner: asyncio.Runner = pyfuncitem.funcargs["runner"]
+    runner = cast("asyncio.Runner", pyfuncitem.funcargs["runner"])
     runner.run(pyfuncitem.obj(**arguments))
     return True
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A coroutine needs the event loop, whether or not it names it."""
-    if inspect.iscoroutinefunction(metafunc.function) and "runner" not in metafunc.fixturenames:
-        metafunc.fixturenames.insert(0, "runner")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import h11
 
@@ -27,8 +28,8 @@ class Request:
 class Response:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    body: bytes | AsyncIterator[bytes] = b""
-    """An iterator is sent chunk by chunk, as it comes."""
+    body: bytes | AsyncGenerator[bytes] = b""
+    """A generator is sent chunk by chunk, as it comes, and closed when the client leaves."""
 
 
 class HangUp(Exception):
@@ -44,8 +45,7 @@ async def serving(handler: Handler) -> AsyncGenerator[str]:
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+        task = cast("asyncio.Task[None]", asyncio.current_task())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
         # asyncio reports the cancellation below as an error of ours when it leaves this function.
@@ -108,14 +108,13 @@ class _Connection:
         headers = {"Content-Type": "application/json", **response.headers}
         if isinstance(response.body, bytes):
             headers["Content-Length"] = str(len(response.body))
-        await self._send(
-            h11.Response(status_code=response.status, headers=list(headers.items()))
-        )
+        await self._send(h11.Response(status_code=response.status, headers=list(headers.items())))
         if isinstance(response.body, bytes):
             await self._send(h11.Data(data=response.body))
         else:
-            async for chunk in response.body:
-                await self._send(h11.Data(data=chunk))
+            async with contextlib.aclosing(response.body) as chunks:
+                async for chunk in chunks:
+                    await self._send(h11.Data(data=chunk))
         await self._send(h11.EndOfMessage())
 
     async def _send(self, event: h11.Event) -> None:

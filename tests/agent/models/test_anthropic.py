@@ -45,8 +45,6 @@ from segue.testing.models.anthropic import (
     tool_use,
 )
 
-pytestmark = pytest.mark.usefixtures("runner")
-
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 HASTE = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
 ONCE = Patience(connect=5, silence=5, tries=1)
@@ -140,7 +138,7 @@ async def test_an_answer_with_text_and_two_parallel_calls_arrives_whole():
         ToolCall("toolu_01A", "run", '{"command":"cat a","n":[1]}'),
         ToolCall("toolu_01B", "run", "{}"),
     ]
-    assert end == End(stop=Stop.CALLS, usage=Usage(input=15, output=42, cached=300))
+    assert end == End(stop=Stop.CALLS, usage=Usage(input=315, output=42, cached=300))
 
 
 async def test_chunks_of_one_byte_give_the_same_pieces():

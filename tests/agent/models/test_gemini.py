@@ -44,8 +44,6 @@ from segue.testing.models.gemini import (
     text,
 )
 
-pytestmark = pytest.mark.usefixtures("runner")
-
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 HASTE = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
 ONCE = Patience(connect=5, silence=5, tries=1)
@@ -146,7 +144,7 @@ async def test_an_answer_with_text_and_two_parallel_calls_arrives_whole():
         ToolCall("fc2", "run", "{}"),
     ]
     assert end.stop is Stop.CALLS
-    assert end.usage == Usage(input=15, output=42, cached=300)
+    assert end.usage == Usage(input=315, output=42, cached=300)
 
 
 async def test_calls_without_ids_get_some_of_their_own():

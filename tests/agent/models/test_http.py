@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -21,8 +21,6 @@ from segue.core.errors import (
     ModelStalled,
 )
 from segue.testing.http import HangUp, Request, Response, serving
-
-pytestmark = pytest.mark.usefixtures("runner")
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUICK = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
@@ -128,7 +126,7 @@ async def test_an_explanation_that_it_is_busy_is_kept_for_the_last_try():
 
 
 async def test_a_refusal_of_any_length_is_read_only_in_part():
-    async def endless() -> AsyncIterator[bytes]:
+    async def endless() -> AsyncGenerator[bytes]:
         while True:
             yield b"x" * 10_000
 
@@ -172,7 +170,7 @@ async def test_a_server_that_always_hangs_up_is_offline():
 
 
 async def test_a_break_before_the_first_event_is_asked_again_and_after_it_is_not():
-    async def broken(sent: bytes) -> AsyncIterator[bytes]:
+    async def broken(sent: bytes) -> AsyncGenerator[bytes]:
         yield sent
         raise HangUp
 
@@ -186,7 +184,7 @@ async def test_a_break_before_the_first_event_is_asked_again_and_after_it_is_not
 
 @pytest.mark.parametrize("sent", [b"", b"data: 1\n\n"])
 async def test_silence_is_a_stall(sent: bytes):
-    async def silent() -> AsyncIterator[bytes]:
+    async def silent() -> AsyncGenerator[bytes]:
         yield sent
         await asyncio.Event().wait()
 
@@ -198,7 +196,7 @@ async def test_silence_is_a_stall(sent: bytes):
 
 
 async def test_a_server_that_only_keeps_the_line_alive_is_waited_for():
-    async def alive() -> AsyncIterator[bytes]:
+    async def alive() -> AsyncGenerator[bytes]:
         for _ in range(10):
             yield b": wait\n\n"
             await asyncio.sleep(0.02)
@@ -232,7 +230,7 @@ async def test_a_stream_packed_wrongly_is_an_error():
 async def test_closing_the_events_drops_the_connection():
     gone = asyncio.Event()
 
-    async def endless() -> AsyncIterator[bytes]:
+    async def endless() -> AsyncGenerator[bytes]:
         try:
             while True:
                 yield b"data: 1\n\n"
@@ -317,3 +315,23 @@ def test_pauses_grow_are_spread_and_have_an_end():
         assert len(set(pauses)) > 1
     assert acme._pause(3, 0.25) == 0.25
     assert acme._pause(3, 99) == 10
+
+
+async def test_a_server_closes_the_answer_of_a_client_that_has_left():
+    left = asyncio.Event()
+
+    async def for_ever() -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"data: more\n\n"
+                await asyncio.sleep(0.001)
+        finally:
+            left.set()
+
+    kept = for_ever()  # held here too, so that nothing but the server closes it
+    server = Server(Response(200, SSE, kept))
+    async with serving(server.handle) as url, client(url) as acme:
+        async with contextlib.aclosing(acme.events("/ask", b"{}")) as events:
+            await anext(events)
+        async with asyncio.timeout(10):
+            await left.wait()

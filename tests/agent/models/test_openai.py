@@ -49,8 +49,6 @@ from segue.testing.models.openai import (
     too_many,
 )
 
-pytestmark = pytest.mark.usefixtures("runner")
-
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUICK = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
 ONCE = Patience(connect=5, silence=5, tries=1)

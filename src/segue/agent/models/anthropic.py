@@ -498,11 +498,14 @@ class _Answer:
             self._tokens |= {key: n for key, n in told.items() if n is not None}
 
     def _usage(self) -> Usage:
+        # Their input_tokens are only those that have nothing to do with the cache.
         count = self._tokens.get
+        cached = count("cache_read_input_tokens", 0)
+        written = count("cache_creation_input_tokens", 0)
         return Usage(
-            input=count("input_tokens", 0) + count("cache_creation_input_tokens", 0),
+            input=count("input_tokens", 0) + written + cached,
             output=count("output_tokens", 0),
-            cached=count("cache_read_input_tokens", 0),
+            cached=cached,
         )
 
 

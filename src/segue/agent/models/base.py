@@ -61,7 +61,7 @@ class End:
     """The last piece of every answer that came to its end."""
 
     stop: Stop
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the provider wants to see again in the next request, verbatim. Kept beside the
     message under the provider's name; other providers ignore it."""

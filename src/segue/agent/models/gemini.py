@@ -503,9 +503,8 @@ class _Answer:
 
     def _usage(self) -> Usage:
         tokens = self._tokens
-        read = tokens.prompt_token_count + tokens.tool_use_prompt_token_count
         return Usage(
-            input=max(0, read - tokens.cached_content_token_count),
+            input=tokens.prompt_token_count + tokens.tool_use_prompt_token_count,
             output=tokens.candidates_token_count + tokens.thoughts_token_count,
             cached=tokens.cached_content_token_count,
         )

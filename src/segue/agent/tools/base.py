@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from unicodedata import category
 
 import msgspec
 
@@ -15,6 +16,8 @@ from segue.core.transcript import ToolCall
 
 OUTPUT_LIMIT = 30_000
 """The most characters that one tool call gives to the model."""
+# Control, format (bidi, zero width), surrogate, line and paragraph separator.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 class Risk(StrEnum):
@@ -54,7 +57,7 @@ class Tool(Generic[A]):
     work: Callable[[A, Workplace], Awaitable[str]]
     """Does it and says what came of it; ToolFailed says why not."""
     tell: Callable[[A, Workplace], str]
-    """What exactly will be done, for the person who is asked."""
+    """What exactly will be done, for the person who is asked: see `visible`. Only ToolFailed."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -66,7 +69,7 @@ class Tool(Generic[A]):
         """The call's arguments; ToolFailed says what is wrong with them."""
         try:
             return msgspec.json.decode(call.arguments or "{}", type=self.arguments)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ToolFailed(f"These arguments do not fit {self.name}: {error}") from error
 
 
@@ -86,3 +89,13 @@ def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:
     half = limit // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[… {left_out:,} characters left out …]\n{text[-half:]}"
+
+
+def visible(text: str) -> str:
+    """`text` with all that a screen would hide or obey written out, such as `\\x1b`."""
+    return "".join(repr(c)[1:-1] if c not in "\n\t" and category(c) in _UNSEEN else c for c in text)
+
+
+def clean(text: str) -> str:
+    """`text` as it can be kept and sent: what stands for a byte that is no UTF-8 becomes a mark."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

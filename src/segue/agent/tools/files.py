@@ -1,28 +1,33 @@
-"""Reading, writing and finding files. Paths are taken from the working directory."""
+"""Reading, writing and finding files. Paths are taken from the working directory.
+
+They may lead out of it, by name or by a link: reading is free everywhere, and every write is asked
+about, with the place that it really goes to (see `segue.agent.approvals`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
+import secrets
 import stat
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import msgspec
 
-from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace, shorten
+from segue.agent.tools import finding
+from segue.agent.tools.apart import apart
+from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace, clean, shorten, visible
 
 READ_LIMIT = 256 * 1024
-SCAN_LIMIT = 2 * 1024 * 1024
-MOST_ENTRIES = 500
-MOST_SCANNED = 20_000
-_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".hg", ".svn"})
+SEARCH_SECONDS = 20.0
+_UTF8 = "utf-8"
+_AS_IT_IS = "surrogateescape"
 
-T = TypeVar("T")
 PathArgument = Annotated[
     str, msgspec.Meta(description="From the working directory, or absolute.", min_length=1)
 ]
@@ -58,185 +63,200 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_file(arguments: ReadArguments, place: Workplace) -> str:
     text = _text(_path(arguments.path, place), READ_LIMIT)
-    lines = text.splitlines()
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    count = len(lines) if text else 0
     wanted = lines[arguments.first_line - 1 : arguments.first_line - 1 + arguments.lines]
-    if not wanted:
-        return f"[the file has {len(lines)} lines]"
-    rest = len(lines) - (arguments.first_line - 1 + len(wanted))
+    if not count or not wanted:
+        return f"[the file has {count} lines]"
+    rest = count - (arguments.first_line - 1 + len(wanted))
     more = f"\n[{rest} more lines]" if rest > 0 else ""
-    return shorten("\n".join(wanted)) + more
+    return shorten(clean("\n".join(wanted))) + more
 
 
 def write_file(arguments: WriteArguments, place: Workplace) -> str:
     path = _path(arguments.path, place)
     known = path.exists()
-    _replace(path, arguments.content)
-    size = len(arguments.content.encode())
-    return f"{'Replaced' if known else 'Wrote'} {path} ({size:,} bytes)."
+    content = arguments.content.encode()
+    _replace(path, content)
+    return f"{'Replaced' if known else 'Wrote'} {path} ({len(content):,} bytes)."
 
 
 def edit_file(arguments: EditArguments, place: Workplace) -> str:
     path = _path(arguments.path, place)
-    text = _text(path, SCAN_LIMIT)
-    count = text.count(arguments.old)
-    if count != 1:
-        found = "is not there" if count == 0 else f"is there {count} times"
+    text = _text(path, finding.FILE_LIMIT)
+    old, new = arguments.old, arguments.new
+    if old not in text and "\r\n" in text:  # read_file shows the lines without their \r
+        old, new = (re.sub("\r?\n", "\r\n", piece) for piece in (old, new))
+    first = text.find(old)
+    if first < 0 or text.find(old, first + 1) >= 0:
+        found = "is not there" if first < 0 else "is there more than once"
         raise ToolFailed(f"That text {found}; give a piece that is there exactly once.")
-    _replace(path, text.replace(arguments.old, arguments.new))
+    _replace(path, (text[:first] + new + text[first + len(old) :]).encode(_UTF8, _AS_IT_IS))
     return f"Changed {path}."
 
 
 def list_files(arguments: ListArguments, place: Workplace) -> str:
     folder = _path(arguments.path, place)
-    if not folder.is_dir():
-        raise ToolFailed(f"{folder} is not a folder.")
+    pattern = _pattern(arguments.pattern)
     found: list[str] = []
+    more = ""
     try:
-        for path in folder.glob(arguments.pattern):
-            found.append(f"{path.relative_to(folder)}{'/' if path.is_dir() else ''}")
-            if len(found) > MOST_ENTRIES:
+        for path, is_folder in finding.walk(folder, pattern):
+            if len(found) == finding.MOST_HITS:
+                more = f"\n[more than {finding.MOST_HITS}; narrow the pattern]"
                 break
-    except (ValueError, NotImplementedError) as error:
-        raise ToolFailed(f"That pattern does not work: {error}") from error
-    more = f"\n[more than {MOST_ENTRIES}; narrow the pattern]" if len(found) > MOST_ENTRIES else ""
-    return ("\n".join(sorted(found[:MOST_ENTRIES])) or "[nothing]") + more
+            found.append(f"{path}/" if is_folder else path)
+    except finding.GaveUp:
+        more = f"\n[stopped after {finding.MOST_SCANNED:,} files and folders; narrow the pattern]"
+    return (shorten(clean("\n".join(found))) or "[nothing]") + more
 
 
-def search_files(arguments: SearchArguments, place: Workplace) -> str:
+async def search_files(arguments: SearchArguments, place: Workplace) -> str:
     folder = _path(arguments.path, place)
-    try:
-        wanted = re.compile(arguments.pattern)
-    except re.error as error:
-        raise ToolFailed(f"That is not a regular expression: {error}") from error
-    hits: list[str] = []
-    for path in _walk(folder, arguments.files):
-        with contextlib.suppress(ToolFailed):  # not text, or too long: nothing to search
-            for number, line in enumerate(_text(path, SCAN_LIMIT).splitlines(), 1):
-                if wanted.search(line[:2000]):
-                    hits.append(f"{path.relative_to(folder)}:{number}: {line.strip()[:200]}")
-        if len(hits) >= MOST_ENTRIES:
-            return shorten("\n".join(hits[:MOST_ENTRIES])) + "\n[more; narrow the search]"
-    return shorten("\n".join(hits)) or "[nothing]"
-
-
-def _walk(folder: Path, pattern: str) -> Iterator[Path]:
-    seen = 0
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(f for f in folders if f not in _SKIPPED)
-        for name in sorted(names):
-            seen += 1
-            if seen > MOST_SCANNED:
-                return
-            path = Path(root) / name
-            if path.match(pattern):
-                yield path
+    given = {
+        "pattern": arguments.pattern,
+        "folder": str(folder),
+        "files": _pattern(arguments.files),
+    }
+    if not await asyncio.to_thread(os.path.exists, folder):
+        raise ToolFailed(f"{folder} is not there.")
+    outcome = await apart(finding.__file__, json.dumps(given), SEARCH_SECONDS)
+    text = outcome.output.strip()
+    if outcome.code == finding.BAD_PATTERN:
+        raise ToolFailed(f"That is not a regular expression: {text}")
+    if outcome.code == 0:
+        return shorten(text) or "[nothing]"
+    late = outcome.code is None
+    why = f"it took longer than {SEARCH_SECONDS:.0f} seconds" if late else "it broke off"
+    return f"{shorten(text)}\n[stopped: {why}; take a simpler or narrower search]".lstrip()
 
 
 def _path(given: str, place: Workplace) -> Path:
+    """Where that is, inside the working directory or not: whoever allows it has been told."""
     if "\0" in given:
         raise ToolFailed("A path has no NUL in it.")
-    return place.cwd / Path(given).expanduser()
+    try:
+        return place.cwd / Path(given).expanduser()
+    except RuntimeError as error:
+        raise ToolFailed(f"There is no home folder for {given}.") from error
+
+
+def _pattern(given: str) -> str:
+    if given.startswith("/") or ".." in given.split("/") or not given.strip("./"):
+        raise ToolFailed(
+            f"The pattern {given!r} does not work: give one such as *.py or **/*.md, "
+            "and where to start as the path."
+        )
+    return given
 
 
 def _text(path: Path, limit: int) -> str:
-    """A text file's content; ToolFailed for anything that is none, or longer than `limit`."""
+    """A text file's content, in which every byte that is no UTF-8 can be written back as it was."""
     try:
-        # Not waiting for anybody at the other end of a pipe.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ToolFailed(f"{path} is not an ordinary file.")
-            data = file.read(limit + 1)
-    except OSError as error:
-        raise ToolFailed(f"{path} cannot be read: {error.strerror}") from error
-    if len(data) > limit:
-        size = path.stat().st_size
-        raise ToolFailed(f"{path} has {size:,} bytes; use the shell to look at parts of it.")
-    if b"\0" in data:
-        raise ToolFailed(f"{path} is not a text file.")
-    return data.decode("utf-8", "replace")
+        return finding.read(path, limit).decode(_UTF8, _AS_IT_IS)
+    except finding.Unreadable as error:
+        raise ToolFailed(f"{path} cannot be read: {error}.") from error
 
 
-def _replace(path: Path, content: str) -> None:
-    """Put `content` there whole or not at all, keeping the file's mode and where a link leads."""
+def _replace(path: Path, content: bytes) -> None:
+    """Put `content` there whole or not at all, keeping the file's mode and where a link leads.
+
+    What cannot be kept: other names of the same file (hard links) and extended attributes.
+    """
     target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    known = _ordinary(target)
+    # A name of its own length: the target's may already be as long as names can be.
+    beside = target.with_name(f".segue-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    fd = os.open(beside, flags, 0o600 if known else 0o666)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644
-        fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-                file.write(content)
-            Path(name).chmod(mode)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise ToolFailed(f"{path} cannot be written: {error.strerror}") from error
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+            if known:
+                with contextlib.suppress(PermissionError):
+                    os.fchown(fd, known.st_uid, known.st_gid)
+                os.fchmod(fd, stat.S_IMODE(known.st_mode))
+            file.flush()
+            os.fsync(fd)
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _ordinary(target: Path) -> os.stat_result | None:
+    """The file that is there, if one is; ToolFailed for a folder, a device, a pipe or the like."""
+    try:
+        known = target.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(known.st_mode):
+        raise ToolFailed(f"{target} is not an ordinary file.")
+    return known
+
+
+def _where(given: str, place: Workplace) -> str:
+    """A path for the person who is asked: where it really leads, and whether that is elsewhere."""
+    path = _path(given, place)
+    real = os.path.realpath(path)
+    leads = f" (which is {real})" if real != str(path) else ""
+    inside = Path(real).is_relative_to(os.path.realpath(place.cwd))
+    return f"{path}{leads}{'' if inside else ', outside the working directory'}"
 
 
 A = TypeVar("A", bound=msgspec.Struct)
 
 
-def _tool(
-    name: str,
-    description: str,
-    risk: Risk,
-    arguments: type[A],
-    work: Callable[[A, Workplace], str],
-    tell: Callable[[A, Workplace], str],
-) -> Tool[A]:
+def _in_a_thread(work: Callable[[A, Workplace], str]) -> Callable[[A, Workplace], Awaitable[str]]:
     async def in_a_thread(given: A, place: Workplace) -> str:
-        return await asyncio.to_thread(work, given, place)
+        try:
+            return await asyncio.to_thread(work, given, place)
+        except OSError as error:
+            name = f"{error.filename}: " if error.filename else ""
+            raise ToolFailed(f"{name}{error.strerror}.") from error
 
-    return Tool(
-        name=name,
-        description=description,
-        risk=risk,
-        arguments=arguments,
-        work=in_a_thread,
-        tell=tell,
-    )
+    return in_a_thread
 
 
-READ = _tool(
-    "read_file",
-    "Read a text file.",
-    Risk.READ,
-    ReadArguments,
-    read_file,
-    lambda a, p: f"read {_path(a.path, p)}",
+READ = Tool(
+    name="read_file",
+    description="Read a text file.",
+    risk=Risk.READ,
+    arguments=ReadArguments,
+    work=_in_a_thread(read_file),
+    tell=lambda a, p: visible(f"read {_where(a.path, p)}"),
 )
-WRITE = _tool(
-    "write_file",
-    "Write a whole text file, new or instead of the one that is there.",
-    Risk.WRITE,
-    WriteArguments,
-    write_file,
-    lambda a, p: f"write {_path(a.path, p)}:\n{a.content}",
+WRITE = Tool(
+    name="write_file",
+    description="Write a whole text file, new or instead of the one that is there.",
+    risk=Risk.WRITE,
+    arguments=WriteArguments,
+    work=_in_a_thread(write_file),
+    tell=lambda a, p: visible(f"write {_where(a.path, p)}:\n{a.content}"),
 )
-EDIT = _tool(
-    "edit_file",
-    "Replace one piece of a text file by another.",
-    Risk.WRITE,
-    EditArguments,
-    edit_file,
-    lambda a, p: f"change {_path(a.path, p)}\nfrom:\n{a.old}\nto:\n{a.new}",
+EDIT = Tool(
+    name="edit_file",
+    description="Replace one piece of a text file by another.",
+    risk=Risk.WRITE,
+    arguments=EditArguments,
+    work=_in_a_thread(edit_file),
+    tell=lambda a, p: visible(f"change {_where(a.path, p)}\nfrom:\n{a.old}\nto:\n{a.new}"),
 )
-LIST = _tool(
-    "list_files",
-    "List files and folders.",
-    Risk.READ,
-    ListArguments,
-    list_files,
-    lambda a, p: f"list {_path(a.path, p)}/{a.pattern}",
+LIST = Tool(
+    name="list_files",
+    description="List files and folders.",
+    risk=Risk.READ,
+    arguments=ListArguments,
+    work=_in_a_thread(list_files),
+    tell=lambda a, p: visible(f"list {a.pattern} in {_where(a.path, p)}"),
 )
-SEARCH = _tool(
-    "search_files",
-    "Find lines in files by a regular expression.",
-    Risk.READ,
-    SearchArguments,
-    search_files,
-    lambda a, p: f"search {_path(a.path, p)} for {a.pattern}",
+SEARCH = Tool(
+    name="search_files",
+    description="Find lines in files by a regular expression.",
+    risk=Risk.READ,
+    arguments=SearchArguments,
+    work=search_files,
+    tell=lambda a, p: visible(f"search {_where(a.path, p)} for {a.pattern}"),
 )
 FILES = (READ, WRITE, EDIT, LIST, SEARCH)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -265,7 +265,7 @@ class FakeOpenAI:
             text = "Setting 'max_tokens' and 'max_completion_tokens' together is not supported."
             yield refusal(400, text, code="invalid_parameter_combination")
 
-    async def _deliver(self, body: bytes) -> AsyncIterator[bytes]:
+    async def _deliver(self, body: bytes) -> AsyncGenerator[bytes]:
         manner = self.manner
         stops = (manner.hang_up_after, manner.stall_after, manner.keep_alive_after)
         end = min((n for n in stops if n is not None), default=len(body))
