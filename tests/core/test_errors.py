@@ -17,13 +17,20 @@ CLASSES = [
     if inspect.isclass(thing) and issubclass(thing, SegueError)
 ]
 TREE = (errors.__doc__ or "").split("\n\n")[1]
-FAMILIES = [cls for cls in CLASSES if cls.__subclasses__()]
+
+
+def children(cls: type[SegueError]) -> list[type[SegueError]]:
+    """Those in the tree; what other modules make of an error for themselves is theirs."""
+    return [child for child in cls.__subclasses__() if child in CLASSES]
+
+
+FAMILIES = [cls for cls in CLASSES if children(cls)]
 MENDABLE = [cls for cls in CLASSES if issubclass(cls, UserError) and cls not in FAMILIES]
 
 # The first words of a way out. A new error uses one of them, or adds its own here.
 WAYS_OUT = (
-    "Begin|Check|Close|Free|Give|Leave|Look|Make|Mend|Put|Reinstall|Send|Set|Stop|Try|Type|Update"
-    "|Use|Wait"
+    "Add|Begin|Check|Close|Free|Give|Leave|Look|Make|Mend|Put|Reinstall|Send|Set|Stop|Try|Type"
+    "|Update|Use|Wait"
 )
 NOTHING_TO_MEND = {errors.NothingToUndo, errors.NothingToRestore}
 
@@ -53,7 +60,7 @@ def test_the_drawing_shows_every_error_in_its_family(family: type[SegueError]):
     (branch,) = [b for b in re.split("[├└]── ", TREE) if b.startswith(family.__name__)]
     drawn = re.findall(r"\b[A-Z]\w+", branch)
     assert drawn[0] == family.__name__
-    assert sorted(drawn[1:]) == sorted(cls.__name__ for cls in family.__subclasses__())
+    assert sorted(drawn[1:]) == sorted(cls.__name__ for cls in children(family))
 
 
 @pytest.mark.parametrize("cls", CLASSES)

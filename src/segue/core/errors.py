@@ -7,6 +7,8 @@
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
     │   │                         HandoffInFlight
+    │   ├── ModelError            NoModel, BadKey, UnknownModel, NoCredit, ContextTooLong,
+    │   │                         ModelRefused, ModelBusy, ModelOffline, ModelStalled, ModelCutOff
     │   ├── MessageTooLong, BadImport, BadDelivery, OwnerNotFound, IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
     │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
@@ -115,6 +117,55 @@ class NoGateway(HandoffError):
 
 class HandoffInFlight(HandoffError):
     """This session is already being handed off to {platform}. Wait for it, or cancel it first."""
+
+
+# Models
+
+
+class ModelError(UserError):
+    """{provider} answered with an error: {reason}. Try again, or type /model to choose another."""
+
+
+class NoModel(ModelError):
+    """There is no model to talk to yet: {reason}. Type `segue model` to see what is possible."""
+
+
+class BadKey(ModelError):
+    """{provider} does not accept the key. Check {setting}, or type /model to choose another."""
+
+
+class UnknownModel(ModelError):
+    """{provider} has no model {model!r}. Type `segue model list` to see the ones there are."""
+
+
+class NoCredit(ModelError):
+    """The account at {provider} has no credit left. Add some there, or type /model to choose
+    another model."""
+
+
+class ContextTooLong(ModelError):
+    """The conversation is too long for {model}. Type /compress to shorten it."""
+
+
+class ModelRefused(ModelError):
+    """{provider} refused the request: {reason}. Try to put it differently, or type /model to
+    choose another."""
+
+
+class ModelBusy(ModelError):
+    """{provider} is too busy: {reason}. Wait a moment, then try again."""
+
+
+class ModelOffline(ModelError):
+    """{provider} cannot be reached at {url}: {reason}. Check the network and the address."""
+
+
+class ModelStalled(ModelError):
+    """{provider} has said nothing for {seconds} seconds. Try again."""
+
+
+class ModelCutOff(ModelError):
+    """The connection to {provider} broke in the middle of the answer. Try again."""
 
 
 # What comes in

@@ -28,11 +28,14 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens that a session has spent."""
+    """Tokens that a session has spent, counted alike for every provider."""
 
     input: int = 0
+    """All of the prompts, whether or not they were read from a cache."""
     output: int = 0
+    """All that was written, reasoning included."""
     cached: int = 0
+    """How many of `input` were read from a cache."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

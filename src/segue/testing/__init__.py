@@ -1,1 +1,1 @@
-"""What tests need and users may ship: a clock that obeys, a real PostgreSQL for an hour."""
+"""What tests need: a clock that obeys, a real PostgreSQL for an hour, strict fake servers."""

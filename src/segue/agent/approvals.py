@@ -1,0 +1,103 @@
+"""What the agent may do without asking. An approval is for one exact call, and for nothing else.
+
+Reading is never asked about, wherever the file or page is; what writes, runs or sends is, inside
+the working directory as well as outside: only the policy and the person's own answers decide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from segue.agent.tools.base import Risk
+from segue.core.transcript import ToolCall
+
+
+class Policy(StrEnum):
+    """How much a person lets the agent do in one place."""
+
+    ASK = "ask"
+    ALLOW_LIST = "allow-list"
+    AUTO = "auto"
+
+
+class Answer(StrEnum):
+    """What a person says to a call."""
+
+    ONCE = "once"
+    SESSION = "session"
+    """This very call, as often as it comes in this session."""
+    NEVER = "never"
+
+
+class Verdict(StrEnum):
+    ALLOWED = "allowed"
+    ASK = "ask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is allowed where a turn takes place."""
+
+    policy: Policy = Policy.ASK
+    allowed_commands: tuple[str, ...] = ()
+    """Beginnings of commands, word by word: `git status` allows `git status --short`. One that is
+    more than plain words allows nothing."""
+
+    def verdict(
+        self, risk: Risk, call: ToolCall, cwd: Path, granted: Collection[str] = ()
+    ) -> Verdict:
+        """`granted` are the fingerprints that the person allowed for this session."""
+        if risk is Risk.READ or self.policy is Policy.AUTO:
+            return Verdict.ALLOWED
+        if fingerprint(call, cwd) in granted:
+            return Verdict.ALLOWED
+        listed = self.policy is Policy.ALLOW_LIST and risk is Risk.RUN
+        return Verdict.ALLOWED if listed and self._listed(call) else Verdict.ASK
+
+    def _listed(self, call: ToolCall) -> bool:
+        words = _words(_command(call))
+        return any(
+            words[: len(allowed)] == allowed
+            for command in self.allowed_commands
+            if (allowed := _words(command))
+        )
+
+
+def fingerprint(call: ToolCall, cwd: Path) -> str:
+    """What makes two calls the same: tool, arguments (in any order) and place."""
+    try:
+        arguments = msgspec.json.encode(msgspec.json.decode(call.arguments or "{}"), order="sorted")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        arguments = call.arguments.encode("utf-8", "surrogatepass")
+    whole = hashlib.sha256()
+    for part in (call.name.encode("utf-8", "surrogatepass"), arguments, os.fsencode(cwd)):
+        # With its length, so that nothing can move from one part to the next.
+        whole.update(len(part).to_bytes(8, "big") + part)
+    return whole.hexdigest()
+
+
+def _command(call: ToolCall) -> str:
+    try:
+        command = msgspec.json.decode(call.arguments, type=dict[str, object]).get("command")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ""
+    return command if isinstance(command, str) else ""
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command that is nothing but words; none for one that the shell would make
+    more of, such as `git status; rm -r .`, or that a person could not see whole."""
+    if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
+        return []
+    try:
+        return shlex.split(command)
+    except ValueError:  # a quotation without end
+        return []

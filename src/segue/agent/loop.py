@@ -1,0 +1,399 @@
+"""One turn: the model speaks, tools run, the model goes on, until it has nothing more to do.
+
+The loop keeps nothing. It is given a transcript and emits what is added to it, so that whoever
+runs it can keep each Message as it comes. When the turn is interrupted or the model fails, what is
+emitted leaves the transcript whole: every tool call has its result, in the order of the calls.
+Whoever cancels the task, or closes the generator early, ends everything that the turn has begun;
+the transcript is then for Transcript.unfinished to mend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from segue.agent.approvals import Answer, Rules, Verdict, fingerprint
+from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
+from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace
+from segue.core.errors import ModelCutOff, ModelError, ModelRefused
+from segue.core.events import (
+    ApprovalNeeded,
+    Event,
+    MessageAdded,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+    UsageAdded,
+)
+from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall, Transcript
+
+MOST_STEPS = 40
+CHARACTERS_PER_TOKEN = 4
+
+DENIED = "[not allowed: the person said no to this call. Do not repeat it; ask, or do without.]"
+NOT_BEGUN = "[interrupted: this tool call was not begun, and nothing came of it]"
+TOO_MANY = "I stopped here because this took too many steps. Tell me to go on if I should."
+CUT_SHORT = " […]"
+
+T = TypeVar("T")
+Approve = Callable[[ToolCall, str], Awaitable[Answer]]
+"""Asks a person about one exact call."""
+
+logger = logging.getLogger(__name__)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """What a turn is taken with. It keeps no session, and can take many turns at once."""
+
+    model: Model
+    system: str
+    place: Workplace
+    tools: Mapping[str, Tool[Any]]
+    rules: Rules
+    approve: Approve
+    granted: frozenset[str] = frozenset()
+    """Fingerprints of calls that the person has allowed for this session."""
+    most_steps: int = MOST_STEPS
+    """How many answers of the model one turn may take."""
+    now: Callable[[], datetime] = _now
+
+    async def turn(self, transcript: Transcript, interrupt: asyncio.Event) -> AsyncGenerator[Event]:
+        """Answer the last message of `transcript`. Set `interrupt` to stop at once.
+
+        The last event is TurnDone, TurnFailed or TurnInterrupted.
+        """
+        async with aclosing(_Turn(self, transcript, interrupt).run()) as events:
+            async for event in events:
+                yield event
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What has come of an answer."""
+
+    text: str = ""
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    end: End | None = None
+
+    def take(self, piece: Piece) -> str:
+        """The text for the person that this piece brings, if any."""
+        match piece:
+            case Text(more):
+                self.text += more
+                return more
+            case Call(call):
+                self.calls.append(call)
+            case End():
+                self.end = piece
+        return ""
+
+    @property
+    def cut_short(self) -> bool:
+        return bool(self.text) if self.end is None else self.end.stop is Stop.LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What came of a tool call, for the model to read."""
+
+    text: str
+    ok: bool = False
+
+
+class _Turn:
+    def __init__(self, agent: Agent, transcript: Transcript, interrupt: asyncio.Event) -> None:
+        self._agent = agent
+        self._messages = list(transcript.repaired(agent.now()))
+        self._specs = tuple(tool.spec for tool in agent.tools.values())
+        self._interrupt = interrupt
+        self._granted = set(agent.granted)
+
+    async def run(self) -> AsyncGenerator[Event]:
+        for _ in range(self._agent.most_steps):
+            async with aclosing(self._answer()) as events:
+                async for event in events:
+                    yield event
+                    if isinstance(event, (TurnFailed, TurnInterrupted)):
+                        return
+            calls = self._messages[-1].tool_calls
+            if not calls:
+                yield TurnDone()
+                return
+            async with aclosing(self._carry_out(calls)) as events:
+                async for event in events:
+                    yield event
+            if self._interrupt.is_set():
+                yield TurnInterrupted()
+                return
+        yield TextDelta(TOO_MANY)
+        yield self._say(TOO_MANY)
+        yield TurnDone()
+
+    # What the model says
+
+    async def _answer(self) -> AsyncGenerator[Event]:
+        """One answer of the model: text as it comes, then the Message, which holds that text."""
+        heard = _Heard()
+        over: Event = TurnInterrupted()
+        try:
+            async with aclosing(self._pieces()) as pieces:
+                async for piece in pieces:
+                    if more := heard.take(piece):
+                        yield TextDelta(more)
+            if not self._interrupt.is_set():
+                over = TurnFailed(ModelCutOff(provider=self._agent.model.name))
+        except ModelError as error:
+            over = TurnFailed(error)
+        if heard.cut_short:
+            yield TextDelta(heard.take(Text(CUT_SHORT)))
+        if heard.end is None:
+            if heard.text:  # calls that came without an end are not made
+                yield self._say(heard.text)
+            yield over
+            return
+        refused = heard.end.stop is Stop.REFUSED  # what was taken back is not carried out
+        calls = () if refused else _with_own_ids(heard.calls)
+        yield self._say(heard.text, calls, heard.end)
+        yield UsageAdded(heard.end.usage)
+        if refused and not heard.text:
+            reason = "it gave no answer"
+            yield TurnFailed(ModelRefused(provider=self._agent.model.name, reason=reason))
+
+    async def _pieces(self) -> AsyncGenerator[Piece]:
+        """The model's answer, until somebody interrupts."""
+        if self._interrupt.is_set():
+            return
+        prompt = Prompt(
+            system=self._agent.system, messages=tuple(self._messages), tools=self._specs
+        )
+        heard: asyncio.Queue[Piece | ModelError | None] = asyncio.Queue()
+
+        # One task reads the stream from its beginning to its end, whoever asks for the pieces.
+        async def listen() -> None:
+            try:
+                async with aclosing(self._agent.model.stream(prompt)) as stream:
+                    async for piece in stream:
+                        heard.put_nowait(piece)
+            except ModelError as error:
+                heard.put_nowait(error)
+            finally:
+                heard.put_nowait(None)
+
+        async with self._working(listen()) as (listening,):
+            while piece := await heard.get():
+                if self._interrupt.is_set():
+                    return
+                if isinstance(piece, ModelError):
+                    raise piece
+                yield piece
+            await asyncio.wait({listening})
+            if not listening.cancelled():
+                listening.result()
+
+    # What the tools do
+
+    async def _carry_out(self, calls: tuple[ToolCall, ...]) -> AsyncGenerator[Event]:
+        """Every call gets one result, in whatever way it ends; the results come in the order of
+        the calls, as the strictest provider wants to see them."""
+        for group in self._groups(calls):
+            refused: dict[str, _Outcome] = {}
+            for call in group:
+                what = self._described(call)
+                if isinstance(what, str) and self._must_ask(call):
+                    yield ApprovalNeeded(call, what)
+                    what = await self._asked(call, what)
+                if isinstance(what, _Outcome):
+                    refused[call.id] = what
+                else:
+                    yield ToolStarted(call)
+            allowed = [call for call in group if call.id not in refused]
+            async with self._working(*map(self._do, allowed)) as tasks:
+                running = {call.id: task for call, task in zip(allowed, tasks, strict=True)}
+                for call in group:
+                    outcome = refused.get(call.id) or await _outcome(running[call.id])
+                    text = _sendable(outcome.text)
+                    yield ToolFinished(call, text, outcome.ok)
+                    yield self._add(_result(call, text, self._agent.now()))
+
+    def _groups(self, calls: tuple[ToolCall, ...]) -> Iterator[list[ToolCall]]:
+        """What runs together: calls that only read do; any other waits for those before it."""
+        numbered = enumerate(calls)
+
+        def group(item: tuple[int, ToolCall]) -> int:
+            number, call = item
+            tool = self._agent.tools.get(call.name)
+            return -1 if tool is not None and tool.risk is Risk.READ else number
+
+        for _, items in itertools.groupby(numbered, group):
+            yield [call for _, call in items]
+
+    def _described(self, call: ToolCall) -> str | _Outcome:
+        """What exactly will be done; or why it will not be."""
+        agent = self._agent
+        if self._interrupt.is_set():
+            return _Outcome(NOT_BEGUN)
+        tool = agent.tools.get(call.name)
+        if tool is None:
+            names = ", ".join(agent.tools) or "none"
+            return _Outcome(f"There is no tool {call.name!r}. There are: {names}.")
+        try:
+            return tool.tell(tool.parse(call), agent.place)
+        except ToolFailed as error:
+            return _Outcome(str(error))
+        except Exception as error:
+            logger.exception("The tool %s is broken", call.name)
+            return _broken(call, error)
+
+    def _must_ask(self, call: ToolCall) -> bool:
+        agent = self._agent
+        risk = agent.tools[call.name].risk
+        return agent.rules.verdict(risk, call, agent.place.cwd, self._granted) is Verdict.ASK
+
+    async def _asked(self, call: ToolCall, what: str) -> str | _Outcome:
+        """`what` again if the person allows it; else why it will not be done."""
+
+        async def ask() -> Answer | None:
+            return None if self._interrupt.is_set() else await self._agent.approve(call, what)
+
+        async with self._working(ask()) as (asking,):
+            await asyncio.wait({asking})
+        answer = None if asking.cancelled() else asking.result()
+        if answer is None or self._interrupt.is_set():
+            return _Outcome(NOT_BEGUN)
+        if answer is Answer.NEVER:
+            return _Outcome(DENIED)
+        if answer is Answer.SESSION:
+            self._granted.add(fingerprint(call, self._agent.place.cwd))
+        return what
+
+    async def _do(self, call: ToolCall) -> _Outcome:
+        if self._interrupt.is_set():
+            return _Outcome(NOT_BEGUN)
+        tool = self._agent.tools[call.name]
+        try:
+            return _Outcome(await tool.work(tool.parse(call), self._agent.place), ok=True)
+        except ToolFailed as error:
+            return _Outcome(str(error))
+        except Exception as error:
+            logger.exception("The tool %s is broken", call.name)
+            return _broken(call, error)
+
+    # Stopping
+
+    @asynccontextmanager
+    async def _working(
+        self, *works: Coroutine[Any, Any, T]
+    ) -> AsyncGenerator[list[asyncio.Task[T]]]:
+        """`works`, under way. They are cancelled once somebody interrupts, and have ended when
+        this is left, for whatever reason."""
+        tasks = [asyncio.create_task(work) for work in works]
+        stop = asyncio.create_task(_cancel_on(self._interrupt, tasks))
+        try:
+            yield tasks
+        finally:
+            await _end(stop, *tasks)
+
+    # What is added
+
+    def _say(self, text: str, calls: Iterable[ToolCall] = (), end: End | None = None) -> Event:
+        calls = tuple(calls)
+        spent = end.usage.output if end else 0
+        said = Message(
+            Role.ASSISTANT,
+            text,
+            self._agent.now(),
+            tool_calls=calls,
+            tokens=spent or _tokens(text, *(call.arguments for call in calls)),
+            extras=end.extras or None if end else None,
+        )
+        return self._add(said)
+
+    def _add(self, message: Message) -> MessageAdded:
+        self._messages.append(message)
+        return MessageAdded(message)
+
+
+async def _cancel_on(interrupt: asyncio.Event, tasks: Iterable[asyncio.Task[Any]]) -> None:
+    await interrupt.wait()
+    for task in tasks:
+        task.cancel()
+
+
+async def _end(*tasks: asyncio.Task[Any]) -> None:
+    """Stop what still runs and wait until it has, even when we are cancelled ourselves meanwhile:
+    a tool that is left alone could not end its processes."""
+    for task in tasks:
+        task.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    while left := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _outcome(task: asyncio.Task[_Outcome]) -> _Outcome:
+    await asyncio.wait({task})
+    return _Outcome(INTERRUPTED) if task.cancelled() else task.result()
+
+
+def _broken(call: ToolCall, error: Exception) -> _Outcome:
+    """For a tool that failed in a way of which it knows nothing: our mistake, but no reason to
+    leave the call without a result."""
+    return _Outcome(f"The tool {call.name} failed: {type(error).__name__}: {error}")
+
+
+def _with_own_ids(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
+    """The calls, each with an id that no other of the same answer has."""
+    taken: set[str] = set()
+    for call in calls:
+        ids = itertools.chain([call.id], (f"{call.id or 'call'}_{n}" for n in itertools.count(2)))
+        own = next(name for name in ids if name and name not in taken)
+        taken.add(own)
+        yield call if own == call.id else ToolCall(own, call.name, call.arguments)
+
+
+def _sendable(text: str) -> str:
+    """`text` without lone surrogates, such as stand for the bytes of a file name that is no
+    Unicode: neither a model nor a store would take them, now or ever after."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _result(call: ToolCall, text: str, at: datetime) -> Message:
+    return Message(
+        Role.TOOL,
+        text,
+        at,
+        tool_call_id=call.id,
+        tool_name=call.name,
+        tokens=_tokens(text),
+    )
+
+
+def _tokens(*texts: str) -> int:
+    """About how many tokens a message has, where nobody has counted them."""
+    return sum(map(len, texts)) // CHARACTERS_PER_TOKEN + 4

@@ -1,0 +1,182 @@
+"""One streaming request to a provider: time-outs, retries, and errors that a person can act on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx2
+
+from segue.core.errors import ModelBusy, ModelCutOff, ModelError, ModelOffline, ModelStalled
+
+RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+_BODY_LIMIT = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for a provider, and how often to ask it again."""
+
+    connect: float = 10.0
+    silence: float = 120.0
+    """Seconds without a byte before the provider counts as stalled."""
+    tries: int = 4
+    first_pause: float = 0.5
+    longest_pause: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An answer that is not a stream."""
+
+    status: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where and how to ask one provider."""
+
+    provider: str
+    base_url: str
+    headers: Mapping[str, str]
+    explain: Callable[[Refusal], ModelError | None]
+    """The provider's own way to say what is wrong; None for what it does not know."""
+    patience: Patience = Patience()
+    reuse: bool = True
+    """Whether connections may be kept for the next request."""
+
+
+class Client:
+    """Talks to one endpoint. The connection pool is made when first needed."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._http: httpx2.AsyncClient | None = None
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def events(self, path: str, body: bytes) -> AsyncGenerator[httpx2.ServerSentEvent]:
+        """The server-sent events of one POST. Asked again, with growing pauses, as long as
+        nothing has come; once something has, a break is a ModelCutOff."""
+        patience = self._endpoint.patience
+        for left in reversed(range(patience.tries)):
+            begun = False
+            try:
+                async with self._client().sse(
+                    path, method="POST", content=body, max_event_size=None
+                ) as source:
+                    response = source.response
+                    if response.status_code != 200:
+                        pause = await self._refused(response, left)
+                        await asyncio.sleep(self._pause(left, pause))
+                        continue
+                    if not _is_stream(response):
+                        raise await self._no_stream(response)
+                    async for event in source:
+                        begun = True
+                        yield event
+                    return
+            except httpx2.TimeoutException as error:
+                if isinstance(error, httpx2.ReadTimeout):
+                    raise ModelStalled(
+                        provider=self._endpoint.provider, seconds=round(patience.silence)
+                    ) from error
+                await self._again(error, left, begun=begun)
+            except (httpx2.TransportError, httpx2.DecodingError) as error:
+                await self._again(error, left, begun=begun)
+            except httpx2.InvalidURL as error:
+                raise ModelOffline(
+                    provider=self._endpoint.provider, url=self._endpoint.base_url, reason=error
+                ) from error
+
+    def _client(self) -> httpx2.AsyncClient:
+        if self._http is None:
+            end, patience = self._endpoint, self._endpoint.patience
+            limits = httpx2.Limits(max_keepalive_connections=None if end.reuse else 0)
+            timeout = httpx2.Timeout(patience.silence, connect=patience.connect)
+            self._http = httpx2.AsyncClient(
+                base_url=end.base_url,
+                headers={"Content-Type": "application/json", **end.headers},
+                timeout=timeout,
+                limits=limits,
+            )
+        return self._http
+
+    async def _refused(self, response: httpx2.Response, left: int) -> float | None:
+        """How long to wait before asking again, if the provider said so; raises when asking
+        again is of no use."""
+        body = (await _read_some(response)).decode("utf-8", "replace")
+        told = self._endpoint.explain(Refusal(status=response.status_code, body=body))
+        if told is not None and not isinstance(told, ModelBusy):
+            raise told
+        if response.status_code not in RETRIED:
+            raise ModelError(provider=self._endpoint.provider, reason=_reason(response, body))
+        if not left:
+            raise told or ModelBusy(
+                provider=self._endpoint.provider, reason=_reason(response, body)
+            )
+        return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
+
+    async def _no_stream(self, response: httpx2.Response) -> ModelError:
+        """An answer of another kind, such as a web page; asking again would bring the same."""
+        body = (await _read_some(response)).decode("utf-8", "replace")
+        told = self._endpoint.explain(Refusal(status=response.status_code, body=body))
+        return told or ModelError(
+            provider=self._endpoint.provider, reason=f"no stream, but {_reason(response, body)}"
+        )
+
+    async def _again(self, error: httpx2.RequestError, left: int, *, begun: bool) -> None:
+        if begun:
+            raise ModelCutOff(provider=self._endpoint.provider) from error
+        if not left:
+            raise ModelOffline(
+                provider=self._endpoint.provider, url=self._endpoint.base_url, reason=error
+            ) from error
+        await asyncio.sleep(self._pause(left, None))
+
+    def _pause(self, left: int, asked: float | None) -> float:
+        patience = self._endpoint.patience
+        if asked is not None:
+            return min(asked, patience.longest_pause)
+        grown = patience.first_pause * 2 ** (patience.tries - 1 - left)
+        return min(grown, patience.longest_pause) * random.uniform(0.5, 1.0)
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower() == "text/event-stream"
+
+
+async def _read_some(response: httpx2.Response) -> bytes:
+    body = b""
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > _BODY_LIMIT:
+            break
+    return body[:_BODY_LIMIT]
+
+
+def _reason(response: httpx2.Response, body: str) -> str:
+    return f"HTTP {response.status_code} {body.strip()[:300]}".strip()
+
+
+def _retry_after(value: Any, now: datetime) -> float | None:
+    """Seconds, from either form of the header."""
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,185 @@
+"""Tools for a model too small to call them: told in words, read back from plain text.
+
+Such a model writes a call as JSON in its answer, and repeats it when it is shown the result as a
+tool's message. So it is told about tools in the system prompt, and sees calls and results as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from segue.agent.models.base import ToolSpec
+from segue.core.transcript import ToolCall
+
+_CLOSERS = {"<tool_call>": "</tool_call>", "<tools>": "</tools>", "```json": "```", "```": "```"}
+_NAMES = ("name", "tool", "tool_name", "function", "function_name")
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+_HOW = """\
+To use a tool, answer with only JSON: {"name": "<tool>", "arguments": {"<argument>": "<value>"}}
+If no tool is needed, answer in words."""
+_KEYS = (*_NAMES, *_ARGUMENTS, "type", "id")
+
+
+# What the model is told
+
+
+def describe(tools: Iterable[ToolSpec]) -> str:
+    """The tools in few words; empty when there are none."""
+    lines = [f"- {tool.name}({_signature(tool.parameters)}): {_brief(tool)}" for tool in tools]
+    if not lines:
+        return ""
+    return "\n".join(("Tools:", *lines, _HOW))
+
+
+def call_text(call: ToolCall) -> str:
+    """A call as the model itself would have written it."""
+    try:
+        arguments: Any = msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError:
+        arguments = call.arguments
+    return json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+
+
+def result_text(name: str | None, content: str) -> str:
+    """A tool's result as if the person had reported it."""
+    return f"Result of {name or 'the tool'}:\n{content}"
+
+
+def ask_for_words(told: str) -> str:
+    """Results, with the request to go on in words. Shown only the results, and still told of its
+    tools, a small model makes the same call again."""
+    return f"{told}\n\nNow answer me in words, without JSON."
+
+
+def _signature(schema: Mapping[str, Any]) -> str:
+    properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
+    required = cast("Collection[str]", schema.get("required") or ())
+    return ", ".join(
+        f"{name}{'' if name in required else '?'}{_kind(about)}"
+        for name, about in properties.items()
+    )
+
+
+def _kind(about: Mapping[str, Any]) -> str:
+    kind = about.get("type", "string")
+    return "" if kind == "string" else f": {kind}"
+
+
+def _brief(tool: ToolSpec) -> str:
+    """The first sentence."""
+    return tool.description.strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+
+
+# What the model wrote
+
+
+class Reader:
+    """Tells a call from words while an answer streams in. Words are passed on at once; only what
+    may still become a call is held back."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self._held = ""
+        self._open = 0
+        self._words = not names
+
+    def feed(self, text: str) -> str:
+        """What can be shown now."""
+        if self._words:
+            return text
+        inside = len(self._held.lstrip()) > _LONGEST_OPENING
+        self._held += text
+        self._open += text.count("{") - text.count("}")
+        # In the middle of a long call nothing is decided before a brace closes it.
+        if (inside and self._open > 0) or may_be_call(self._held):
+            return ""
+        self._words = True
+        return self._take()
+
+    def end(self, call_id: str, *, whole: bool = True) -> ToolCall | str:
+        """What was held back: a call if it became one, else words, perhaps none."""
+        held = self._take()
+        return (read_call(held, self._names, call_id) if whole else None) or held
+
+    def _take(self) -> str:
+        held, self._held = self._held, ""
+        return held
+
+
+def may_be_call(text: str) -> bool:
+    """Whether `text` is a call, or may become one when more of it comes."""
+    text = text.lstrip()
+    for opener, closer in (*_CLOSERS.items(), ("", "")):
+        if opener.startswith(text):
+            return True
+        if text.startswith(opener):
+            rest = text[len(opener) :].lstrip()
+            if _may_be_object(rest, closer):
+                return True
+    return False
+
+
+def read_call(text: str, names: Collection[str], call_id: str) -> ToolCall | None:
+    """The call that `text` consists of, if it names one of the tools."""
+    text = text.strip()
+    for opener, closer in (*_CLOSERS.items(), ("", "")):
+        if text.startswith(opener):
+            inner = text[len(opener) :].removesuffix(closer).strip()
+            # Small models often forget the last brace.
+            for candidate in (inner, inner + "}"):
+                found, rest = _split(candidate)
+                if found is not None and not rest:
+                    return _call(found, names, call_id)
+    return None
+
+
+def _may_be_object(text: str, closer: str) -> bool:
+    if not text:
+        return True
+    if text[0] != "{":
+        return False
+    inner = text[1:].lstrip()
+    if not any(inner.startswith(key) or key.startswith(inner) for key in _QUOTED):
+        return False
+    found, rest = _split(text)
+    return found is None or closer.startswith(rest)
+
+
+def _split(text: str) -> tuple[dict[str, Any] | None, str]:
+    """The JSON object at the beginning of `text`, once it is complete, and what follows."""
+    if not text.startswith("{") or "}" not in text:
+        return None, text
+    try:
+        found, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None, text
+    return cast("dict[str, Any]", found), text[end:].strip()
+
+
+def _call(found: dict[str, Any], names: Collection[str], call_id: str) -> ToolCall | None:
+    inner = found.get("function")
+    if isinstance(inner, dict):
+        return _call(cast("dict[str, Any]", inner), names, call_id)
+    key = next((k for k in _NAMES if _bare(found.get(k)) in names), None)
+    if key is None:
+        return None
+    given = next((found[k] for k in _ARGUMENTS if k in found), None)
+    if given is None:
+        given = {k: v for k, v in found.items() if k not in {key, "type", "id", *_ARGUMENTS}}
+    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return ToolCall(id=call_id, name=_bare(found[key]), arguments=arguments)
+
+
+def _bare(name: Any) -> str:
+    """A name as in `read` or `read(path)`; empty when it is none."""
+    return name.partition("(")[0].strip() if isinstance(name, str) else ""
+
+
+# Lenient: small models put real line breaks into strings.
+_DECODER = json.JSONDecoder(strict=False)
+_QUOTED = tuple(f'"{key}"' for key in _KEYS)
+_LONGEST_OPENING = 64

@@ -1,0 +1,1 @@
+"""What the agent can do on the machine. `base` says what a tool is; each other module has a few."""

@@ -1,0 +1,101 @@
+"""What a tool is: a schema for the model, a sentence for the person, and the work itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from unicodedata import category
+
+import msgspec
+
+from segue.agent.models.base import ToolSpec
+from segue.core.transcript import ToolCall
+
+OUTPUT_LIMIT = 30_000
+"""The most characters that one tool call gives to the model."""
+# Control, format (bidi, zero width), surrogate, line and paragraph separator.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+class Risk(StrEnum):
+    """What a tool may change: it decides whether a person is asked first."""
+
+    READ = "read"
+    WRITE = "write"
+    RUN = "run"
+    SEND = "send"
+
+
+class ToolFailed(Exception):
+    """What went wrong, for the model to read and act on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """Where a session's tools work."""
+
+    cwd: Path
+    private_network: bool = False
+    """Whether pages on private addresses may be fetched."""
+
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool(Generic[A]):
+    """Something that the agent can do."""
+
+    name: str
+    description: str
+    risk: Risk
+    arguments: type[A]
+    """A Struct: its fields are the parameters, its docstrings their descriptions."""
+    work: Callable[[A, Workplace], Awaitable[str]]
+    """Does it and says what came of it; ToolFailed says why not."""
+    tell: Callable[[A, Workplace], str]
+    """What exactly will be done, for the person who is asked: see `visible`. Only ToolFailed."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(
+            name=self.name, description=self.description, parameters=_schema(self.arguments)
+        )
+
+    def parse(self, call: ToolCall) -> A:
+        """The call's arguments; ToolFailed says what is wrong with them."""
+        try:
+            return msgspec.json.decode(call.arguments or "{}", type=self.arguments)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise ToolFailed(f"These arguments do not fit {self.name}: {error}") from error
+
+
+def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """A plain JSON schema without references, as every provider takes it."""
+    (schema,), components = msgspec.json.schema_components([arguments])
+    name = schema["$ref"].rpartition("/")[2]
+    whole = dict(components[name])
+    whole.pop("title", None)
+    return whole
+
+
+def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:
+    """`text`, or its beginning and end when it is too long: both tell more than the middle."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[… {left_out:,} characters left out …]\n{text[-half:]}"
+
+
+def visible(text: str) -> str:
+    """`text` with all that a screen would hide or obey written out, such as `\\x1b`."""
+    return "".join(repr(c)[1:-1] if c not in "\n\t" and category(c) in _UNSEEN else c for c in text)
+
+
+def clean(text: str) -> str:
+    """`text` as it can be kept and sent: what stands for a byte that is no UTF-8 becomes a mark."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,160 @@
+"""Going through folders, and looking for lines in files.
+
+This file is also a program, which `apart` runs: Python cannot stop a regular expression that takes
+for ever, and nothing else runs meanwhile. So it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+MOST_HITS = 500
+MOST_SCANNED = 20_000
+FILE_LIMIT = 2 * 1024 * 1024
+LINE_LIMIT = 2000
+SHOWN_LIMIT = 200
+SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".hg", ".svn"})
+
+BAD_PATTERN = 2
+"""The exit code when the regular expression is none; the output then says why."""
+
+
+class Unreadable(Exception):
+    """Why a file cannot be read as text."""
+
+
+class GaveUp(Exception):
+    """There are more files than anybody would want to go through."""
+
+
+def read(path: Path, limit: int) -> bytes:
+    """All of an ordinary text file; Unreadable for anything else, or when longer than `limit`."""
+    try:
+        # Not waiting for anybody at the other end of a pipe.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise Unreadable("it is not an ordinary file")
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise Unreadable(error.strerror) from error
+    if len(data) > limit:
+        raise Unreadable(f"it has {status.st_size:,} bytes; use the shell to look at parts of it")
+    if b"\0" in data:
+        raise Unreadable("it is not a text file")
+    return data
+
+
+def walk(folder: Path, pattern: str) -> Iterator[tuple[str, bool]]:
+    """What is in `folder` and fits `pattern`, and whether it is a folder; in order.
+
+    `**` stands for any number of folders. Links are not followed, and SKIPPED folders not entered.
+    GaveUp after MOST_SCANNED entries; OSError when `folder` itself cannot be read.
+    """
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    # Each folder with the places in `parts` that its entries may fit.
+    waiting = [("", _places({0}, parts))]
+    left = MOST_SCANNED
+    while waiting:
+        inside, places = waiting.pop()
+        try:
+            with os.scandir(folder / inside) as entries:
+                found = sorted(islice(entries, left + 1), key=lambda entry: entry.name)
+        except OSError:
+            if not inside:
+                raise
+            continue
+        deeper: list[tuple[str, set[int]]] = []
+        for entry in found:
+            if not left:
+                raise GaveUp
+            left -= 1
+            path = f"{inside}/{entry.name}" if inside else entry.name
+            after = _places(_steps(entry.name, places, parts), parts)
+            if len(parts) in after:
+                yield path, entry.is_dir()
+            if after - {len(parts)} and _enters(entry):
+                deeper.append((path, after))
+        waiting += reversed(deeper)
+
+
+def _enters(entry: os.DirEntry[str]) -> bool:
+    return entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False)
+
+
+def _steps(name: str, places: set[int], parts: list[str]) -> set[int]:
+    """The places in `parts` after `name`, from any of `places`."""
+    stay = {i for i in places if i < len(parts) and parts[i] == "**"}
+    on = {i + 1 for i in places - stay if i < len(parts) and fnmatchcase(name, parts[i])}
+    return stay | on | ({len(parts)} if len(parts) - 1 in stay else set())
+
+
+def _places(places: set[int], parts: list[str]) -> set[int]:
+    """`places`, and those behind a `**`, which may also stand for no folder at all."""
+    for i in range(len(parts) - 1):
+        if i in places and parts[i] == "**":
+            places = places | {i + 1}
+    return places
+
+
+def search(wanted: re.Pattern[str], folder: Path, files: str) -> Iterator[str]:
+    """Each line that has `wanted` in it, as `path:number: line`, and at the end what is missing."""
+    hits = 0
+    try:
+        for path in _files(folder, files):
+            for number, line in _lines(folder / path):
+                if wanted.search(line[:LINE_LIMIT]):
+                    hits += 1
+                    if hits > MOST_HITS:
+                        yield "[more; narrow the search]"
+                        return
+                    yield f"{path or folder.name}:{number}: {line.strip()[:SHOWN_LIMIT]}"
+    except GaveUp:
+        yield f"[stopped after {MOST_SCANNED:,} files and folders; narrow the search]"
+
+
+def _files(folder: Path, pattern: str) -> Iterator[str]:
+    if not folder.is_dir():
+        yield ""
+        return
+    for path, is_folder in walk(folder, f"**/{pattern}"):
+        if not is_folder:
+            yield path
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        text = read(path, FILE_LIMIT).decode("utf-8", "replace")
+    except Unreadable:  # nothing to search
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        yield number, line.removesuffix("\r")
+
+
+def main() -> int:
+    given = json.load(sys.stdin)
+    try:
+        wanted = re.compile(given["pattern"])
+    except (re.error, OverflowError, RecursionError) as error:
+        _say(str(error))
+        return BAD_PATTERN
+    for line in search(wanted, Path(given["folder"]), given["files"]):
+        _say(line)
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
+    sys.stdout.buffer.flush()  # what was found by then is kept when we are stopped
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""What a person would read of a web page.
+
+This file is also a program, which `apart` runs: there are pages that are short to send and take
+for ever to read. So it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from html.parser import HTMLParser
+
+_SILENT = frozenset({"script", "style", "template", "svg"})
+_HELD = "\0"
+"""A space that counts, as in a program; no text has this character in it."""
+_CELLS = frozenset({"td", "th"})
+_BLOCKS = frozenset(
+    {
+        *("title", "body", "header", "footer", "main", "nav", "aside", "section", "article"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "div", "p", "pre", "blockquote", "hr", "br"),
+        *("ul", "ol", "li", "dl", "dt", "dd", "table", "caption", "tr", "figure", "figcaption"),
+        *("form", "fieldset", "option"),
+    }
+)
+
+
+def html_text(html: str) -> str:
+    """The text, a line for each block that has any."""
+    reader = _Reader()
+    try:
+        reader.feed(html)
+        reader.close()
+    except ValueError:
+        # A character's number was too long for Python; what stands before it is worth reading.
+        pass
+    lines = (" ".join(line.split()) for line in "".join(reader.parts).splitlines())
+    return "\n".join(line for line in lines if line).replace(_HELD, " ")
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self._silent = ""
+        """The element that nothing is read of, and how deep we are in it."""
+        self._depth = 0
+        self._as_it_is = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._silent == "svg" and tag in _BLOCKS and tag != "title":
+            self._silent, self._depth = "", 0  # it was never closed: browsers go on here as well
+        if tag == self._silent or (not self._silent and tag in _SILENT):
+            self._silent = tag
+            self._depth += 1
+        self._as_it_is += tag == "pre"
+        self._space(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._silent:
+            self._depth -= 1
+            self._silent = tag if self._depth else ""
+        self._as_it_is -= tag == "pre" and self._as_it_is > 0
+        self._space(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self._silent:
+            return
+        if self._as_it_is:
+            self.parts.append(data.expandtabs().replace(" ", _HELD))
+        else:
+            self.parts.append(re.sub(r"\s+", " ", data))
+
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        """`<![…>` is a comment in HTML; Python would raise for most of them."""
+        return self.parse_bogus_comment(i, report=bool(report))
+
+    def _space(self, tag: str) -> None:
+        if tag in _BLOCKS:
+            self.parts.append("\n")
+        elif tag in _CELLS:
+            self.parts.append(" ")
+
+
+if __name__ == "__main__":
+    page = sys.stdin.buffer.read().decode("utf-8", "replace")
+    sys.stdout.buffer.write(html_text(page).encode("utf-8", "replace"))

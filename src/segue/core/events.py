@@ -1,0 +1,79 @@
+"""What a running Turn emits. Whoever shows a turn to a person reads these, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from segue.core.errors import UserError
+from segue.core.session import Usage
+from segue.core.transcript import Message, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next piece of what the agent says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    call: ToolCall
+    result: str
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalNeeded:
+    """The turn waits for a person to allow this very call."""
+
+    call: ToolCall
+    what: str
+    """What exactly will be done, for the person to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """The transcript has grown by this Message."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class UsageAdded:
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDone:
+    """The agent has said what it had to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    """The turn could not go on. What was said until then stays."""
+
+    error: UserError
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInterrupted:
+    """Somebody stopped it. What was said until then stays."""
+
+
+Event = (
+    TextDelta
+    | ToolStarted
+    | ToolFinished
+    | ApprovalNeeded
+    | MessageAdded
+    | UsageAdded
+    | TurnDone
+    | TurnFailed
+    | TurnInterrupted
+)

@@ -1,0 +1,123 @@
+"""A small real HTTP server on loopback, for fakes that speak a platform's or a provider's protocol.
+
+It can do what real servers do to their clients: answer slowly, stall, and hang up in the middle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import h11
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    target: str
+    """Path and query."""
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | AsyncGenerator[bytes] = b""
+    """A generator is sent chunk by chunk, as it comes, and closed when the client leaves."""
+
+
+class HangUp(Exception):
+    """Raised by a handler or its body: the connection is cut, as by a crash."""
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@contextlib.asynccontextmanager
+async def serving(handler: Handler) -> AsyncGenerator[str]:
+    """The base URL, such as `http://127.0.0.1:43210`, at which `handler` answers."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        # asyncio reports the cancellation below as an error of ours when it leaves this function.
+        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+            await _Connection(reader, writer, handler).serve()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        port: int = server.sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+class _Connection:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handler: Handler
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._handler = handler
+        self._wire = h11.Connection(h11.SERVER)
+
+    async def serve(self) -> None:
+        try:
+            while request := await self._receive():
+                await self._answer(await self._handler(request))
+                if self._wire.our_state is h11.MUST_CLOSE:
+                    break
+                self._wire.start_next_cycle()
+        except HangUp:
+            self._writer.transport.abort()
+        except h11.RemoteProtocolError:
+            pass
+        finally:
+            self._writer.close()
+
+    async def _receive(self) -> Request | None:
+        head: h11.Request | None = None
+        body = b""
+        while True:
+            event = self._wire.next_event()
+            if event is h11.NEED_DATA:
+                self._wire.receive_data(await self._reader.read(65536))
+            elif isinstance(event, h11.Request):
+                head = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage) and head is not None:
+                headers = {k.decode().lower(): v.decode("latin-1") for k, v in head.headers}
+                return Request(head.method.decode(), head.target.decode(), headers, body)
+            else:
+                return None
+
+    async def _answer(self, response: Response) -> None:
+        headers = {"Content-Type": "application/json", **response.headers}
+        if isinstance(response.body, bytes):
+            headers["Content-Length"] = str(len(response.body))
+        await self._send(h11.Response(status_code=response.status, headers=list(headers.items())))
+        if isinstance(response.body, bytes):
+            await self._send(h11.Data(data=response.body))
+        else:
+            async with contextlib.aclosing(response.body) as chunks:
+                async for chunk in chunks:
+                    await self._send(h11.Data(data=chunk))
+        await self._send(h11.EndOfMessage())
+
+    async def _send(self, event: h11.Event) -> None:
+        if data := self._wire.send(event):
+            self._writer.write(data)
+            await self._writer.drain()

@@ -1,0 +1,482 @@
+"""A strict stand-in for Anthropic's Messages API, for tests and for trying the program.
+
+What it refuses, and in which words, is taken from:
+
+- the API reference (platform.claude.com/docs: API errors, Streaming messages, Prompt caching, Stop
+  reasons, Preserved thinking) for statuses, the shape of errors and of streams, and the fields;
+- error texts that people quoted in public issues of github.com: lobehub/lobehub 1496 (roles must
+  alternate), anthropics/claude-code 8210 (calls without results), tghamm/Anthropic.SDK 50 (too many
+  cache marks), jobrunr/JavaClaw 36 (no prefill);
+- memory, where a comment says so.
+
+It is stricter than the real one in one thing: today's API joins neighbours of the same role, this
+one refuses them, as the real one did until 2024.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+
+from segue.testing.http import HangUp, Request, Response
+
+Json = dict[str, Any]
+
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_TOP = frozenset(
+    {"model", "max_tokens", "messages", "stream", "system", "tools", "tool_choice", "temperature"}
+)
+_FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    # type: what it must have, what it may have
+    "text": (frozenset({"text"}), frozenset({"cache_control"})),
+    "tool_use": (frozenset({"id", "name", "input"}), frozenset({"cache_control"})),
+    "tool_result": (
+        frozenset({"tool_use_id"}),
+        frozenset({"content", "is_error", "cache_control"}),
+    ),
+    "thinking": (frozenset({"thinking", "signature"}), frozenset()),
+    "redacted_thinking": (frozenset({"data"}), frozenset()),
+}
+_SAYS = {
+    "user": frozenset({"text", "tool_result"}),
+    "assistant": frozenset({"text", "tool_use", "thinking", "redacted_thinking"}),
+}
+_MARKS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Travel:
+    """How an answer's bytes reach the client."""
+
+    chunk: int = 0
+    """Bytes sent at a time; 0 for all at once."""
+    pause: float = 0.0
+    """Seconds between the chunks."""
+    hang_up_after: int | None = None
+    """Bytes after which the connection is cut."""
+    end_after: int | None = None
+    """Bytes after which the answer ends in good order, though it is not whole."""
+    stall_after: int | None = None
+    """Bytes after which nothing more comes, while the connection stays."""
+    drip_after: int | None = None
+    """Bytes after which only comments come, until the client leaves."""
+
+
+AT_ONCE = Travel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the model says: content blocks, whole, as the non-streaming API would give them."""
+
+    content: Sequence[Json] = ()
+    stop: str = "end_turn"
+    usage: Mapping[str, int] = field(
+        default_factory=lambda: {"input_tokens": 12, "output_tokens": 7}
+    )
+    travel: Travel = AT_ONCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """An answer given as the bytes of its stream."""
+
+    body: bytes
+    travel: Travel = AT_ONCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An answer that is none: 429 with Retry-After, 529, 500 and their like."""
+
+    status: int
+    kind: str
+    message: str = "Something went wrong"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+Reply = Answer | Stream | Failure
+Script = Iterable[Reply] | Callable[[Json], Reply]
+
+OVERLOADED = Failure(status=529, kind="overloaded_error", message="Overloaded")
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def tool_use(call_id: str, name: str, **given: Any) -> Json:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": given}
+
+
+def thinking(thought: str, signature: str) -> Json:
+    return {"type": "thinking", "thinking": thought, "signature": signature}
+
+
+class FakeAnthropic:
+    """The handler for `segue.testing.http.serving`.
+
+    It checks each request, records it, and answers with the next reply of the script, or with what
+    the script makes of the request. Signatures are good when this server gave them out, unless
+    `accepts_thinking` is off.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        key: str = "sk-ant-fake",
+        models: Sequence[str] = ("claude-fake",),
+        context: int = 200_000,
+    ) -> None:
+        self._reply = script if callable(script) else _in_turn(script)
+        self._key = key
+        self._models = models
+        self._context = context
+        self._signatures: set[str] = set()
+        self.accepts_thinking = True
+        self.requests: list[Json] = []
+        """Every request that was well-formed JSON, whether or not it was accepted."""
+        self.refusals: list[str] = []
+        """Why requests were refused, in the words that were sent."""
+        self.left = asyncio.Event()
+        """Set when a client left in the middle of an answer."""
+
+    async def __call__(self, request: Request) -> Response:
+        try:
+            self._check_call(request)
+            body = self._parse(request)
+            self.requests.append(body)
+            _Check(body, self._signatures if self.accepts_thinking else frozenset()).everything()
+            self._check_model(body)
+        except _Refused as refused:
+            self.refusals.append(refused.message)
+            return refusal(refused.status, refused.kind, refused.message)
+        reply = self._reply(body)
+        if isinstance(reply, Failure):
+            return refusal(reply.status, reply.kind, reply.message, reply.headers)
+        if isinstance(reply, Answer):
+            self._signatures |= {b["signature"] for b in reply.content if b["type"] == "thinking"}
+            stream = sse(reply, body["model"])
+        else:
+            stream = reply.body
+        return Response(
+            headers={"Content-Type": "text/event-stream; charset=utf-8"},
+            body=travelling(stream, reply.travel, self.left),
+        )
+
+    def _check_call(self, request: Request) -> None:
+        if request.method != "POST" or request.target != "/v1/messages":
+            raise _Refused("Not Found", 404, "not_found_error")
+        if "x-api-key" not in request.headers:
+            raise _Refused("x-api-key header is required", 401, "authentication_error")
+        if request.headers["x-api-key"] != self._key:
+            raise _Refused("invalid x-api-key", 401, "authentication_error")
+        if "anthropic-version" not in request.headers:
+            raise _Refused("anthropic-version: header is required")
+
+    def _parse(self, request: Request) -> Json:
+        try:
+            return msgspec.json.decode(request.body, type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise _Refused("The request body is not valid JSON") from error
+
+    def _check_model(self, body: Json) -> None:
+        if body["model"] not in self._models:
+            raise _Refused(f"model: {body['model']}", 404, "not_found_error")
+        # A token is about four bytes; the real count does not matter here.
+        tokens = len(msgspec.json.encode(body)) // 4
+        if tokens > self._context:
+            raise _Refused(f"prompt is too long: {tokens} tokens > {self._context} maximum")
+
+
+class _Refused(Exception):
+    def __init__(
+        self, message: str, status: int = 400, kind: str = "invalid_request_error"
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.kind = kind
+
+
+class _Check:
+    """What the API checks before the model sees anything."""
+
+    def __init__(self, body: Json, signatures: Iterable[str]) -> None:
+        self._body = body
+        self._signatures = frozenset(signatures)
+        self._marks = 0
+        self._seen: set[str] = set()
+
+    def everything(self) -> None:
+        body = self._body
+        for name in ("model", "max_tokens", "messages"):
+            if name not in body:
+                raise _Refused(f"{name}: Field required")
+        _extra(body, _TOP, "")
+        if not isinstance(body["max_tokens"], int) or body["max_tokens"] < 1:
+            raise _Refused("max_tokens: Input should be greater than or equal to 1")
+        if body.get("stream") is not True:
+            raise _Refused("stream: this server only streams")
+        self._tools()
+        self._system()
+        self._messages()
+        if self._marks > _MARKS:
+            raise _Refused(
+                f"A maximum of 4 blocks with cache_control may be provided. Found {self._marks}."
+            )
+
+    def _tools(self) -> None:
+        tools = cast("list[Json]", self._body.get("tools", []))
+        names = [tool.get("name", "") for tool in tools]
+        for i, tool in enumerate(tools):
+            _extra(
+                tool, {"name", "description", "input_schema", "cache_control"}, f"tools.{i}.custom."
+            )
+            if not _NAME.fullmatch(names[i]):
+                raise _Refused(
+                    f"tools.{i}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
+                )
+            if tool.get("input_schema", {}).get("type") != "object":
+                raise _Refused(f"tools.{i}.custom.input_schema.type: Field required")
+            self._mark(tool, f"tools.{i}.custom")
+        if len(set(names)) < len(names):
+            raise _Refused("tools: Tool names must be unique.")
+        if "tool_choice" in self._body and not tools:
+            raise _Refused("tool_choice: may only be specified while providing tools")
+
+    def _system(self) -> None:
+        system = self._body.get("system", "x")
+        blocks = [text(system)] if isinstance(system, str) else cast("list[Json]", system)
+        for i, block in enumerate(blocks):
+            self._block(block, f"system.{i}", frozenset({"text"}))
+
+    def _messages(self) -> None:
+        messages = cast("list[Json]", self._body["messages"])
+        if not messages:
+            raise _Refused("messages: at least one message is required")
+        if messages[0].get("role") != "user":
+            raise _Refused('messages: first message must use the "user" role')  # From memory.
+        calls: list[str] = []
+        for i, message in enumerate(messages):
+            _extra(message, {"role", "content"}, f"messages.{i}.")
+            role = message["role"]
+            if i and role == messages[i - 1]["role"]:
+                raise _Refused(
+                    'messages: roles must alternate between "user" and "assistant", but found '
+                    f'multiple "{role}" roles in a row'
+                )
+            blocks = self._content(message, f"messages.{i}")
+            self._results(blocks, calls, i)
+            calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        if messages[-1]["role"] == "assistant":
+            raise _Refused(
+                "This model does not support assistant message prefill. "
+                "The conversation must end with a user message."
+            )
+
+    def _content(self, message: Json, where: str) -> list[Json]:
+        content = message["content"]
+        blocks = [text(content)] if isinstance(content, str) else cast("list[Json]", content)
+        if not blocks:
+            raise _Refused(f"{where}: all messages must have non-empty content")
+        for i, block in enumerate(blocks):
+            self._block(block, f"{where}.content.{i}", _SAYS[message["role"]])
+        if "thinking" in blocks[-1]["type"]:  # From memory.
+            raise _Refused(f"{where}: The final block in an assistant message cannot be `thinking`")
+        return blocks
+
+    def _block(self, block: Json, where: str, allowed: frozenset[str]) -> None:
+        kind = block.get("type", "")
+        if kind not in allowed:
+            raise _Refused(f"{where}: Input tag '{kind}' found using 'type' does not match any of "
+                           f"the expected tags: {', '.join(sorted(allowed))}")  # fmt: skip
+        must, may = _FIELDS[kind]
+        for name in must - block.keys():
+            raise _Refused(f"{where}.{kind}.{name}: Field required")
+        _extra(block, {"type"} | must | may, f"{where}.{kind}.")
+        self._mark(block, where)
+        match kind:
+            case "text":
+                _text(block["text"], where)
+            case "tool_use":
+                self._use(block, where)
+            case "tool_result":
+                content = block.get("content", "x")
+                for i, inner in enumerate([] if isinstance(content, str) else content):
+                    self._block(inner, f"{where}.content.{i}", frozenset({"text"}))
+            case "thinking" if block["signature"] not in self._signatures:
+                raise _Refused(
+                    f"{where}: Invalid `signature` in `thinking` block. The block is bound to a "
+                    "different conversation. Remove the block, or set "
+                    '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+                )
+            case _:
+                pass
+
+    def _use(self, block: Json, where: str) -> None:
+        if not _ID.fullmatch(block["id"]):
+            raise _Refused(f"{where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
+        if not _NAME.fullmatch(block["name"]):
+            raise _Refused(
+                f"{where}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
+            )
+        if not isinstance(block["input"], dict):
+            raise _Refused(f"{where}.tool_use.input: Input should be a valid dictionary")
+        if block["id"] in self._seen:
+            raise _Refused("messages: `tool_use` ids must be unique")
+        self._seen.add(block["id"])
+        if not self._body.get("tools"):  # From memory.
+            raise _Refused(
+                "Requests which include `tool_use` or `tool_result` blocks must define tools"
+            )
+
+    def _results(self, blocks: list[Json], calls: list[str], i: int) -> None:
+        """Results stand first in their message, one for each call of the message before."""
+        answered: list[str] = []
+        for block in blocks:
+            if block["type"] != "tool_result":
+                break
+            answered.append(block["tool_use_id"])
+        if missing := [call for call in calls if call not in answered]:
+            raise _Refused(
+                f"messages.{i - 1}: `tool_use` ids were found without `tool_result` blocks "
+                f"immediately after: {', '.join(missing)}. Each `tool_use` block must have a "
+                "corresponding `tool_result` block in the next message."
+            )
+        given = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        for j, call in enumerate(given):
+            if call not in calls:
+                raise _Refused(
+                    f"messages.{i}.content.{j}: unexpected `tool_use_id` found in `tool_result` "
+                    f"blocks: {call}. Each `tool_result` block must have a corresponding "
+                    "`tool_use` block in the previous message."
+                )
+        if len(set(given)) < len(given):
+            raise _Refused(
+                f"messages.{i}: each tool_use must have a single result. Found multiple "
+                f"`tool_result` blocks with id: {given[-1]}"
+            )
+
+    def _mark(self, block: Json, where: str) -> None:
+        if "cache_control" in block:
+            self._marks += 1
+            if block["cache_control"].get("type") != "ephemeral":
+                raise _Refused(f"{where}.cache_control: Input tag does not match 'ephemeral'")
+
+
+def _extra(given: Json, known: Iterable[str], where: str) -> None:
+    for name in given.keys() - set(known):
+        raise _Refused(f"{where}{name}: Extra inputs are not permitted")
+
+
+def _text(words: Any, where: str) -> None:
+    if not isinstance(words, str):
+        raise _Refused(f"{where}.text.text: Input should be a valid string")
+    if not words:
+        raise _Refused("messages: text content blocks must be non-empty")
+    if not words.strip():
+        raise _Refused("messages: text content blocks must contain non-whitespace text")
+
+
+def refusal(
+    status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An error in the API's own shape."""
+    error = {"type": kind, "message": message}
+    body = {"type": "error", "error": error, "request_id": "req_011CfakefakefakefakeFake"}
+    return Response(status=status, headers=headers or {}, body=msgspec.json.encode(body))
+
+
+def sse(answer: Answer, model: str = "claude-fake") -> bytes:
+    """The stream of an answer, event by event as the reference shows it: message_start, the blocks
+    (each start, deltas, stop), a ping in between, message_delta with the totals, message_stop."""
+    usage = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, **answer.usage}
+    message: Json = {
+        "id": "msg_01Fake",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**usage, "output_tokens": 1},
+    }
+    events: list[Json] = [{"type": "message_start", "message": message}]
+    for index, block in enumerate(answer.content):
+        empty, deltas = _in_deltas(block)
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        events += [{"type": "ping"}] if not index else []
+        for delta in deltas:
+            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    stop = {"stop_reason": answer.stop, "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": stop, "usage": usage})
+    events.append({"type": "message_stop"})
+    return b"".join(map(event, events))
+
+
+def event(data: Json) -> bytes:
+    """One server-sent event, named for its type."""
+    return b"event: %s\ndata: %s\n\n" % (data["type"].encode(), msgspec.json.encode(data))
+
+
+def _in_deltas(block: Json) -> tuple[Json, list[Json]]:
+    match block["type"]:
+        case "text":
+            pieces = [{"type": "text_delta", "text": bit} for bit in _bits(block["text"])]
+            return {**block, "text": ""}, pieces
+        case "tool_use":
+            written = msgspec.json.encode(block["input"]).decode() if block["input"] else ""
+            bits = ["", *_bits(written)]
+            return {**block, "input": {}}, [
+                {"type": "input_json_delta", "partial_json": bit} for bit in bits
+            ]
+        case "thinking":
+            pieces = [{"type": "thinking_delta", "thinking": b} for b in _bits(block["thinking"])]
+            signed = {"type": "signature_delta", "signature": block["signature"]}
+            return {**block, "thinking": "", "signature": ""}, [*pieces, signed]
+        case _:
+            return block, []
+
+
+def _bits(whole: str, size: int = 16) -> list[str]:
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
+
+
+async def travelling(
+    stream: bytes, travel: Travel, left: asyncio.Event | None = None
+) -> AsyncGenerator[bytes]:
+    """The stream, on its way."""
+    ends = (travel.hang_up_after, travel.end_after, travel.stall_after, travel.drip_after)
+    sent = stream[: min((end for end in ends if end is not None), default=len(stream))]
+    size = travel.chunk or len(sent) or 1
+    try:
+        for at in range(0, len(sent), size):
+            yield sent[at : at + size]
+            if travel.pause:
+                await asyncio.sleep(travel.pause)
+        if travel.hang_up_after is not None:
+            raise HangUp
+        if travel.stall_after is not None:
+            await asyncio.Event().wait()
+        while travel.drip_after is not None:
+            yield b": still here\n\n"
+            await asyncio.sleep(0.01)
+    except GeneratorExit:
+        if left is not None:
+            left.set()
+        raise
+
+
+def _in_turn(replies: Iterable[Reply]) -> Callable[[Json], Reply]:
+    left = iter(replies)
+    over = Failure(status=400, kind="invalid_request_error", message="The script is at its end")
+    return lambda _: next(left, over)

@@ -1,0 +1,450 @@
+"""A strict stand-in for the Gemini API, for tests and for trying the program.
+
+What it refuses, and in which words, is taken from:
+
+- the API reference (ai.google.dev: generateContent, Schema and FunctionDeclaration, Thought
+  signatures) for fields, the shape of answers, and the rule that signatures go back;
+- error texts that people quoted in public issues of github.com: google-gemini/gemini-cli 4231 (too
+  many tokens), 14183 and 15568 (responses and their calls), 26486 (calls after a user's turn), 8883
+  (quota), continuedev/continue 8785 (missing signature), openswarm-ai/openswarm 24 and
+  zed-industries/zed 53919 (schemas), vercel/ai 3775 and router-for-me/CLIProxyAPI 1292 (empty
+  parts);
+- memory, where a comment says so.
+
+It is stricter than the real one in two things: roles have to alternate, and a response has to bear
+the name (and the id, if there is one) of the call at its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+
+from segue.testing.http import Request, Response
+from segue.testing.models.anthropic import AT_ONCE, Json, Travel, travelling
+
+UNSIGNED = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})
+"""What the documentation offers in place of a signature for calls of another model."""
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
+_TOP = frozenset({"contents", "systemInstruction", "tools", "toolConfig", "generationConfig"})
+_DATA = frozenset({"text", "functionCall", "functionResponse"})
+_SCHEMA = frozenset({
+    "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems",
+    "properties", "required", "minProperties", "maxProperties", "minLength", "maxLength",
+    "pattern", "example", "anyOf", "propertyOrdering", "default", "items", "minimum", "maximum",
+})  # fmt: skip
+_FORMATS = {
+    "STRING": {"enum", "date-time"},
+    "NUMBER": {"float", "double"},
+    "INTEGER": {"int32", "int64"},
+}
+_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the model says: each chunk of parts is one event of the stream."""
+
+    chunks: Sequence[Sequence[Json]] = ()
+    finish: str = "STOP"
+    finish_message: str | None = None
+    usage: Mapping[str, int] = field(
+        default_factory=lambda: {"promptTokenCount": 12, "candidatesTokenCount": 7}
+    )
+    travel: Travel = AT_ONCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """An answer given as the bytes of its stream."""
+
+    body: bytes
+    travel: Travel = AT_ONCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An answer that is none: 429, 500, 503 and their like."""
+
+    status: int
+    kind: str
+    message: str = "Something went wrong."
+    details: Sequence[Json] = ()
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+Reply = Answer | Stream | Failure
+Script = Iterable[Reply] | Callable[[Json], Reply]
+
+OVERLOADED = Failure(
+    status=503, kind="UNAVAILABLE", message="The model is overloaded. Please try again later."
+)
+
+
+def text(words: str, **more: Any) -> Json:
+    return {"text": words, **more}
+
+
+def call(name: str, *, signature: str = "", call_id: str = "", **args: Any) -> Json:
+    """A part with a function call; newer models sign and number them."""
+    signed = {"thoughtSignature": signature} if signature else {}
+    numbered = {"id": call_id} if call_id else {}
+    return {"functionCall": {"name": name, "args": args, **numbered}, **signed}
+
+
+class FakeGemini:
+    """The handler for `segue.testing.http.serving`; its base URL is that plus `/v1beta`.
+
+    It checks each request, records it, and answers with the next reply of the script, or with what
+    the script makes of the request. Signatures are good when this server gave them out, unless
+    `accepts_signatures` is off.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        key: str = "AIza-fake",
+        models: Sequence[str] = ("gemini-2.5-fake", "gemini-3-fake"),
+        context: int = 1_048_576,
+    ) -> None:
+        self._reply = script if callable(script) else _in_turn(script)
+        self._key = key
+        self._models = models
+        self._context = context
+        self._signatures: set[str] = set()
+        self.accepts_signatures = True
+        self.requests: list[Json] = []
+        """Every request that was well-formed JSON, whether or not it was accepted."""
+        self.refusals: list[str] = []
+        """Why requests were refused, in the words that were sent."""
+        self.left = asyncio.Event()
+        """Set when a client left in the middle of an answer."""
+
+    async def __call__(self, request: Request) -> Response:
+        try:
+            model = self._check_call(request)
+            body = self._parse(request)
+            self.requests.append(body)
+            known = self._signatures if self.accepts_signatures else frozenset[str]()
+            _Check(body, known | UNSIGNED, strict=model.startswith("gemini-3")).everything()
+            self._check_length(body)
+        except _Refused as refused:
+            self.refusals.append(refused.message)
+            return refusal(refused.status, refused.kind, refused.message, refused.details)
+        reply = self._reply(body)
+        if isinstance(reply, Failure):
+            return refusal(reply.status, reply.kind, reply.message, reply.details, reply.headers)
+        if isinstance(reply, Answer):
+            parts = [part for chunk in reply.chunks for part in chunk]
+            self._signatures |= {p["thoughtSignature"] for p in parts if "thoughtSignature" in p}
+            stream = sse(reply, model)
+        else:
+            stream = reply.body
+        return Response(
+            headers={"Content-Type": "text/event-stream"},
+            body=travelling(stream, reply.travel, self.left),
+        )
+
+    def _check_call(self, request: Request) -> str:
+        path = re.fullmatch(
+            r"/v1beta/models/([^/:?]+):streamGenerateContent\?alt=sse", request.target
+        )
+        if request.method != "POST" or path is None:
+            raise _Refused("Requested entity was not found.", 404, "NOT_FOUND")
+        key = request.headers.get("x-goog-api-key")
+        if not key:  # From memory.
+            raise _Refused(
+                "Method doesn't allow unregistered callers (callers without established identity). "
+                "Please use API Key or other form of API consumer identity to call this API.",
+                403,
+                "PERMISSION_DENIED",
+            )
+        if key != self._key:
+            info = {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "API_KEY_INVALID",
+                "domain": "googleapis.com",
+            }
+            raise _Refused("API key not valid. Please pass a valid API key.", details=[info])
+        if path[1] not in self._models:
+            raise _Refused(
+                f"models/{path[1]} is not found for API version v1beta, or is not supported for "
+                "generateContent. Call ListModels to see the list of available models and their "
+                "supported methods.",
+                404,
+                "NOT_FOUND",
+            )
+        return path[1]
+
+    def _parse(self, request: Request) -> Json:
+        try:
+            return msgspec.json.decode(request.body, type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise _Refused("Invalid JSON payload received.") from error
+
+    def _check_length(self, body: Json) -> None:
+        # A token is about four bytes; the real count does not matter here.
+        tokens = len(msgspec.json.encode(body)) // 4
+        if tokens > self._context:
+            raise _Refused(
+                f"The input token count ({tokens}) exceeds the maximum number of tokens allowed "
+                f"({self._context})."
+            )
+
+
+class _Refused(Exception):
+    def __init__(
+        self,
+        message: str,
+        status: int = 400,
+        kind: str = "INVALID_ARGUMENT",
+        details: Sequence[Json] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.kind = kind
+        self.details = details
+
+
+class _Check:
+    """What the API checks before the model sees anything."""
+
+    def __init__(self, body: Json, signatures: Iterable[str], *, strict: bool) -> None:
+        self._body = body
+        self._signatures = frozenset(signatures)
+        self._strict = strict
+
+    def everything(self) -> None:
+        body = self._body
+        _known(body, _TOP, "")
+        config = body.get("generationConfig", {})
+        _known(config, {"maxOutputTokens", "temperature"}, "generation_config")
+        if not isinstance(config.get("maxOutputTokens", 1), int):
+            raise _Refused("Invalid value at 'generation_config.max_output_tokens' (TYPE_INT32)")
+        system = body.get("systemInstruction")
+        if system is not None:
+            self._parts(system, "system_instruction")
+        for i, tool in enumerate(cast("list[Json]", body.get("tools", []))):
+            _known(tool, {"functionDeclarations"}, f"tools[{i}]")
+            for j, declared in enumerate(tool["functionDeclarations"]):
+                _declaration(declared, f"tools[{i}].function_declarations[{j}]")
+        self._contents(cast("list[Json]", body.get("contents", [])))
+
+    def _contents(self, contents: list[Json]) -> None:
+        if not contents:
+            raise _Refused("* GenerateContentRequest.contents: contents is not specified\n")
+        for i, content in enumerate(contents):
+            _known(content, {"role", "parts"}, f"contents[{i}]")
+            if content.get("role") not in ("user", "model"):
+                raise _Refused("Please use a valid role: user, model.")
+            self._parts(content, f"contents[{i}]")
+        for i, content in enumerate(contents):
+            self._order(contents[i - 1] if i else None, content)
+        if contents[-1]["role"] != "user":  # From memory.
+            raise _Refused(
+                "Please ensure that multiturn requests ends with a user role or a function "
+                "response."
+            )
+        if self._strict:
+            self._signed(contents)
+
+    def _parts(self, content: Json, where: str) -> None:
+        parts = cast("list[Json]", content.get("parts", []))
+        if not parts:
+            raise _Refused(
+                f"* GenerateContentRequest.{where}.parts: contents.parts must not be empty.\n"
+            )
+        for i, part in enumerate(parts):
+            _known(part, _DATA | {"thought", "thoughtSignature"}, f"{where}.parts[{i}]")
+            data = _DATA & part.keys()
+            if len(data) != 1 or part.get("text") == "":
+                raise _Refused(
+                    f"* GenerateContentRequest.{where}.parts[{i}].data: required oneof field "
+                    "'data' must have one initialized field\n"
+                )
+            if part.get("thoughtSignature", next(iter(UNSIGNED))) not in self._signatures:
+                raise _Refused("Corrupted thought signature.")
+            self._function(part, f"{where}.parts[{i}]")
+
+    def _function(self, part: Json, where: str) -> None:
+        for kind, value in (("functionCall", "args"), ("functionResponse", "response")):
+            if kind not in part:
+                continue
+            function = part[kind]
+            _known(function, {"name", "id", value}, f"{where}.{_snake(kind)}")
+            if not _NAME.fullmatch(function.get("name", "")):
+                raise _Refused(
+                    f"* GenerateContentRequest.{where}.{_snake(kind)}.name: Name cannot be empty "
+                    "or has characters that are not allowed.\n"
+                )
+            if not isinstance(function.get(value, {}), dict):
+                raise _Refused(f"Invalid value at '{where}.{_snake(kind)}.{value}' (Struct)")
+
+    def _order(self, before: Json | None, content: Json) -> None:
+        calls = _functions(content, "functionCall")
+        responses = _functions(content, "functionResponse")
+        asked = _functions(before, "functionCall") if before else []
+        if before and before["role"] == content["role"]:
+            raise _Refused(
+                "Please ensure that multiturn requests alternate between user and model."
+            )
+        if (calls and content["role"] != "model") or (responses and content["role"] != "user"):
+            raise _Refused("Please use a valid role: user, model.")
+        if calls and before is None:
+            raise _Refused(
+                "Please ensure that function call turn comes immediately after a user turn or "
+                "after a function response turn."
+            )
+        if responses and not asked:
+            raise _Refused(
+                "Please ensure that function response turn comes immediately after a function "
+                "call turn."
+            )
+        if len(responses) != len(asked):
+            raise _Refused(
+                "Please ensure that the number of function response parts is equal to the number "
+                "of function call parts of the function call turn."
+            )
+        for made, given in zip(asked, responses, strict=True):
+            if (made["name"], made.get("id")) != (given["name"], given.get("id")):
+                raise _Refused(f"The response to {made['name']} bears another name or id.")
+
+    def _signed(self, contents: list[Json]) -> None:
+        """In the turn that is under way, the first call of every step carries a signature."""
+        begun = max(
+            (i for i, content in enumerate(contents)
+             if content["role"] == "user" and any("text" in part for part in content["parts"])),
+            default=0,
+        )  # fmt: skip
+        for i, content in enumerate(contents[begun:], begun):
+            first = next((part for part in content["parts"] if "functionCall" in part), None)
+            if first and "thoughtSignature" not in first:
+                raise _Refused(
+                    "Function call is missing a thought_signature in functionCall parts. This is "
+                    "required for tools to work correctly, and missing thought_signature may lead "
+                    "to degraded model performance. Additional data, function call "
+                    f"`default_api:{first['functionCall']['name']}` , position {i}."
+                )
+
+
+def _functions(content: Json, kind: str) -> list[Json]:
+    return [part[kind] for part in content["parts"] if kind in part]
+
+
+def _declaration(declared: Json, where: str) -> None:
+    _known(declared, {"name", "description", "parameters"}, where)
+    if not _NAME.fullmatch(declared.get("name", "")):
+        raise _Refused(f"* GenerateContentRequest.{where}.name: Invalid function name.\n")
+    if "parameters" in declared:
+        parameters = declared["parameters"]
+        _schema(parameters, f"{where}.parameters")
+        if parameters.get("type") != "OBJECT" or not parameters.get("properties"):
+            raise _Refused(
+                f"* GenerateContentRequest.{where}.parameters.properties: should be non-empty for "
+                "OBJECT type\n"
+            )
+
+
+def _schema(schema: Json, where: str) -> None:
+    _known(schema, _SCHEMA, where)
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        raise _Refused(_unknown("type", where, "Proto field is not repeating, cannot start list."))
+    if kind is not None and kind not in _TYPES:
+        raise _Refused(f"Invalid value at '{where}.type' ({where}.Type), \"{kind}\"")
+    if "enum" in schema and (
+        kind != "STRING" or not all(isinstance(v, str) for v in schema["enum"])
+    ):
+        raise _Refused(f"* GenerateContentRequest.{where}.enum: only allowed for STRING type\n")
+    if "format" in schema and schema["format"] not in _FORMATS.get(str(kind), set()):
+        raise _Refused(
+            f"* GenerateContentRequest.{where}.format: only 'enum' and 'date-time' are supported "
+            "for STRING type\n"
+        )
+    if kind == "ARRAY" and "items" not in schema:
+        raise _Refused(f"* GenerateContentRequest.{where}.items: missing field.\n")
+    _inner_schemas(schema, where)
+
+
+def _inner_schemas(schema: Json, where: str) -> None:
+    properties = cast("dict[str, Json]", schema.get("properties", {}))
+    for i, name in enumerate(schema.get("required", ())):
+        if name not in properties:
+            raise _Refused(
+                f"* GenerateContentRequest.{where}.required[{i}]: property is not defined\n"
+            )
+    for i, inner in enumerate(properties.values()):
+        _schema(inner, f"{where}.properties[{i}].value")
+    for i, inner in enumerate(cast("list[Json]", schema.get("anyOf", []))):
+        _schema(inner, f"{where}.any_of[{i}]")
+    if "items" in schema:
+        _schema(schema["items"], f"{where}.items")
+
+
+def _known(given: Json, names: Iterable[str], where: str) -> None:
+    for name in given.keys() - set(names):
+        raise _Refused(_unknown(name, where, "Cannot find field."))
+
+
+def _unknown(name: str, where: str, why: str) -> str:
+    place = f" at '{where}'" if where else ""
+    return f'Invalid JSON payload received. Unknown name "{name}"{place}: {why}'
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), name)
+
+
+def refusal(
+    status: int,
+    kind: str,
+    message: str,
+    details: Sequence[Json] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """An error in the API's own shape."""
+    error: Json = {"code": status, "message": message, "status": kind}
+    if details:
+        error["details"] = details
+    return Response(
+        status=status, headers=headers or {}, body=msgspec.json.encode({"error": error})
+    )
+
+
+def sse(answer: Answer, model: str = "gemini-3-fake") -> bytes:
+    """The stream of an answer: every event is a whole GenerateContentResponse; the last one has the
+    reason why it ended, and there is no other mark of the end."""
+    events: list[Json] = []
+    chunks = answer.chunks or ((),)
+    for i, chunk in enumerate(chunks):
+        candidate: Json = {"content": {"parts": list(chunk), "role": "model"}, "index": 0}
+        if not chunk:
+            del candidate["content"]
+        if i == len(chunks) - 1:
+            candidate["finishReason"] = answer.finish
+            if answer.finish_message:
+                candidate["finishMessage"] = answer.finish_message
+        total = sum(answer.usage.get(k, 0) for k in ("promptTokenCount", "candidatesTokenCount"))
+        usage = {**answer.usage, "totalTokenCount": total}
+        about = {"usageMetadata": usage, "modelVersion": model, "responseId": "fake"}
+        events.append({"candidates": [candidate], **about})
+    return b"".join(map(event, events))
+
+
+def event(data: Json) -> bytes:
+    """One server-sent event; the API ends its lines with CR LF."""
+    return b"data: %s\r\n\r\n" % msgspec.json.encode(data)
+
+
+def _in_turn(replies: Iterable[Reply]) -> Callable[[Json], Reply]:
+    left = iter(replies)
+    over = Failure(status=400, kind="INVALID_ARGUMENT", message="The script is at its end")
+    return lambda _: next(left, over)

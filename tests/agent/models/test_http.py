@@ -1,0 +1,337 @@
+"""One streaming request: time-outs, retries, and what the person hears."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from segue.agent.models.http import Client, Endpoint, Patience, Refusal, _retry_after
+from segue.core.errors import (
+    BadKey,
+    ModelBusy,
+    ModelCutOff,
+    ModelError,
+    ModelOffline,
+    ModelStalled,
+)
+from segue.testing.http import HangUp, Request, Response, serving
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+QUICK = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
+SSE = {"Content-Type": "text/event-stream"}
+HELLO = Response(200, SSE, b"data: hello\n\n")
+
+
+class Server:
+    """Gives its answers one after the other, the last one for ever."""
+
+    def __init__(self, *answers: Response | Exception) -> None:
+        self._answers = list(answers)
+        self.requests: list[Request] = []
+
+    async def handle(self, request: Request) -> Response:
+        self.requests.append(request)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def nothing_known(_: Refusal) -> ModelError | None:
+    return None
+
+
+@contextlib.asynccontextmanager
+async def client(
+    url: str, explain: Callable[[Refusal], ModelError | None] = nothing_known, **more: Any
+) -> AsyncGenerator[Client]:
+    known: dict[str, Any] = {"patience": QUICK, "headers": {"X-Key": "k"}}
+    made = Client(Endpoint(provider="Acme", base_url=url, explain=explain, **{**known, **more}))
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def hear(server: Server, **more: Any) -> list[str]:
+    async with serving(server.handle) as url, client(f"{url}/v1/", **more) as acme:
+        return [event.data async for event in acme.events("/ask", b'{"a": 1}')]
+
+
+async def test_the_events_of_one_post_come_in_order():
+    server = Server(Response(200, SSE, b": hi\n\ndata: 1\n\nevent: x\ndata: 2\ndata: 3\n\n"))
+    assert await hear(server) == ["1", "2\n3"]
+    request = server.requests[0]
+    assert (request.method, request.target, request.body) == ("POST", "/v1/ask", b'{"a": 1}')
+    assert request.headers["x-key"] == "k"
+    assert request.headers["content-type"] == "application/json"
+
+
+async def test_an_event_larger_than_any_default_limit_comes_whole():
+    big = "x" * 3_000_000
+    assert await hear(Server(Response(200, SSE, f"data: {big}\n\n".encode()))) == [big]
+
+
+async def test_an_event_without_its_end_does_not_come():
+    assert await hear(Server(Response(200, SSE, b"data: 1\n\ndata: 2\n"))) == ["1"]
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+async def test_a_busy_server_is_asked_again(status: int):
+    server = Server(Response(status), Response(status), HELLO)
+    assert await hear(server) == ["hello"]
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("status", [201, 204, 301, 400, 401, 403, 404, 422, 501])
+async def test_what_asking_again_cannot_mend_is_said_at_once(status: int):
+    server = Server(Response(status, {}, b"because" if status != 204 else b""))
+    with pytest.raises(ModelError, match=f"HTTP {status}"):
+        await hear(server)
+    assert len(server.requests) == 1
+
+
+async def test_after_the_last_try_a_busy_server_is_called_busy():
+    server = Server(Response(503, {}, b"full"))
+    with pytest.raises(ModelBusy, match="Acme is too busy: HTTP 503 full"):
+        await hear(server)
+    assert len(server.requests) == QUICK.tries
+
+
+async def test_the_provider_explains_its_own_errors():
+    def explain(refusal: Refusal) -> ModelError | None:
+        assert refusal == Refusal(status=503, body='{"why": "ü"}')
+        return BadKey(provider="Acme", setting="ACME_KEY")
+
+    server = Server(Response(503, {}, '{"why": "ü"}'.encode()))
+    with pytest.raises(BadKey, match="ACME_KEY"):
+        await hear(server, explain=explain)
+    assert len(server.requests) == 1, "what is explained is not asked again"
+
+
+async def test_an_explanation_that_it_is_busy_is_kept_for_the_last_try():
+    def explain(_: Refusal) -> ModelError | None:
+        return ModelBusy(provider="Acme", reason="lunch")
+
+    server = Server(Response(500))
+    with pytest.raises(ModelBusy, match="lunch"):
+        await hear(server, explain=explain)
+    assert len(server.requests) == QUICK.tries
+
+
+async def test_a_refusal_of_any_length_is_read_only_in_part():
+    async def endless() -> AsyncGenerator[bytes]:
+        while True:
+            yield b"x" * 10_000
+
+    with pytest.raises(ModelError) as caught:
+        await hear(Server(Response(400, {}, endless())))
+    assert len(str(caught.value)) < 500
+
+
+async def test_a_refusal_that_is_no_text_is_still_one():
+    with pytest.raises(ModelError, match="HTTP 400"):
+        await hear(Server(Response(400, {}, b"\xff\xfe{}")))
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/json", "text/event-stream-not", ""])
+async def test_an_answer_that_is_no_stream_is_an_error_and_not_asked_for_again(kind: str):
+    server = Server(Response(200, {"Content-Type": kind}, b"<h1>Log in</h1>"))
+    with pytest.raises(ModelError, match=r"no stream, but HTTP 200 <h1>Log in</h1>"):
+        await hear(server)
+    assert len(server.requests) == 1
+
+
+async def test_an_answer_that_is_no_stream_can_be_explained_too():
+    def explain(refusal: Refusal) -> ModelError | None:
+        return ModelError(provider="Acme", reason=refusal.body)
+
+    with pytest.raises(ModelError, match="answered with an error: mend me"):
+        await hear(Server(Response(200, {}, b"mend me")), explain=explain)
+
+
+async def test_a_server_that_hangs_up_at_once_is_asked_again():
+    server = Server(HangUp(), HangUp(), HELLO)
+    assert await hear(server) == ["hello"]
+    assert len(server.requests) == 3
+
+
+async def test_a_server_that_always_hangs_up_is_offline():
+    server = Server(HangUp())
+    with pytest.raises(ModelOffline, match="Acme cannot be reached at http://127"):
+        await hear(server)
+    assert len(server.requests) == QUICK.tries
+
+
+async def test_a_break_before_the_first_event_is_asked_again_and_after_it_is_not():
+    async def broken(sent: bytes) -> AsyncGenerator[bytes]:
+        yield sent
+        raise HangUp
+
+    early = Server(Response(200, SSE, broken(b"data: 1\n")), HELLO)
+    assert await hear(early) == ["hello"]
+    late = Server(Response(200, SSE, broken(b"data: 1\n\n")), HELLO)
+    with pytest.raises(ModelCutOff):
+        await hear(late)
+    assert len(late.requests) == 1
+
+
+@pytest.mark.parametrize("sent", [b"", b"data: 1\n\n"])
+async def test_silence_is_a_stall(sent: bytes):
+    async def silent() -> AsyncGenerator[bytes]:
+        yield sent
+        await asyncio.Event().wait()
+
+    patience = Patience(connect=5, silence=0.05, tries=3)
+    server = Server(Response(200, SSE, silent()))
+    with pytest.raises(ModelStalled):
+        await hear(server, patience=patience)
+    assert len(server.requests) == 1
+
+
+async def test_a_server_that_only_keeps_the_line_alive_is_waited_for():
+    async def alive() -> AsyncGenerator[bytes]:
+        for _ in range(10):
+            yield b": wait\n\n"
+            await asyncio.sleep(0.02)
+        yield b"data: 1\n\n"
+
+    patience = Patience(connect=5, silence=0.15, tries=1)
+    assert await hear(Server(Response(200, SSE, alive())), patience=patience) == ["1"]
+
+
+async def test_nobody_at_the_address_is_offline():
+    async with serving(Server(HELLO).handle) as url:
+        pass
+    async with client(url) as acme:
+        with pytest.raises(ModelOffline, match="Check the network and the address"):
+            await anext(acme.events("/ask", b"{}"))
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://[", "http://127.0.0.1:x"])
+async def test_an_address_that_is_none_is_offline_too(url: str):
+    async with client(url) as acme:
+        with pytest.raises(ModelOffline):
+            await anext(acme.events("/ask", b"{}"))
+
+
+async def test_a_stream_packed_wrongly_is_an_error():
+    broken = Response(200, {**SSE, "Content-Encoding": "gzip"}, b"data: 1\n\n")
+    with pytest.raises(ModelOffline):
+        await hear(Server(broken))
+
+
+async def test_closing_the_events_drops_the_connection():
+    gone = asyncio.Event()
+
+    async def endless() -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"data: 1\n\n"
+                await asyncio.sleep(0.001)
+        finally:
+            gone.set()
+
+    async def handle(_: Request) -> Response:
+        return Response(200, SSE, endless())
+
+    async with serving(handle) as url, client(url) as acme:
+        events = acme.events("/ask", b"{}")
+        await anext(events)
+        await events.aclose()
+        async with asyncio.timeout(10):
+            await gone.wait()
+
+
+async def test_a_pause_between_tries_can_be_cancelled():
+    asked = asyncio.Event()
+
+    async def handle(_: Request) -> Response:
+        asked.set()
+        return Response(503)
+
+    patience = Patience(tries=2, first_pause=600, longest_pause=600)
+    async with serving(handle) as url, client(url, patience=patience) as acme:
+        first = asyncio.ensure_future(anext(acme.events("/ask", b"{}")))
+        async with asyncio.timeout(30):
+            await asked.wait()
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+
+
+async def test_closing_a_client_that_was_never_used_is_nothing():
+    async with client("http://127.0.0.1:9"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        ("2", 2.0),
+        ("1.5", 1.5),
+        ("-3", 0.0),
+        ("nan", 0.0),
+        (format_datetime(NOW + timedelta(seconds=7), usegmt=True), 7.0),
+        (format_datetime(NOW - timedelta(seconds=7), usegmt=True), 0.0),
+        ("soon", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_retry_after_is_read_in_seconds_and_as_a_date(value: str | None, seconds: float | None):
+    assert _retry_after(value, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    "after", ["0", "0.001", format_datetime(NOW, usegmt=True), "nonsense", "99999999"]
+)
+async def test_retry_after_is_honoured_up_to_the_longest_pause(after: str):
+    server = Server(Response(429, {"Retry-After": after}), HELLO)
+    assert await hear(server) == ["hello"]
+
+
+def test_pauses_grow_are_spread_and_have_an_end():
+    patience = Patience(tries=8, first_pause=1, longest_pause=10)
+    acme = Client(
+        Endpoint(
+            provider="Acme",
+            base_url="http://x",
+            headers={},
+            explain=nothing_known,
+            patience=patience,
+        )
+    )
+    for tried, most in enumerate([1, 2, 4, 8, 10, 10, 10]):
+        pauses = [acme._pause(patience.tries - 1 - tried, None) for _ in range(50)]
+        assert all(most / 2 <= pause <= most for pause in pauses)
+        assert len(set(pauses)) > 1
+    assert acme._pause(3, 0.25) == 0.25
+    assert acme._pause(3, 99) == 10
+
+
+async def test_a_server_closes_the_answer_of_a_client_that_has_left():
+    left = asyncio.Event()
+
+    async def for_ever() -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"data: more\n\n"
+                await asyncio.sleep(0.001)
+        finally:
+            left.set()
+
+    kept = for_ever()  # held here too, so that nothing but the server closes it
+    server = Server(Response(200, SSE, kept))
+    async with serving(server.handle) as url, client(url) as acme:
+        async with contextlib.aclosing(acme.events("/ask", b"{}")) as events:
+            await anext(events)
+        async with asyncio.timeout(10):
+            await left.wait()

@@ -1,0 +1,172 @@
+"""Tool calls of small models, as plain text."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.agent.models import plain
+from segue.agent.models.base import ToolSpec
+from segue.core.transcript import ToolCall
+
+NAMES = frozenset({"weather", "write"})
+WEATHER = ToolSpec(
+    name="weather",
+    description="The weather in a city. Takes a while.\nMore words.",
+    parameters={
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+        "required": ["city"],
+    },
+)
+PARIS = '{"name": "weather", "arguments": {"city": "Paris"}}'
+
+
+def read(*pieces: str) -> tuple[list[str], ToolCall | str]:
+    reader = plain.Reader(NAMES)
+    return [reader.feed(piece) for piece in pieces], reader.end("c1")
+
+
+def test_tools_are_described_in_few_words():
+    told = plain.describe([WEATHER])
+    assert "- weather(city, days?: integer): The weather in a city\n" in told
+    assert len(told) < 220
+
+
+def test_without_tools_nothing_is_said_about_them():
+    assert plain.describe([]) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PARIS,
+        f"  {PARIS}\n",
+        f"```json\n{PARIS}\n```",
+        f"```\n{PARIS}\n```",
+        f"```json\n{PARIS}",
+        PARIS[:-1],
+        f"```json\n{PARIS[:-1]}\n```",
+        PARIS.replace('weather"', 'weather(city)"'),
+        f"<tool_call>\n{PARIS}\n</tool_call>",
+        f"<tools>{PARIS}</tools>",
+        '{"tool": "weather", "parameters": {"city": "Paris"}}',
+        '{"function": "weather", "args": {"city": "Paris"}}',
+        '{"name": "weather", "city": "Paris"}',
+        '{"name": "weather", "arguments": "{\\"city\\": \\"Paris\\"}"}',
+        '{"type": "function", "function": {"name": "weather", "arguments": {"city": "Paris"}}}',
+    ],
+)
+def test_a_call_is_read_in_every_shape_that_small_models_use(text: str):
+    call = plain.read_call(text, NAMES, "c1")
+    assert call is not None
+    assert (call.id, call.name, json.loads(call.arguments)) == ("c1", "weather", {"city": "Paris"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "It is raining.",
+        '{"name": "unknown", "arguments": {}}',
+        '{"name": ["weather"], "arguments": {}}',
+        '{"city": "Paris"}',
+        f"Sure: {PARIS}",
+        f"{PARIS} is what I would call.",
+        f"{PARIS}\n{PARIS}",
+        PARIS[:-2],
+        "[" + PARIS + "]",
+        "{" * 100_000,
+        '{"name":' * 100_000 + "}",
+    ],
+)
+def test_anything_else_stays_text(text: str):
+    assert plain.read_call(text, NAMES, "c1") is None
+    assert plain.Reader(NAMES).end("c1") == ""
+    shown, rest = read(text)
+    assert "".join(shown) + str(rest) == text
+
+
+def test_line_breaks_inside_of_strings_are_forgiven():
+    call = plain.read_call('{"name": "write", "arguments": {"text": "a\nb"}}', NAMES, "c1")
+    assert call is not None
+    assert json.loads(call.arguments) == {"text": "a\nb"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "H",
+        "The weather",
+        "```python\n",
+        "`x`",
+        "{}",
+        "{ not json",
+        '{"city": "Paris"',
+        "<b>",
+        f"{PARIS} and",
+    ],
+)
+def test_words_are_shown_as_soon_as_they_cannot_be_a_call(text: str):
+    shown, _ = read(text)
+    assert shown == [text]
+
+
+@pytest.mark.parametrize("at", range(1, len(PARIS)))
+def test_a_call_is_held_back_wherever_it_is_cut(at: int):
+    shown, end = read(PARIS[:at], PARIS[at:])
+    assert shown == ["", ""]
+    assert isinstance(end, ToolCall)
+
+
+@given(st.text(alphabet='{}"`<>:, \nnametool_cjs/'), st.lists(st.integers(0, 60)))
+def test_nothing_is_lost_however_the_answer_is_cut(text: str, cuts: list[int]):
+    edges = sorted({0, len(text), *(c for c in cuts if c < len(text))})
+    shown, rest = read(*(text[a:b] for a, b in pairwise(edges)))
+    assert isinstance(rest, ToolCall) or "".join(shown) + rest == text
+
+
+def test_a_call_that_was_cut_short_is_shown_rather_than_made():
+    reader = plain.Reader(NAMES)
+    assert reader.feed(PARIS) == ""
+    assert reader.end("c1", whole=False) == PARIS
+
+
+def test_without_tools_everything_is_words():
+    reader = plain.Reader(frozenset())
+    assert reader.feed(PARIS) == PARIS
+
+
+def test_words_after_much_blank_space_are_not_held_back():
+    shown, _ = read("\n" * 100, "Hello")
+    assert shown == ["", "\n" * 100 + "Hello"]
+
+
+def test_a_long_call_is_read_in_linear_time():
+    text = json.dumps({"name": "write", "arguments": {"text": "if (x) { y } else { z }\n" * 1500}})
+    begun = time.perf_counter()
+    shown, end = read(*(text[i : i + 4] for i in range(0, len(text), 4)))
+    assert time.perf_counter() - begun < 2
+    assert not any(shown)
+    assert isinstance(end, ToolCall)
+
+
+def test_a_call_is_retold_in_the_way_the_model_would_write_it():
+    call = ToolCall("c1", "weather", '{"city":"Zürich"}')
+    assert plain.call_text(call) == '{"name": "weather", "arguments": {"city": "Zürich"}}'
+    assert plain.read_call(plain.call_text(call), NAMES, "c1") is not None
+
+
+def test_broken_arguments_are_retold_as_they_are():
+    assert plain.call_text(ToolCall("c1", "weather", "{oops")) == (
+        '{"name": "weather", "arguments": "{oops"}'
+    )
+
+
+def test_a_result_is_retold_in_words():
+    assert plain.result_text("weather", "rain") == "Result of weather:\nrain"

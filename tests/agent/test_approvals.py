@@ -1,0 +1,206 @@
+"""What runs without asking, and what an approval is worth."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.agent.approvals import Policy, Rules, Verdict, fingerprint
+from segue.agent.tools.base import Risk
+from segue.core.transcript import ToolCall
+
+HERE = Path("/home/a")
+GIT = Rules(policy=Policy.ALLOW_LIST, allowed_commands=("git status", "ls"))
+
+
+def shell(command: object) -> ToolCall:
+    return ToolCall("1", "shell", msgspec.json.encode({"command": command}).decode())
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowed"),
+    [
+        (Policy.ASK, {Risk.READ}),
+        (Policy.ALLOW_LIST, {Risk.READ}),
+        (Policy.AUTO, {Risk.READ, Risk.WRITE, Risk.RUN, Risk.SEND}),
+    ],
+)
+def test_reading_is_free_and_the_rest_is_asked_about_unless_all_is_allowed(
+    policy: Policy, allowed: set[Risk]
+) -> None:
+    rules = Rules(policy=policy)
+    verdicts = {risk: rules.verdict(risk, shell("ls"), HERE) for risk in Risk}
+    assert {risk for risk, verdict in verdicts.items() if verdict is Verdict.ALLOWED} == allowed
+
+
+def test_a_person_is_asked_unless_somebody_says_otherwise() -> None:
+    assert Rules().policy is Policy.ASK
+
+
+@pytest.mark.parametrize("risk", [Risk.WRITE, Risk.RUN, Risk.SEND])
+def test_what_was_allowed_for_the_session_is_allowed_there_and_only_that(risk: Risk) -> None:
+    granted = {fingerprint(shell("make"), HERE)}
+    rules = Rules()
+    assert rules.verdict(risk, shell("make"), HERE, granted) is Verdict.ALLOWED
+    assert rules.verdict(risk, shell("make all"), HERE, granted) is Verdict.ASK
+    assert rules.verdict(risk, shell("make"), HERE / "b", granted) is Verdict.ASK
+
+
+# The allow-list
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "git status --short",
+        "  git   status  -s ",
+        "git status 'a b'",
+        'git "status" x',
+        "ls",
+        "ls -l /etc",
+        "ls ä",
+    ],
+)
+def test_a_command_that_begins_with_allowed_words_runs(command: str) -> None:
+    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Verdict.ALLOWED
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        " ",
+        "git",
+        "git statusx",
+        "git  stat us",
+        "'git status'",
+        "git -c alias.x=!sh status",
+        "git -C / status",
+        "PAGER=x git status",
+        "lsof",
+        "/opt/ls",
+        "./ls",
+        "git status; rm -rf .",
+        "git status && x",
+        "git status & x",
+        "git status | x",
+        "git status || x",
+        "git status $(x)",
+        "git status ${x}",
+        "git status $x",
+        'git status "$(x)"',
+        "git status `x`",
+        'git status "`x`"',
+        "git status\nx",
+        "git status\r\nx",
+        "git status\0x",
+        "git status\tx",
+        "git status \x1b[8m",
+        "git status \u202ex",
+        "git status >x",
+        "git status 2>x",
+        "git status <x",
+        "git status <<x",
+        "git status (x)",
+        "git status {a,b}",
+        "git status *",
+        "git status ?",
+        "git status [a]",
+        "git status ~root",
+        "git status !x",
+        "git status #x",
+        "git status \\x",
+        "git status 'x",
+        'git status "x',
+        "ls;x",
+        "ls'",
+    ],
+)
+def test_a_command_that_is_anything_else_is_asked_about(command: str) -> None:
+    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Verdict.ASK
+
+
+@pytest.mark.parametrize("command", [None, 5, ["git", "status"], {"git": "status"}])
+def test_a_command_that_is_no_text_is_asked_about(command: object) -> None:
+    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Verdict.ASK
+
+
+def test_the_list_counts_only_where_it_is_the_policy_and_only_for_commands() -> None:
+    asking = Rules(policy=Policy.ASK, allowed_commands=("git status",))
+    assert asking.verdict(Risk.RUN, shell("git status"), HERE) is Verdict.ASK
+    assert GIT.verdict(Risk.WRITE, shell("git status"), HERE) is Verdict.ASK
+    assert GIT.verdict(Risk.SEND, shell("git status"), HERE) is Verdict.ASK
+
+
+def test_of_a_command_given_twice_the_one_that_would_run_counts() -> None:
+    last = ToolCall("1", "shell", '{"command": "git status", "command": "rm x"}')
+    assert GIT.verdict(Risk.RUN, last, HERE) is Verdict.ASK
+
+
+@pytest.mark.parametrize("allowed", ["", "  ", "'", "git status; x", "*"])
+def test_an_entry_that_is_not_plain_words_allows_nothing(allowed: str) -> None:
+    rules = Rules(policy=Policy.ALLOW_LIST, allowed_commands=(allowed,))
+    for command in ("git status", "x", allowed):
+        assert rules.verdict(Risk.RUN, shell(command), HERE) is Verdict.ASK
+
+
+# Fingerprints
+
+
+def test_the_order_of_the_arguments_and_their_spacing_do_not_matter() -> None:
+    one = ToolCall("1", "write", '{"path": "a", "more": {"x": 1, "y": 2}}')
+    other = ToolCall("2", "write", '{ "more":{"y":2,"x":1},\n"path":"\\u0061"}')
+    assert fingerprint(one, HERE) == fingerprint(other, HERE)
+
+
+def test_any_other_difference_does() -> None:
+    calls = [
+        (ToolCall("1", "shell", '{"command":"ls"}'), HERE),
+        (ToolCall("1", "shell", '{"command":"ls "}'), HERE),
+        (ToolCall("1", "shell", '{"command":"LS"}'), HERE),
+        (ToolCall("1", "shell", '{"command":"ls","seconds":60}'), HERE),
+        (ToolCall("1", "shell", '{"command":"ls","seconds":61}'), HERE),
+        (ToolCall("1", "shell", '{"command":"ls","seconds":"60"}'), HERE),
+        (ToolCall("1", "shell", '{"command":["l","s"]}'), HERE),
+        (ToolCall("1", "shell", '{"command":["s","l"]}'), HERE),
+        (ToolCall("1", "shell", '{"command":"ls"'), HERE),
+        (ToolCall("1", "shell", ""), HERE),
+        (ToolCall("1", "shell2", '{"command":"ls"}'), HERE),
+        (ToolCall("1", "shell", '{"command":"ls"}'), HERE / "b"),
+        (ToolCall("1", "shell", '{"command":"ls"}'), Path("/home")),
+    ]
+    for one, other in combinations(calls, 2):
+        assert fingerprint(*one) != fingerprint(*other)
+
+
+def test_nothing_moves_from_one_part_of_a_call_to_the_next() -> None:
+    one = ToolCall("1", "a\0b", "c")
+    other = ToolCall("1", "a", "b\0c")
+    assert fingerprint(one, HERE) != fingerprint(other, HERE)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("", "{", "null", "5", "[]", "\0", '{"command"}', '{"command":1e999}', "1" * 10_000),
+        *("\ud800", '{"command":"\ud800"}', "[" * 100_000, '{"command":' * 100_000),
+    ],
+    ids=lambda arguments: ascii(arguments)[:16],
+)
+def test_arguments_that_make_no_sense_are_asked_about_and_never_raise(arguments: str) -> None:
+    call = ToolCall("1", "shell\ud800", arguments)
+    assert GIT.verdict(Risk.RUN, call, Path("/bad\udcff")) is Verdict.ASK
+    assert GIT.verdict(Risk.RUN, call, HERE, {fingerprint(call, HERE)}) is Verdict.ALLOWED
+
+
+@given(st.text(), st.text())
+def test_whatever_a_model_writes_gets_a_verdict(name: str, arguments: str) -> None:
+    call = ToolCall("1", name, arguments)
+    assert GIT.verdict(Risk.RUN, call, HERE) is Verdict.ASK
+    assert fingerprint(call, HERE) == fingerprint(call, HERE)

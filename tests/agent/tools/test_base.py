@@ -1,0 +1,106 @@
+"""What the model is told about each tool, and what it hears when it gets the arguments wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.agent.tools.base import Tool, ToolFailed, Workplace, clean, shorten, visible
+from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
+from segue.agent.tools.shell import shell
+from segue.agent.tools.web import FETCH
+from segue.core.transcript import ToolCall
+from tests.agent.tools.using import told
+
+SHELL = shell({})
+TOOLS: tuple[Tool[Any], ...] = (SHELL, *FILES, FETCH)
+REQUIRED = {
+    "shell": ["command"],
+    "read_file": ["path"],
+    "write_file": ["path", "content"],
+    "edit_file": ["path", "old", "new"],
+    "list_files": [],
+    "search_files": ["pattern"],
+    "fetch_page": ["url"],
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_schema_is_a_plain_object_that_says_what_each_argument_is(tool: Tool[Any]) -> None:
+    schema = tool.spec.parameters
+    assert schema["type"] == "object"
+    assert schema["required"] == REQUIRED[tool.name]
+    assert schema["additionalProperties"] is False
+    for argument in schema["properties"].values():
+        assert argument["type"] in ("string", "integer")
+        assert argument["description"]
+    assert b"$ref" not in msgspec.json.encode(schema)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_a_tool_has_a_name_and_a_description_that_every_provider_takes(tool: Tool[Any]) -> None:
+    assert tool.spec.name == tool.name
+    assert tool.name.isidentifier()
+    assert tool.spec.description.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("{}", "missing required field `command`"),
+        ("", "missing required field `command`"),
+        ('{"command": 5}', "Expected `str`, got `int` - at `$.command`"),
+        ('{"command": ""}', "length >= 1"),
+        ('{"command": "ls", "seconds": 0}', "Expected `int` >= 1 - at `$.seconds`"),
+        ('{"command": "ls", "seconds": 601}', "Expected `int` <= 600 - at `$.seconds`"),
+        ('{"command": "ls", "cwd": "/"}', "unknown field `cwd`"),
+        ('{"command": "ls"', "truncated"),
+        ('["ls"]', "Expected `object`, got `array`"),
+        ("null", "Expected `object`, got `null`"),
+        ('{"command": "\ud800"}', "surrogates"),
+        ('{"command": ' + "[" * 100_000, "Expected `str`"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_answered_with_what_is_wrong(
+    arguments: str, complaint: str
+) -> None:
+    with pytest.raises(ToolFailed) as failure:
+        SHELL.parse(ToolCall("1", "shell", arguments))
+    assert "do not fit shell" in str(failure.value)
+    assert complaint in str(failure.value)
+
+
+def test_long_text_loses_its_middle_and_says_how_much() -> None:
+    text = "a" * 60 + "b" * 1000 + "c" * 60
+    short = shorten(text, 100)
+    assert short == "a" * 50 + "\n[… 1,020 characters left out …]\n" + "c" * 50
+    assert shorten(text, len(text)) == text
+
+
+def test_what_a_screen_would_obey_or_hide_is_written_out() -> None:
+    assert visible("a\tb\nc") == "a\tb\nc"
+    assert visible("ls\x1b[2K\rrm") == r"ls\x1b[2K\rrm"
+    assert visible("\u202egnp.exe\u200b") == r"\u202egnp.exe\u200b"
+    assert visible("ä 漢 🙂") == "ä 漢 🙂"
+
+
+def test_text_with_a_broken_name_in_it_can_be_sent() -> None:
+    assert clean("bad\udcff.txt") == "bad\ufffd.txt"
+
+
+def test_the_person_is_told_exactly_what_will_be_done(tmp_path: Path) -> None:
+    place = Workplace(cwd=tmp_path)
+    assert told(SHELL, place, command="ls\x1b[8m; rm x") == (
+        f"run in {tmp_path}:\nls\\x1b[8m; rm x"
+    )
+    assert told(WRITE, place, path="a", content="1\n2") == f"write {tmp_path}/a:\n1\n2"
+    assert told(EDIT, place, path="a", old="1", new="2") == (
+        f"change {tmp_path}/a\nfrom:\n1\nto:\n2"
+    )
+    assert told(READ, place, path="a") == f"read {tmp_path}/a"
+    assert told(LIST, place, pattern="*.py") == f"list *.py in {tmp_path}"
+    assert told(SEARCH, place, pattern="x+") == f"search {tmp_path} for x+"
+    assert told(FETCH, place, url="http://a/\u202e") == r"fetch http://a/\u202e"

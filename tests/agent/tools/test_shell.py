@@ -1,0 +1,283 @@
+"""Commands that behave, and commands that do not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import time
+from pathlib import Path
+
+import pytest
+
+from segue.agent.tools import shell as module
+from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
+from segue.agent.tools.shell import shell
+from tests.agent.tools.using import use
+
+ENVIRONMENT = {"PATH": os.defpath, "GREETING": "hello"}
+SHELL = shell(ENVIRONMENT)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return Workplace(cwd=tmp_path.resolve())
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GRACE", 0.3)
+    monkeypatch.setattr(module, "_LINGER", 0.3)
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended, or does within a few seconds."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], 5)[0])
+    finally:
+        os.close(process)
+
+
+def pids(folder: Path) -> list[int]:
+    return [int(file.read_text()) for file in sorted(folder.glob("pid*"))]
+
+
+def living_in(folder: Path) -> list[int]:
+    """The processes whose working directory it is."""
+    found: list[int] = []
+    for process in Path("/proc").iterdir():
+        # Not every process is ours to look at, or still there.
+        with contextlib.suppress(OSError):
+            if process.name.isdigit() and (process / "cwd").readlink() == folder:
+                found.append(int(process.name))
+    return found
+
+
+# What it gives
+
+
+async def test_a_command_runs_in_the_working_directory(place: Workplace) -> None:
+    assert await use(SHELL, place, command="pwd -P") == str(place.cwd)
+
+
+async def test_both_outputs_are_seen_in_order_and_a_bad_end_is_named(place: Workplace) -> None:
+    printed = await use(SHELL, place, command="echo one; echo two >&2; echo three; exit 3")
+    assert printed == "one\ntwo\nthree\n[exit code 3]"
+
+
+async def test_a_command_without_output_says_so(place: Workplace) -> None:
+    assert await use(SHELL, place, command="true") == "[no output]"
+    assert await use(SHELL, place, command="false") == "[exit code 1]"
+
+
+async def test_a_command_that_was_killed_says_by_what(place: Workplace) -> None:
+    assert await use(SHELL, place, command="kill -9 $$") == "[ended by signal 9: Killed]"
+
+
+async def test_long_output_loses_its_middle_and_the_command_goes_on(place: Workplace) -> None:
+    printed = await use(SHELL, place, command="echo first; seq 200000; echo last; exit 1")
+    assert printed.startswith("first\n1\n2\n")
+    assert printed.endswith("\n200000\nlast\n[exit code 1]")
+    assert "[… it printed 1,288,906 bytes; the middle is left out …]" in printed
+    assert len(printed) < OUTPUT_LIMIT + 200
+
+
+async def test_output_that_is_only_a_little_too_long_is_shortened_as_well(place: Workplace) -> None:
+    printed = await use(SHELL, place, command="seq 10000")
+    assert printed.startswith("1\n2\n")
+    assert printed.endswith("\n10000")
+    assert "characters left out" in printed
+    assert len(printed) < OUTPUT_LIMIT + 200
+
+
+async def test_binary_output_becomes_text_that_can_be_sent(place: Workplace) -> None:
+    printed = await use(SHELL, place, command=r"printf 'a\377\376\000b'")
+    assert printed.encode() == "a\ufffd\ufffd\0b".encode()
+
+
+async def test_there_is_no_input_to_wait_for(place: Workplace) -> None:
+    assert await use(SHELL, place, command="cat; read x || echo none") == "none"
+
+
+async def test_there_is_no_terminal_to_ask_on(place: Workplace) -> None:
+    printed = await use(SHELL, place, command="(: </dev/tty) 2>/dev/null || echo none")
+    assert printed == "none"
+
+
+async def test_a_pipe_whose_reader_leaves_ends_quietly(place: Workplace) -> None:
+    assert await use(SHELL, place, command="yes | head -n 1") == "y"
+
+
+async def test_the_environment_is_what_was_given_and_nothing_of_ours(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEGUE_TEST_API_KEY", "secret-marker")
+    printed = await use(SHELL, place, command="env")
+    assert "secret-marker" not in printed
+    seen = dict(line.split("=", 1) for line in printed.splitlines())
+    made_by_the_shell = {"PWD", "OLDPWD", "SHLVL", "_"}
+    assert {k: v for k, v in seen.items() if k not in made_by_the_shell} == ENVIRONMENT
+
+
+async def test_nothing_that_we_have_open_is_open_for_the_command(place: Workplace) -> None:
+    ours, theirs = os.pipe()
+    os.set_inheritable(theirs, True)
+    try:
+        printed = await use(
+            SHELL, place, command=f"(echo stolen >&{theirs}) 2>/dev/null || echo no"
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert printed == "no"
+
+
+async def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ToolFailed, match=r"could not be started: No such file.*nowhere"):
+        await use(SHELL, Workplace(cwd=tmp_path / "nowhere"), command="true")
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo " + "x" * 3_000_000], ids=["NUL", "long"])
+async def test_a_command_that_no_system_takes_is_refused(place: Workplace, command: str) -> None:
+    with pytest.raises(ToolFailed, match="could not be started"):
+        await use(SHELL, place, command=command)
+
+
+# What it does not let happen
+
+
+async def test_the_time_limit_ends_the_whole_group_even_what_ignores_it(place: Workplace) -> None:
+    command = """
+        (trap '' TERM; echo $$ >pid0; sh -c 'echo $$ >pid1; exec sleep 600') &
+        trap '' TERM
+        sh -c 'trap "" TERM; echo $$ >pid2; sleep 600; sleep 600' &
+        echo before
+        sleep 600; sleep 600
+    """
+    printed = await use(SHELL, place, command=command, seconds=1)
+    assert printed == "before\n[stopped: it took longer than 1 seconds]"
+    assert len(pids(place.cwd)) == 3
+    assert all(gone(pid) for pid in pids(place.cwd))
+
+
+async def test_a_command_that_prints_for_ever_is_stopped(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_PRINTED", 1_000_000)
+    printed = await use(SHELL, place, command="echo $$ >pid; exec yes")
+    assert printed.startswith("y\ny\n")
+    assert printed.endswith("\n[stopped: it printed more than 1,000,000 bytes]")
+    assert len(printed) < OUTPUT_LIMIT + 200
+    assert all(gone(pid) for pid in pids(place.cwd))
+
+
+async def test_a_command_that_prints_for_ever_but_slowly_stops_at_the_time_limit(
+    place: Workplace,
+) -> None:
+    command = "while :; do echo again; sleep 0.05; done"
+    printed = await use(SHELL, place, command=command, seconds=1)
+    assert printed.startswith("again\nagain\n")
+    assert printed.endswith("again\n[stopped: it took longer than 1 seconds]")
+
+
+async def test_children_that_outlive_the_shell_are_gone_when_it_is(place: Workplace) -> None:
+    command = """
+        for i in 1 2 3 4 5; do
+            sh -c "trap '' HUP TERM; echo \\$\\$ >pid$i; sleep 600" >/dev/null 2>&1 &
+        done
+        until [ -s pid1 ] && [ -s pid2 ] && [ -s pid3 ] && [ -s pid4 ] && [ -s pid5 ]; do :; done
+        echo done
+    """
+    printed = await use(SHELL, place, command=command)
+    assert printed == "done"
+    assert len(pids(place.cwd)) == 5
+    assert all(gone(pid) for pid in pids(place.cwd))
+
+
+async def test_a_child_that_keeps_the_output_open_does_not_hold_us_up(place: Workplace) -> None:
+    before = time.monotonic()
+    printed = await use(SHELL, place, command="sleep 600 & echo $! >pid; echo up", seconds=60)
+    assert printed == "up\n[what it left in the background was stopped]"
+    assert time.monotonic() - before < 10
+    assert all(gone(pid) for pid in pids(place.cwd))
+
+
+async def test_a_child_that_is_nearly_done_may_finish_its_sentence(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LINGER", 20.0)
+    assert await use(SHELL, place, command="(sleep 0.1; echo late) & echo soon") == "soon\nlate"
+
+
+async def test_a_child_that_left_the_group_with_our_pipe_does_not_hold_us_up(
+    place: Workplace,
+) -> None:
+    command = "setsid sh -c 'echo $$ >pid; exec sleep 600' & until [ -s pid ]; do :; done; echo up"
+    before = time.monotonic()
+    try:
+        printed = await use(SHELL, place, command=command, seconds=60)
+        assert printed.startswith("up")
+        assert time.monotonic() - before < 10
+    finally:
+        for pid in pids(place.cwd):  # the one thing that we cannot end
+            os.kill(pid, 9)
+
+
+async def test_a_command_that_closes_its_output_is_waited_for(place: Workplace) -> None:
+    assert await use(SHELL, place, command="exec >&- 2>&-; sleep 0.2; exit 4") == "[exit code 4]"
+
+
+STUBBORN = """
+    sh -c 'trap "" TERM; sleep 600; sleep 600' &
+    trap '' TERM
+    echo ready >ready
+    wait
+"""
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_an_interrupt_ends_the_whole_group_however_often_it_comes(
+    place: Workplace, times: int
+) -> None:
+    os.mkfifo(place.cwd / "ready")
+    running = asyncio.create_task(use(SHELL, place, command=STUBBORN))
+    left = await asyncio.to_thread(living_once_ready, place.cwd)
+    assert len(left) >= 2
+    for _ in range(times):
+        running.cancel()
+        for _ in range(5):  # it is on its way out when the next one comes
+            await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert all(gone(pid) for pid in left)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 5])
+async def test_an_interrupt_while_it_starts_leaves_nothing_running(
+    place: Workplace, steps: int
+) -> None:
+    os.mkfifo(place.cwd / "ready")
+    running = asyncio.create_task(use(SHELL, place, command=STUBBORN))
+    for _ in range(100):
+        await asyncio.sleep(0)
+        if living_in(place.cwd):
+            break
+    # We stand still, at a point where asyncio has not yet said that the shell runs.
+    left = living_once_ready(place.cwd)
+    assert len(left) >= 2
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert all(gone(pid) for pid in left)
+
+
+def living_once_ready(folder: Path) -> list[int]:
+    assert (folder / "ready").read_text() == "ready\n"
+    return living_in(folder)
