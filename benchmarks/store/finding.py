@@ -16,7 +16,6 @@ from segue.core.address import Address
 from segue.core.reset import ResetMode, ResetPolicy
 from segue.store import Store
 
-KNOWN = (1, 1_000, 100_000)
 LOOKUP = 1.0
 
 _POLICY = ResetPolicy(mode=ResetMode.BOTH)
@@ -24,14 +23,16 @@ _POLICY = ResetPolicy(mode=ResetMode.BOTH)
 
 def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
     with place.empty() as url:
-        yield from asyncio.run(_measure(place.name, url, times=300 if quick else 3_000))
+        yield from asyncio.run(_measure(place, url, quick=quick))
 
 
-async def _measure(name: str, url: str, *, times: int) -> list[Figure]:
+async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
+    name, times = place.name, 300 if quick else 3_000
+    counts = (1, 1_000, place.many(quick=quick))
     async with await store.open(url) as s:
         took: dict[str, list[float]] = {}
         known = 0
-        for count in KNOWN:
+        for count in counts:
             await samples.chats(s, known + 1, count)
             known = count
             for what, find in _ways(s).items():
@@ -42,7 +43,7 @@ async def _measure(name: str, url: str, *, times: int) -> list[Figure]:
         for figure in (
             *(
                 milliseconds(f"{name} {what}, {count:,} chats known", value, LOOKUP)
-                for count, value in zip(KNOWN, medians, strict=True)
+                for count, value in zip(counts, medians, strict=True)
             ),
             growth(f"{name} {what}, growth", medians[0], medians[-1]),
         )

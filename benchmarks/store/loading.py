@@ -12,8 +12,8 @@ from benchmarks.store.places import Place
 from segue import store
 from segue.store import Store
 
-SHORT, MIDDLE, LONG = 1_000, 10_000, 100_000
-LOAD = {SHORT: 3.05, MIDDLE: 45.0, LONG: None}
+SHORT, MIDDLE = 1_000, 10_000
+TARGETS = {SHORT: 3.05, MIDDLE: 45.0}
 TAIL = 200
 WINDOW = 128_000
 ROUNDS = 200
@@ -28,20 +28,24 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
     name = place.name
     rounds = ROUNDS // 5 if quick else ROUNDS
+    long = place.many(quick=quick)
     found: list[Figure] = []
     async with await store.open(url) as s:
-        sessions = {length: await samples.conversation(s, length) for length in LOAD}
-        for length, target in LOAD.items():
-            times = max(1, rounds * SHORT // length)
-            took = await _timed(lambda n=length: s.transcripts.load(sessions[n]), times)
-            aim = target if place.anchored else None
+        sessions = {
+            length: await samples.conversation(s, length) for length in (SHORT, MIDDLE, long)
+        }
+        for length, session in sessions.items():
+            times = max(3, rounds * SHORT // length)
+            # The fastest: whatever else the machine does only adds to it.
+            took = min(await _timed(lambda n=session: s.transcripts.load(n), times))
+            aim = TARGETS.get(length) if place.anchored else None
             found.append(milliseconds(f"{name} load {length:,} messages", took, aim))
         for end, read in _ends(s).items():
-            short = await _timed(lambda r=read: r(sessions[SHORT]), rounds)
-            long = await _timed(lambda r=read: r(sessions[LONG]), rounds)
-            found.append(milliseconds(f"{name} {end} of {SHORT:,}", short))
-            found.append(milliseconds(f"{name} {end} of {LONG:,}", long))
-            found.append(growth(f"{name} {end}, growth", short, long))
+            few = median(await _timed(lambda r=read: r(sessions[SHORT]), rounds))
+            many = median(await _timed(lambda r=read: r(sessions[long]), rounds))
+            found.append(milliseconds(f"{name} {end} of {SHORT:,}", few))
+            found.append(milliseconds(f"{name} {end} of {long:,}", many))
+            found.append(growth(f"{name} {end}, growth", few, many))
     return found
 
 
@@ -52,12 +56,12 @@ def _ends(s: Store) -> dict[str, Callable[[str], Awaitable[object]]]:
     }
 
 
-async def _timed(read: Callable[[], Awaitable[object]], times: int) -> float:
-    """The median of several, after one that fills the caches."""
+async def _timed(read: Callable[[], Awaitable[object]], times: int) -> list[float]:
+    """How long each of several took, after one that fills the caches."""
     await read()
     took: list[float] = []
     for _ in range(times):
         began = time.perf_counter()
         await read()
         took.append(time.perf_counter() - began)
-    return median(took)
+    return took

@@ -12,23 +12,23 @@ from benchmarks.store.places import Place
 from segue import store
 from segue.store import Tx, handoffs
 
-FEW, MANY = 1_000, 100_000
+FEW = 1_000
 WAITING = 5
 LIST = 0.1
 
 
 def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
     with place.empty() as url:
-        yield from asyncio.run(_measure(place, url, times=300 if quick else 2_000))
+        yield from asyncio.run(_measure(place, url, quick=quick))
 
 
-async def _measure(place: Place, url: str, *, times: int) -> list[Figure]:
-    name = place.name
+async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
+    name, times = place.name, 300 if quick else 2_000
     found: list[Figure] = []
     inside: list[float] = []
     async with await store.open(url) as s:
         known = 0
-        for count in (FEW, MANY):
+        for count in (FEW, place.many(quick=quick)):
             await samples.sessions(s, known + 1, count)
             await samples.handoffs(s, "completed", known + 1, count)
             if not known:

@@ -22,6 +22,10 @@ class Place:
     anchored: bool
     """Whether the figures to beat for keeping and reading were measured on this kind."""
 
+    def many(self, *, quick: bool) -> int:
+        """How many sessions, chats or messages it takes to see whether something grows."""
+        return 20_000 if quick and not self.anchored else 100_000
+
 
 @contextlib.contextmanager
 def all_of_them() -> Generator[tuple[Place, ...]]:
