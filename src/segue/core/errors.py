@@ -254,7 +254,8 @@ class StoreUnreachable(StoreError):
 
 
 class StoreDriverMissing(StoreError):
-    """Stores on PostgreSQL need one more package. Type `pip install 'segue[postgres]'`."""
+    """Stores on PostgreSQL need one more package. Type `{python} -m pip install
+    'psycopg[binary]'`."""
 
 
 class StoreTooOld(StoreError):
