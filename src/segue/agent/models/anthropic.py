@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
+from segue.agent.models.extras import with_extras
 from segue.agent.models.http import Client, Endpoint, Patience, Refusal
 from segue.core.errors import (
     BadKey,
@@ -77,11 +78,11 @@ class AnthropicModel:
         patience: Patience | None = None,
     ) -> None:
         """`setting` is where the person put the key: a bad one is reported with it."""
-        self._name = name
+        self.name = name
         self._model = model
         self._setting = setting
-        self._context = context
-        self._small = small
+        self.context = context
+        self.small = small
         self._client = Client(
             Endpoint(
                 provider=PROVIDER,
@@ -91,18 +92,6 @@ class AnthropicModel:
                 patience=patience or Patience(),
             )
         )
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def context(self) -> int:
-        return self._context
-
-    @property
-    def small(self) -> bool:
-        return self._small
 
     async def close(self) -> None:
         await self._client.close()
@@ -114,19 +103,13 @@ class AnthropicModel:
         anything before it has changed (a summary, a trimmed output, another system prompt); then
         the same is asked once more without any of it.
         """
-        carries = any(m.extras and _EXTRAS in m.extras for m in prompt.messages)
-        for thinking in (True, False) if carries else (False,):
-            begun = False
-            try:
-                async with aclosing(self._ask(prompt, thinking=thinking)) as pieces:
-                    async for piece in pieces:
-                        begun = True
-                        yield piece
-            except ModelRefused as error:
-                if begun or not thinking or "thinking" not in str(error.fields["reason"]):
-                    raise
-            else:
-                return
+
+        def ask(included: bool) -> AsyncGenerator[Piece]:
+            return self._ask(prompt, thinking=included)
+
+        async with aclosing(with_extras(ask, prompt, _EXTRAS, "thinking")) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def _ask(self, prompt: Prompt, *, thinking: bool) -> AsyncGenerator[Piece]:
         body = msgspec.json.encode(request(self._model, prompt, thinking=thinking))

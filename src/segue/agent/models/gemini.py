@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
+from segue.agent.models.extras import with_extras
 from segue.agent.models.http import Client, Endpoint, Patience, Refusal
 from segue.core.errors import (
     BadKey,
@@ -72,12 +73,12 @@ class GeminiModel:
         patience: Patience | None = None,
     ) -> None:
         """`setting` is where the person put the key: a bad one is reported with it."""
-        self._name = name
+        self.name = name
         self._model = model.removeprefix("models/")
         self._path = f"/models/{quote(self._model, safe='')}:streamGenerateContent?alt=sse"
         self._setting = setting
-        self._context = context
-        self._small = small
+        self.context = context
+        self.small = small
         self._client = Client(
             Endpoint(
                 provider=PROVIDER,
@@ -88,18 +89,6 @@ class GeminiModel:
             )
         )
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def context(self) -> int:
-        return self._context
-
-    @property
-    def small(self) -> bool:
-        return self._small
-
     async def close(self) -> None:
         await self._client.close()
 
@@ -109,19 +98,13 @@ class GeminiModel:
         Signatures that came with earlier answers go back as they came. A signature is worth nothing
         to another model or account; when it is refused, the same is asked once more without any.
         """
-        carries = any(m.extras and _EXTRAS in m.extras for m in prompt.messages)
-        for signed in (True, False) if carries else (False,):
-            begun = False
-            try:
-                async with aclosing(self._ask(prompt, signed=signed)) as pieces:
-                    async for piece in pieces:
-                        begun = True
-                        yield piece
-            except ModelRefused as error:
-                if begun or not signed or "signature" not in str(error.fields["reason"]):
-                    raise
-            else:
-                return
+
+        def ask(included: bool) -> AsyncGenerator[Piece]:
+            return self._ask(prompt, signed=included)
+
+        async with aclosing(with_extras(ask, prompt, _EXTRAS, "signature")) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def _ask(self, prompt: Prompt, *, signed: bool) -> AsyncGenerator[Piece]:
         body = msgspec.json.encode(request(self._model, prompt, signed=signed))
