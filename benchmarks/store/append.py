@@ -53,19 +53,15 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
     with place.empty() as url:
         asyncio.run(_create(url))
         for load in LOADS:
-            name = f"{place.name} append, {load.name}"
-            target = load.target if place.anchored else None
-            yield from _figures(name, url, load, seconds, target)
+            yield from _figures(f"{place.name} append, {load.name}", url, load, seconds)
 
 
-def _figures(
-    name: str, url: str, load: Load, seconds: float, target: float | None
-) -> Iterator[Figure]:
+def _figures(name: str, url: str, load: Load, seconds: float) -> Iterator[Figure]:
     told: list[list[float]] = workers.together(load.processes, _worker, url, load, seconds)
     took = [second for process in told for second in process]
     # Every conversation waits for its append all the time, so this is how long it went on.
     lasted = sum(took) / (load.processes * load.conversations)
-    yield rate(name, "msg", len(took) * load.batch / lasted, target)
+    yield rate(name, "msg", len(took) * load.batch / lasted, load.target)
     yield milliseconds(f"{name}: p50", median(took))
     yield milliseconds(f"{name}: worst stall", max(took), WORST_STALL)
 

@@ -37,7 +37,7 @@ async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
             what = f"{name} list {WAITING} pending among {count:,} sessions"
             # The query itself, and then with the way to the store's thread and back.
             inside.append(median(await s.write(_timed, times)))
-            found.append(milliseconds(what, inside[-1], LIST if place.anchored else None))
+            found.append(milliseconds(what, inside[-1], LIST))
             took: list[float] = []
             for _ in range(times):
                 began = time.perf_counter()
