@@ -15,7 +15,6 @@ from segue.core.address import Address, Platform
 from segue.core.errors import (
     HandoffInFlight,
     SessionChanged,
-    SessionHeld,
     SessionNotFound,
 )
 from segue.core.handoff import (
@@ -75,11 +74,7 @@ def request(
     no, epoch, process, seq = row
     if known := tx.row(f"{_SELECT} WHERE h.key = :key", key=key):
         return _handoff(known)
-    if lease is None:
-        if process is not None and (held := leases.get(tx, session_id)):
-            raise SessionHeld(holder=held.holder)
-    elif (lease.session_id, lease.epoch, lease.process) != (session_id, epoch, process):
-        raise leases.moved(tx, session_id)
+    leases.permit(tx, session_id, lease, epoch=epoch, process=process)
     latest = state(tx, session_id)
     if latest is not None and _is_void(tx, latest):
         cancel(tx, latest.id, _why_void(latest))

@@ -113,6 +113,18 @@ def get(tx: Tx, session_id: str) -> Lease | None:
     return lease if lease.alive(tx.ticks) and not tx.dead(process) else None
 
 
+def permit(
+    tx: Tx, session_id: str, lease: Lease | None, *, epoch: int, process: str | None
+) -> None:
+    """Let the caller dispose of a session whose row says `epoch` and `process`: `lease` must be
+    its lease (SessionMoved else), or nobody may hold it (SessionHeld)."""
+    if lease is not None:
+        if (lease.session_id, lease.epoch, lease.process) != (session_id, epoch, process):
+            raise moved(tx, session_id)
+    elif process is not None and (held := get(tx, session_id)):
+        raise SessionHeld(holder=held.holder)
+
+
 def until(tx: Tx, seconds: float) -> Ticks:
     return Ticks(tx.ticks + int(seconds * SECOND))
 

@@ -11,7 +11,6 @@ from segue.core.address import Platform
 from segue.core.errors import (
     AmbiguousSession,
     SessionBusy,
-    SessionHeld,
     SessionNotFound,
     TitleTaken,
 )
@@ -314,11 +313,7 @@ def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
     if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
     no, epoch, process = row
-    if lease is not None:
-        if (lease.session_id, lease.epoch, lease.process) != (session_id, epoch, process):
-            raise leases.moved(tx, session_id)
-    elif held := leases.get(tx, session_id):
-        raise SessionHeld(holder=held.holder)
+    leases.permit(tx, session_id, lease, epoch=epoch, process=process)
     if is_moving(tx, no):
         raise SessionBusy
     return no
