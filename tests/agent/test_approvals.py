@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.agent.approvals import Policy, Rules, Verdict, fingerprint
+from segue.agent.approvals import Rules, Verdict, fingerprint
 from segue.agent.tools.base import Risk
+from segue.core.approval import Policy
 from segue.core.transcript import ToolCall
 
 HERE = Path("/home/a")

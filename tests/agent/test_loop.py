@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.agent import loop
-from segue.agent.approvals import Answer, Policy, Rules, fingerprint
+from segue.agent.approvals import Rules, fingerprint
 from segue.agent.loop import CUT_SHORT, DENIED, NOT_BEGUN, TOO_MANY, Agent
 from segue.agent.models import anthropic as anthropic_wire
 from segue.agent.models import gemini as gemini_wire
@@ -33,6 +33,7 @@ from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.scripted import Say, Script, ScriptedModel
 from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace
 from segue.agent.tools.shell import shell
+from segue.core.approval import Answer, Policy
 from segue.core.errors import ModelBusy, ModelCutOff, ModelRefused
 from segue.core.events import (
     ApprovalNeeded,

@@ -32,7 +32,7 @@ WAYS_OUT = (
     "Add|Begin|Check|Close|Free|Give|Leave|Look|Make|Mend|Put|Reinstall|Send|Set|Stop|Try|Type"
     "|Update|Use|Wait"
 )
-NOTHING_TO_MEND = {errors.NothingToUndo, errors.NothingToRestore}
+NOTHING_TO_MEND = {errors.NothingToUndo, errors.NothingToRestore, errors.NothingToCompress}
 
 
 class Field:

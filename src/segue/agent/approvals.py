@@ -17,24 +17,8 @@ from pathlib import Path
 import msgspec
 
 from segue.agent.tools.base import Risk
+from segue.core.approval import Policy
 from segue.core.transcript import ToolCall
-
-
-class Policy(StrEnum):
-    """How much a person lets the agent do in one place."""
-
-    ASK = "ask"
-    ALLOW_LIST = "allow-list"
-    AUTO = "auto"
-
-
-class Answer(StrEnum):
-    """What a person says to a call."""
-
-    ONCE = "once"
-    SESSION = "session"
-    """This very call, as often as it comes in this session."""
-    NEVER = "never"
 
 
 class Verdict(StrEnum):

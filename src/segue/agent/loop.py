@@ -26,9 +26,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from segue.agent.approvals import Answer, Rules, Verdict, fingerprint
+from segue.agent.approvals import Rules, Verdict, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
 from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace
+from segue.core.approval import Answer
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.events import (
     ApprovalNeeded,

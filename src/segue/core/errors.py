@@ -3,13 +3,18 @@
     SegueError
     ├── UserError                 the person can mend it; the text says what to type next
     │   ├── SessionError          SessionNotFound, AmbiguousSession, SessionHeld, SessionMoved,
-    │   │                         SessionBusy, NothingToUndo, NothingToRestore, SessionChanged
+    │   │                         SessionBusy, NothingToUndo, NothingToRestore, NothingToCompress,
+    │   │                         SessionChanged
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
     │   │                         HandoffInFlight
     │   ├── ModelError            NoModel, BadKey, UnknownModel, NoCredit, ContextTooLong,
-    │   │                         ModelRefused, ModelBusy, ModelOffline, ModelStalled, ModelCutOff
-    │   ├── MessageTooLong, BadImport, BadDelivery, OwnerNotFound, IdentityTaken, AddressTaken
+    │   │                         ModelRefused, ModelBusy, ModelOffline, ModelStalled, ModelCutOff,
+    │   │                         LocalMissing, LocalFailed
+    │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
+    │   ├── SettingsError         BadSettings, SettingsUnwritable
+    │   ├── PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery, OwnerNotFound,
+    │   │   IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
     │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
     │                             StoreUnreachable, StoreDriverMissing, StoreTooOld,
@@ -75,6 +80,10 @@ class NothingToUndo(SessionError):
 class NothingToRestore(SessionError):
     """There is nothing to bring back: no messages were undone, or the conversation has gone on
     since."""
+
+
+class NothingToCompress(SessionError):
+    """There is nothing to compress: little was said since the last summary."""
 
 
 # Titles
@@ -168,7 +177,67 @@ class ModelCutOff(ModelError):
     """The connection to {provider} broke in the middle of the answer. Try again."""
 
 
+class LocalMissing(ModelError):
+    """The embedded model is not here yet: {missing}. Type `segue model pull` to get it."""
+
+
+class LocalFailed(ModelError):
+    """The embedded model did not start: {reason}. Look at {log}, or type /model to choose
+    another."""
+
+
+class PullFailed(UserError):
+    """The embedded model could not be fetched: {reason}. Type `segue model pull` to go on where it
+    stopped."""
+
+
+# Notes
+
+
+class NoteError(UserError):
+    """That note cannot be kept."""
+
+
+class NoteNotFound(NoteError):
+    """There is no note {number}. Type `segue memory` to see yours."""
+
+
+class NoteEmpty(NoteError):
+    """A note needs at least one visible character. Give it a text."""
+
+
+class NoteTooLong(NoteError):
+    """That note has {size} characters; at most {limit} fit, because every conversation begins with
+    all notes. Make it shorter."""
+
+
+class TooManyNotes(NoteError):
+    """There are {limit} notes already, and every conversation begins with all of them. Type
+    `segue memory` and remove one first."""
+
+
+# Settings
+
+
+class SettingsError(UserError):
+    """Something is wrong with the settings."""
+
+
+class BadSettings(SettingsError):
+    """The settings in {path} cannot be used: {reason}. Mend that, then try again."""
+
+
+class SettingsUnwritable(SettingsError):
+    """The settings in {path} cannot be written: {reason}. Make the file and its folder writable
+    for you."""
+
+
 # What comes in
+
+
+class BadImage(UserError):
+    """That picture cannot be used: {reason}. Send a PNG, JPEG, GIF or WebP of at most {limit}
+    megabytes."""
 
 
 class MessageTooLong(UserError):

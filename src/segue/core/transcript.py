@@ -42,6 +42,14 @@ class ToolCall(Struct, frozen=True, gc=False):
     arguments: str
 
 
+class Image(Struct, frozen=True, gc=False):
+    """A picture that came with a message."""
+
+    media_type: str
+    """Such as `image/png`."""
+    data: bytes
+
+
 # Structs rather than dataclasses, and unknown to the garbage collector, which has nothing to find
 # in them: ten thousand load in a fraction of the time.
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -57,6 +65,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     kind: Kind = Kind.SAID
     extras: Mapping[str, Any] | None = None
     """What one provider wants back verbatim; no other reads it."""
+    images: tuple[Image, ...] = ()
     seq: int = 0
     """Its place in the session, given by the store; 0 until it is stored."""
 

@@ -10,7 +10,7 @@ import msgspec
 
 from segue.core.address import Address
 from segue.core.errors import MessageTooLong
-from segue.core.transcript import Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
 """The most bytes of text that one message may hold."""
@@ -21,8 +21,11 @@ _ROLES = {role.value: role for role in Role}
 _KINDS = {kind.value: kind for kind in Kind}
 _tool_calls = msgspec.json.Decoder(tuple[ToolCall, ...])
 _extras = msgspec.json.Decoder(dict[str, Any])
+_images = msgspec.json.Decoder(tuple[Image, ...])
 
-MESSAGE_COLUMNS = "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, id"
+MESSAGE_COLUMNS = (
+    "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, images, id"
+)
 
 
 def shown(url: str) -> str:
@@ -64,14 +67,16 @@ def utf8(value: str) -> str:
 
 def message_columns(message: Message, message_id: int) -> dict[str, Any]:
     """One row of `messages`; MessageTooLong when it would not be sensible to keep."""
-    calls = extras = None
+    calls = extras = images = None
     if message.tool_calls:
         kept = [ToolCall(text(c.id), text(c.name), text(c.arguments)) for c in message.tool_calls]
         calls = msgspec.json.encode(kept).decode()
     if message.extras is not None:
         extras = msgspec.json.encode(_plain(message.extras)).decode()
+    if message.images:
+        images = msgspec.json.encode(message.images).decode()
     content = text(message.content)
-    size = len(content.encode()) + len(calls or "") + len(extras or "")
+    size = len(content.encode()) + sum(len(part or "") for part in (calls, extras, images))
     if size > MESSAGE_LIMIT:
         raise MessageTooLong(size=size, limit=MESSAGE_LIMIT)
     return {
@@ -85,6 +90,7 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
         "tokens": message.tokens,
         "kind": message.kind.value,
         "extras": extras,
+        "images": images,
     }
 
 
@@ -103,7 +109,7 @@ def _plain(value: Any) -> Any:
 
 def message(row: tuple[Any, ...]) -> Message:
     """The Message in a row of MESSAGE_COLUMNS."""
-    role, content, at, calls, call_id, name, tokens, kind, extras, message_id = row
+    role, content, at, calls, call_id, name, tokens, kind, extras, images, message_id = row
     return Message(
         _ROLES[role],
         content,
@@ -114,5 +120,6 @@ def message(row: tuple[Any, ...]) -> Message:
         tokens,
         _KINDS[kind],
         _extras.decode(extras) if extras else None,
+        _images.decode(images) if images else (),
         message_id & 0xFFFFFFFF,
     )

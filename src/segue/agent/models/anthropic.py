@@ -83,6 +83,7 @@ class AnthropicModel:
         self._setting = setting
         self.context = context
         self.small = small
+        self.images = True
         self._client = Client(
             Endpoint(
                 provider=PROVIDER,

@@ -88,9 +88,18 @@ class Model(Protocol):
         """Whether it needs a tiny prompt, few tools and patience."""
         ...
 
+    @property
+    def images(self) -> bool:
+        """Whether it can look at pictures. One that cannot is told that there was one."""
+        ...
+
     def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         """The answer, piece by piece, ending with End; or a ModelError.
 
         Closing the generator drops the connection, which cancels the request.
         """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections. Closing twice does no harm."""
         ...

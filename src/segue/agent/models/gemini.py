@@ -79,6 +79,7 @@ class GeminiModel:
         self._setting = setting
         self.context = context
         self.small = small
+        self.images = True
         self._client = Client(
             Endpoint(
                 provider=PROVIDER,

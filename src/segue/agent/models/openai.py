@@ -66,6 +66,7 @@ class OpenAIModel:
         self.name = name
         self.context = context
         self.small = small
+        self.images = not small
         self._model = model
         self._key = (key or "").strip()
         host = urlsplit(base_url).hostname or ""

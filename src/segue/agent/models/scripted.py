@@ -64,6 +64,13 @@ class ScriptedModel:
     def small(self) -> bool:
         return False
 
+    @property
+    def images(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         """The next answer of the script, piece by piece; a ModelError when there is none left."""
         self.prompts.append(prompt)
