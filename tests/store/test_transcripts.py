@@ -69,7 +69,7 @@ async def test_every_field_of_a_message_is_read_back_as_it_was(store: Store, ses
         Message(Role.ASSISTANT, "", AT, tool_calls=calls, tokens=3, extras=extras),
         Message(Role.TOOL, "", AT, tool_call_id="call_1", tool_name="shell", extras={}),
         Message(Role.TOOL, "x" * 100_000, AT, tool_call_id="call_2", tool_name="read"),
-        Message(Role.SYSTEM, "so far", AT, kind=Kind.SUMMARY, tokens=2**40),
+        Message(Role.SYSTEM, "so far", AT, kind=Kind.SUMMARY, tokens=2**40, keeps=3),
         Message(Role.ASSISTANT, "done", AT + timedelta(microseconds=1)),
     ]
     await say(store, session.id, *messages)
@@ -245,8 +245,8 @@ def spoken(text: str, count: int) -> list[Message]:
     return [said(text, tokens=count)]
 
 
-def summed(text: str, count: int) -> list[Message]:
-    return [summary(text, tokens=count)]
+def summed(text: str, count: int, keeps: int) -> list[Message]:
+    return [msgspec.structs.replace(summary(text, tokens=count), keeps=keeps)]
 
 
 def worked(results: int, count: int) -> list[Message]:
@@ -260,7 +260,7 @@ def worked(results: int, count: int) -> list[Message]:
 
 blocks = st.one_of(
     st.builds(spoken, st.just("said"), tokens),
-    st.builds(summed, st.just("summary"), tokens),
+    st.builds(summed, st.just("summary"), tokens, st.sampled_from([0, 1, 2, 5, 2 * _PAGE])),
     st.builds(worked, st.integers(0, 4), tokens),
     st.builds(worked, st.sampled_from([_PAGE - 1, _PAGE, _PAGE + 1, 2 * _PAGE]), tokens),
 )
