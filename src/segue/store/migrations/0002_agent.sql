@@ -4,6 +4,8 @@
 ALTER TABLE messages ADD COLUMN images TEXT;
 ALTER TABLE messages ADD COLUMN keeps $int NOT NULL DEFAULT 0;
 
+ALTER TABLE owners ADD COLUMN last_note $int NOT NULL DEFAULT 0;   -- the highest number given
+
 CREATE TABLE notes (
     owner   TEXT NOT NULL REFERENCES owners (id) ON DELETE CASCADE,
     number  $int NOT NULL,
