@@ -46,13 +46,14 @@ class Provider:
 
     def model(self, name: str) -> str:
         """The model's name as the provider knows it."""
-        return f"{self.vendor}/{name}" if self.vendor and "/" not in name else name
+        return f"{self.vendor}/{name}" if self.vendor and name and "/" not in name else name
 
     def shown(self, model: str) -> str:
         """The name that a person types for one of the provider's models."""
         return f"{self.name}/{model.removeprefix(f'{self.vendor}/') if self.vendor else model}"
 
-    def context(self, model: str) -> int:
+    def context_of(self, model: str) -> int:
+        """How many tokens `model`, named as the provider knows it, can take."""
         fitting = [beginning for beginning in self.contexts if model.startswith(beginning)]
         return self.contexts[max(fitting, key=len)] if fitting else self.usual
 

@@ -34,6 +34,19 @@ class Route:
             raise BadKey(provider=self.title, setting=self.setting)
         return key
 
+    def model(self, name: str) -> str:
+        """The model that `name` names, or else the usual one, as the service names it."""
+        given = name.partition("/")[2]
+        if isinstance(self.service, Provider):
+            given = self.service.model(given or self.service.default or "")
+        if not given:
+            reason = (
+                f"it names no model; `segue model list {self.name}` shows them, "
+                f"`segue model use {self.name}/…` chooses one"
+            )
+            raise ModelUnusable(model=name, reason=reason)
+        return given
+
     def full_name(self, model: str) -> str:
         """What a person types to choose `model`, which is named as the service names it."""
         if isinstance(self.service, Provider):
@@ -58,6 +71,11 @@ def find(name: str, settings: Settings, servers: Iterable[Server] = SERVERS) -> 
     known = ", ".join((*settings.endpoints, *PROVIDERS, *local))
     reason = f"there is no provider {head!r}; there are {known}, and the model `local`"
     raise ModelUnusable(model=name, reason=reason)
+
+
+def is_hidden(service: Provider | Server, settings: Settings) -> bool:
+    """Whether an endpoint of the person's own has taken its name."""
+    return service.name in settings.endpoints
 
 
 def to_provider(provider: Provider, settings: Settings, name: str = "") -> Route:
