@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -158,8 +159,6 @@ def write(path: Path, name: str, value: str) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    import tempfile  # noqa: PLC0415
-
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Made so that nobody but us can read it.
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
