@@ -8,8 +8,9 @@ import click
 
 import segue
 from segue.core.errors import UserError
+from segue.core.text import one_line
 
-_ELSEWHERE = {"memory": "segue.terminal.memory"}
+_ELSEWHERE = {"memory": "segue.terminal.memory", "model": "segue.terminal.model"}
 """Commands that have a module of their own, in which they go by the same name."""
 
 
@@ -28,7 +29,8 @@ class Program(click.Group):
         try:
             return super().invoke(ctx)
         except UserError as error:
-            raise click.ClickException(str(error)) from error
+            # It may quote a server.
+            raise click.ClickException(one_line(str(error))) from error
 
 
 @click.group(cls=Program, invoke_without_command=True)

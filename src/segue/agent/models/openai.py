@@ -60,13 +60,14 @@ class OpenAIModel:
         setting: str,
         context: int,
         small: bool = False,
+        images: bool | None = None,
         patience: Patience = _PATIENCE,
         reuse: bool = True,
     ) -> None:
         self.name = name
         self.context = context
         self.small = small
-        self.images = not small
+        self.images = not small if images is None else images
         self._model = model
         self._key = (key or "").strip()
         host = urlsplit(base_url).hostname or ""

@@ -163,7 +163,7 @@ class FakeOpenAI:
     ) -> None:
         self._script = script if callable(script) else iter(script)
         self._key = key
-        self._models = frozenset(models)
+        self._models = tuple(models)
         self._limits = frozenset(limits)
         self.manner = manner
         self.requests: list[Json] = []
@@ -181,6 +181,8 @@ class FakeOpenAI:
 
     async def _handle(self, request: Request) -> Response:
         self.received.append(request)
+        if (request.method, request.target) == ("GET", "/v1/models"):
+            return self._list(request)
         answer = self._refuse(request) or self._next()
         if isinstance(answer, Failure):
             return Response(answer.status, answer.headers, answer.body)
@@ -189,6 +191,14 @@ class FakeOpenAI:
         if isinstance(answer, Say):
             answer = Stream(_stream(answer, self.requests[-1]["model"], usage=usage))
         return Response(200, {"Content-Type": answer.kind}, self._deliver(answer.body))
+
+    def _list(self, request: Request) -> Response:
+        """The models (API reference: models/list)."""
+        if wrong := self._bad_key(request.headers.get("authorization", "")):
+            return Response(wrong.status, wrong.headers, wrong.body)
+        known = {"object": "model", "created": 1_700_000_000, "owned_by": "fake"}
+        data = [{"id": name, **known} for name in self._models]
+        return Response(body=msgspec.json.encode({"object": "list", "data": data}))
 
     def _next(self) -> Answer:
         if callable(self._script):
