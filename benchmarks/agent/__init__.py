@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.agent import clients, imports
+from benchmarks.agent import clients, imports, taking
 from benchmarks.figures import Figure, progress
 
 _TOPICS = {
     "imports": imports.measure,
     "clients": clients.measure,
+    "a whole turn": taking.measure,
 }
 
 
