@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import gc
 import json
@@ -48,6 +49,7 @@ from segue.testing.models.openai import (
     too_long,
     too_many,
 )
+from segue.testing.pictures import BMP, png
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUICK = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
@@ -312,7 +314,7 @@ async def test_a_server_that_refuses_every_name_is_not_asked_for_ever():
     async with talking(answer) as (fake, model):
         with pytest.raises(ModelRefused):
             await hear(model)
-    assert len(fake.requests) == 3
+    assert len(fake.requests) == _Dialect.LESSONS + 1
 
 
 def test_building_a_request_is_quick_and_linear():
@@ -978,6 +980,15 @@ CALLED = {
 }
 
 
+def pictured(data: bytes, kind: str = "image/png") -> dict[str, Any]:
+    url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def says(*parts: dict[str, Any], role: str = "user") -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": list(parts)}]}
+
+
 @pytest.mark.parametrize(
     ("change", "status", "code", "text"),
     [
@@ -1001,6 +1012,18 @@ CALLED = {
          400, "invalid_function_parameters", "JSON Schema"),
         ({"stream_options": {"include_usage": True}}, 400, None, "only allowed when 'stream'"),
         ({"max_tokens": 1, "max_completion_tokens": 1}, 400, "invalid_parameter_combination", ""),
+        (says({"type": "image"}), 400, "invalid_value", "'text' and 'image_url'"),
+        (says({"type": "text"}), 400, "missing_required_parameter", "content[0].text"),
+        (says(pictured(png()), role="assistant"), 400, "invalid_value", "with role 'assistant'"),
+        (says(pictured(png()), role="system"), 400, "invalid_value", "only allowed for messages"),
+        ({"messages": [HI, CALLED, {"role": "tool", "tool_call_id": "c1", "content": [
+            pictured(png())]}]}, 400, "invalid_value", "with role 'tool' contains an image"),
+        (says(), 400, "empty_array", "content"),
+        (says(pictured(png(), "application/pdf")), 400, "invalid_image_format", "MIME type"),
+        (says({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO*"}}), 400,
+         "invalid_base64", "Invalid base64"),
+        (says(pictured(BMP)), 400, "invalid_image_format", "['png', 'jpeg', 'gif', 'webp']"),
+        (says(pictured(png(size=21_000_000))), 400, "invalid_image_format", "below 20 MB"),
     ],
 )  # fmt: skip
 async def test_the_fake_refuses(change: dict[str, Any], status: int, code: str | None, text: str):
@@ -1011,6 +1034,12 @@ async def test_the_fake_refuses(change: dict[str, Any], status: int, code: str |
     assert error["type"] == "invalid_request_error"
     assert text in error["message"]
     assert error.keys() == {"message", "type", "param", "code"}
+
+
+async def test_the_fake_refuses_pictures_for_a_model_that_cannot_see():
+    body = {"model": "gpt-test", **says(pictured(png()))}
+    status, error = await post(FakeOpenAI([Say(text="no")], images=False), body)
+    assert (status, "only supported by certain models" in error["message"]) == (400, True)
 
 
 async def test_the_fake_refuses_a_wrong_key_and_a_script_at_its_end():

@@ -4,11 +4,12 @@ Ollama, LM Studio, vLLM, llama.cpp and more."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import hashlib
 import re
 import secrets
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -19,7 +20,9 @@ from msgspec import Struct
 
 from segue.agent.models import plain
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
-from segue.agent.models.http import RETRIED, Client, Endpoint, Patience, Refusal
+from segue.agent.models.http import RETRIED, Client, Endpoint, Patience, Refusal, encoded
+from segue.agent.models.pictures import shown
+from segue.agent.models.refused import IMAGE, carried, conceding
 from segue.core.errors import (
     BadKey,
     ContextTooLong,
@@ -32,8 +35,10 @@ from segue.core.errors import (
     NoCredit,
     UnknownModel,
 )
+from segue.core.images import KINDS
 from segue.core.session import Usage
-from segue.core.transcript import Kind, Message, Role, ToolCall
+from segue.core.text import whole
+from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 
 _PROVIDERS = {
     "api.openai.com": "OpenAI",
@@ -42,6 +47,9 @@ _PROVIDERS = {
     "api.mistral.ai": "Mistral",
     "api.deepseek.com": "DeepSeek",
 }
+IMAGE_URL = "image_url"
+
+_Pictures = Sequence[Image | str]
 _PATIENCE = Patience()
 _LINGER = 0.25
 """Seconds that a server may take to end the response after its last event."""
@@ -60,13 +68,15 @@ class OpenAIModel:
         setting: str,
         context: int,
         small: bool = False,
+        images: bool | None = None,
         patience: Patience = _PATIENCE,
         reuse: bool = True,
     ) -> None:
+        """`images` says whether the model can look at pictures: as a rule, unless it is small. When
+        the server says that it cannot, that is believed."""
         self.name = name
         self.context = context
         self.small = small
-        self.images = not small
         self._model = model
         self._key = (key or "").strip()
         host = urlsplit(base_url).hostname or ""
@@ -77,7 +87,7 @@ class OpenAIModel:
             base_url=base_url,
             setting=setting,
         )
-        self._dialect = _Dialect(limit=_limit(host))
+        self._dialect = _Dialect(limit=_limit(host), images=not small if images is None else images)
         self._client = Client(
             Endpoint(
                 provider=self._faults.provider,
@@ -92,21 +102,43 @@ class OpenAIModel:
     async def close(self) -> None:
         await self._client.close()
 
+    @property
+    def images(self) -> bool:
+        return self._dialect.images
+
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+        """The answer, piece by piece, ending with End; or a ModelError.
+
+        Pictures that are refused, though the model can look at some, are left out.
+        """
         if not (self._key.isascii() and self._key.isprintable()):
             raise BadKey(provider=self._faults.provider, setting=self._faults.setting)
-        for _ in range(_Dialect.LESSONS):
+
+        def ask(included: frozenset[str]) -> AsyncGenerator[Piece]:
+            return self._learning(prompt, pictures=IMAGE in included)
+
+        included = carried(prompt, images=self.images, extras={})
+        async with contextlib.aclosing(conceding(ask, included)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _learning(self, prompt: Prompt, *, pictures: bool) -> AsyncGenerator[Piece]:
+        """The same, asked again as long as the server says what else of our dialect it does not
+        know."""
+        for left in reversed(range(_Dialect.LESSONS + 1)):
             dialect = self._dialect
+            begun = False
+            said = dialect if pictures else replace(dialect, images=False)
             try:
-                async with contextlib.aclosing(self._ask(prompt, dialect)) as pieces:
+                async with contextlib.aclosing(self._ask(prompt, said)) as pieces:
                     async for piece in pieces:
+                        begun = True
                         yield piece
                 return
             except _UnknownField as error:
+                if begun or not left or (error.field == IMAGE_URL and not said.images):
+                    raise
                 self._dialect = dialect.without(error.field)
-        async with contextlib.aclosing(self._ask(prompt, self._dialect)) as pieces:
-            async for piece in pieces:
-                yield piece
 
     async def _ask(self, prompt: Prompt, dialect: _Dialect) -> AsyncGenerator[Piece]:
         answer = _Answer({t.name for t in prompt.tools} if self.small else ())
@@ -149,14 +181,17 @@ class OpenAIModel:
 class _Dialect:
     """The few fields about which compatible servers disagree."""
 
-    LESSONS = 2
+    LESSONS = 3
 
     limit: str
     usage: bool = True
+    images: bool = True
 
     def without(self, field: str) -> _Dialect:
         if field == "stream_options":
             return replace(self, usage=False)
+        if field == IMAGE_URL:
+            return replace(self, images=False)
         other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
         return replace(self, limit=other[field])
 
@@ -172,7 +207,7 @@ def build(prompt: Prompt, *, model: str, dialect: _Dialect, small: bool = False)
     """The body of the request."""
     request: dict[str, Any] = {
         "model": model,
-        "messages": _messages(prompt, small=small),
+        "messages": _messages(prompt, KINDS if dialect.images else (), small=small),
         "stream": True,
         dialect.limit: prompt.max_tokens,
     }
@@ -180,7 +215,7 @@ def build(prompt: Prompt, *, model: str, dialect: _Dialect, small: bool = False)
         request["stream_options"] = {"include_usage": True}
     if prompt.tools and not small:
         request["tools"] = [_tool(tool) for tool in prompt.tools]
-    return msgspec.json.encode(request)
+    return encoded(request)
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
@@ -192,7 +227,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _messages(prompt: Prompt, *, small: bool) -> list[dict[str, Any]]:
+def _messages(prompt: Prompt, kinds: Collection[str], *, small: bool) -> list[dict[str, Any]]:
     """The system's message, then what was said, in an order that the strictest server takes.
 
     OpenAI takes any order. But the chat templates of Mistral, Gemma and others, which vLLM and
@@ -207,8 +242,8 @@ def _messages(prompt: Prompt, *, small: bool) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     entry_of = _plain_entry if small else _entry
     last = "system"
-    for message in prompt.messages:
-        entry = entry_of(message)
+    for message, pictures in shown(prompt.messages, kinds):
+        entry = entry_of(message, pictures)
         if entry is None:
             continue
         role = entry["role"]
@@ -227,30 +262,39 @@ def _messages(prompt: Prompt, *, small: bool) -> list[dict[str, Any]]:
 
 
 def _merge(into: dict[str, Any], entry: dict[str, Any]) -> None:
-    texts = (into["content"], entry["content"])
+    before, after = into["content"], entry["content"]
     into |= entry
-    into["content"] = "\n\n".join(text for text in texts if text)
+    if isinstance(before, list) or isinstance(after, list):
+        into["content"] = [*_parts(before), *_parts(after)]
+    else:
+        into["content"] = "\n\n".join(text for text in (before, after) if text)
 
 
-def _entry(message: Message) -> dict[str, Any] | None:
+def _parts(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, list):
+        return cast("list[dict[str, Any]]", content)
+    return [_part(content)] if content else []
+
+
+def _entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None:
     """A message on the wire; None for one that says nothing."""
     if message.role is Role.TOOL:
         call_id = _sendable_id(message.tool_call_id or "")
         return {"role": "tool", "tool_call_id": call_id, "content": message.content}
     if not _by_assistant(message):
-        return {"role": "user", "content": _as_user(message)}
+        return {"role": "user", "content": _as_user(message, pictures)}
     if message.tool_calls:
         calls = [_sent_call(call) for call in message.tool_calls]
         return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
     return {"role": "assistant", "content": message.content} if message.content else None
 
 
-def _plain_entry(message: Message) -> dict[str, Any] | None:
+def _plain_entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None:
     """The same for a model that knows tools only as text."""
     if message.role is Role.TOOL:
         return {"role": "user", "content": plain.result_text(message.tool_name, message.content)}
     if not _by_assistant(message):
-        return {"role": "user", "content": _as_user(message)}
+        return {"role": "user", "content": _as_user(message, pictures)}
     texts = [message.content, *(plain.call_text(call) for call in message.tool_calls)]
     said = "\n".join(text for text in texts if text)
     return {"role": "assistant", "content": said} if said else None
@@ -262,10 +306,23 @@ def _by_assistant(message: Message) -> bool:
     )
 
 
-def _as_user(message: Message) -> str:
+def _as_user(message: Message, pictures: _Pictures) -> str | list[dict[str, Any]]:
+    """A text; or, where there are pictures to see, a list of parts, which not every server knows
+    how to read."""
+    text = message.content
     if message.kind is Kind.SUMMARY:
-        return f"[A summary of our conversation up to here:]\n\n{message.content}"
-    return message.content
+        text = f"[A summary of our conversation up to here:]\n\n{text}"
+    told = [part for part in (*pictures, text) if part]
+    if any(isinstance(part, Image) for part in told):
+        return [_part(part) for part in told]
+    return "\n\n".join(map(str, told))
+
+
+def _part(told: Image | str) -> dict[str, Any]:
+    if isinstance(told, str):
+        return {"type": "text", "text": told}
+    url = f"data:{told.media_type};base64,{base64.b64encode(told.data).decode()}"
+    return {"type": IMAGE_URL, IMAGE_URL: {"url": url}}
 
 
 def _sent_call(call: ToolCall) -> dict[str, Any]:
@@ -276,6 +333,7 @@ def _sent_call(call: ToolCall) -> dict[str, Any]:
 def _sendable(arguments: str) -> str:
     """Arguments as written; wrapped when they are no JSON object, which vLLM and llama.cpp, who
     parse them for their templates, would refuse for the rest of the conversation."""
+    arguments = whole(arguments)
     if not arguments.strip():
         return "{}"
     if _is_object(arguments):
@@ -287,7 +345,7 @@ def _sendable_id(call_id: str) -> str:
     """OpenAI takes 40 characters; other providers' ids may be longer."""
     if len(call_id) <= 40:
         return call_id
-    return "call_" + hashlib.sha256(call_id.encode()).hexdigest()[:32]
+    return "call_" + hashlib.sha256(whole(call_id).encode()).hexdigest()[:32]
 
 
 def _sendable_name(name: str) -> str:
@@ -525,6 +583,16 @@ _NO_SUCH_FIELD = re.compile(
     r"unsupported|unrecognized|unknown|unexpected|not supported|not permitted|not allowed",
     re.IGNORECASE,
 )
+# OpenAI, llama.cpp (now and then), Mistral, Ollama and LM Studio, OpenRouter, vLLM; then DeepSeek
+# (now and then, twice) and Groq, which only say that they wanted a text.
+_NO_IMAGES = re.compile(
+    r"""image_url\ is\ only\ supported\ by | image\ input\ is\ not\ (supported|enabled)
+    | unsupported\ content\ part\ type:\ \W{0,4}image_url | not\ support\ (images?|vision)\b
+    | no\ endpoints\ found\ that\ support\ image | is\ not\ a\ multimodal\ model
+    | unknown\ variant\ \W?image_url | untagged\ enum\ ChatCompletionRequestContent
+    | invalid\ type:\ sequence,\ expected\ a\ string | content\W{0,3}\ must\ be\ a\ string""",
+    re.VERBOSE | re.IGNORECASE,
+)
 _FIELDS = ("stream_options", "max_tokens", "max_completion_tokens")
 
 
@@ -545,6 +613,8 @@ class _Faults:
             return BadKey(provider=self.provider, setting=self.setting)
         if status == 402 or not _NO_CREDIT.isdisjoint((told.get("code"), told.get("type"))):
             return NoCredit(provider=self.provider)
+        if _NO_IMAGES.search(refusal.body):
+            return _UnknownField(provider=self.provider, field=IMAGE_URL, reason=reason)
         if _TOO_LONG.search(refusal.body) or status == 413:
             return ContextTooLong(model=self.name)
         if status == 404 or (status == 400 and _NO_SUCH_MODEL.search(refusal.body)):
@@ -562,7 +632,7 @@ class _Faults:
             status=int(code) if re.fullmatch("[45][0-9]{2}", code) else 200, body=data
         )
         told = self.explain(refusal)
-        if told is None or isinstance(told, _UnknownField):
+        if told is None or (isinstance(told, _UnknownField) and told.field != IMAGE_URL):
             return self.failed(_reason(refusal))
         return told
 
