@@ -38,13 +38,13 @@ from segue.testing.models.anthropic import (
     Failure,
     FakeAnthropic,
     Stream,
-    Travel,
     event,
     sse,
     text,
     thinking,
     tool_use,
 )
+from segue.testing.models.travel import Travel
 from segue.testing.pictures import BMP, GIF, JPEG, png
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)

@@ -32,7 +32,6 @@ from segue.core.errors import (
 from segue.core.session import Usage
 from segue.core.transcript import Kind, Message, Role, ToolCall, Transcript
 from segue.testing.http import Request, Response, serving
-from segue.testing.models.anthropic import Travel
 from segue.testing.models.gemini import (
     OVERLOADED,
     Answer,
@@ -44,6 +43,7 @@ from segue.testing.models.gemini import (
     sse,
     text,
 )
+from segue.testing.models.travel import Travel
 from segue.testing.pictures import BMP, GIF, WEBP, png
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)

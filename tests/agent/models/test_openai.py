@@ -37,7 +37,6 @@ from segue.testing.models.openai import (
     Answer,
     Failure,
     FakeOpenAI,
-    Manner,
     Say,
     Stream,
     chunk,
@@ -49,6 +48,7 @@ from segue.testing.models.openai import (
     too_long,
     too_many,
 )
+from segue.testing.models.travel import Travel
 from segue.testing.pictures import BMP, png
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -379,7 +379,7 @@ async def test_a_tool_loop_runs_against_the_strict_server():
 
 @pytest.mark.parametrize("split", [1, 2, 3, 5, 7])
 async def test_the_same_pieces_come_however_the_stream_is_chunked(split: int):
-    async with talking([Stream(RECORDED)], {"manner": Manner(split=split)}) as (_, model):
+    async with talking([Stream(RECORDED)], {"travel": Travel(chunk=split)}) as (_, model):
         assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS, usage=SPENT)]
 
 
@@ -391,7 +391,7 @@ PARTS = pytest.mark.parametrize("part", range(8))
 async def test_the_same_pieces_come_with_a_cut_at_any_byte(part: int):
     async with talking(lambda _: Stream(RECORDED)) as (fake, model):
         for at in range(1 + part, len(RECORDED), 8):
-            fake.manner = Manner(split=at)
+            fake.travel = Travel(chunk=at)
             assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS, usage=SPENT)], at
 
 
@@ -400,7 +400,7 @@ async def test_a_stream_that_breaks_at_any_byte_is_whole_or_an_error_never_half(
     ends: dict[str, int] = {}
     async with talking(lambda _: Stream(RECORDED), patience=ONCE) as (fake, model):
         for at in range(part, len(RECORDED), 8):
-            fake.manner = Manner(hang_up_after=at)
+            fake.travel = Travel(hang_up_after=at)
             pieces: list[Piece] = []
             try:
                 async for piece in model.stream(ask()):
@@ -867,7 +867,7 @@ async def test_the_server_may_say_when_to_come_back(after: str):
 
 async def test_a_connection_lost_before_the_answer_began_is_tried_again():
     async with talking(lambda _: Say(text="ok")) as (fake, model):
-        fake.manner = Manner(hang_up_after=0)
+        fake.travel = Travel(hang_up_after=0)
         with pytest.raises(ModelOffline):
             await hear(model)
         assert len(fake.requests) == QUICK.tries
@@ -875,7 +875,7 @@ async def test_a_connection_lost_before_the_answer_began_is_tried_again():
 
 async def test_a_connection_lost_in_the_answer_is_not_tried_again():
     async with talking(lambda _: Say(text="one two three")) as (fake, model):
-        fake.manner = Manner(hang_up_after=400)
+        fake.travel = Travel(hang_up_after=400)
         with pytest.raises(ModelCutOff):
             await hear(model)
     assert len(fake.requests) == 1
@@ -884,7 +884,7 @@ async def test_a_connection_lost_in_the_answer_is_not_tried_again():
 @pytest.mark.parametrize("after", [0, 400])
 async def test_a_server_that_falls_silent_has_stalled(after: int):
     patience = Patience(connect=5, silence=0.05, tries=3)
-    fake = {"manner": Manner(stall_after=after)}
+    fake = {"travel": Travel(stall_after=after)}
     async with talking([Say(text="one two three")], fake, patience=patience) as (_, model):
         with pytest.raises(ModelStalled):
             await hear(model)
@@ -892,30 +892,30 @@ async def test_a_server_that_falls_silent_has_stalled(after: int):
 
 async def test_an_answer_that_is_whole_is_not_lost_when_the_server_then_stalls():
     patience = Patience(connect=5, silence=0.05, tries=1)
-    fake = {"manner": Manner(stall_after=FINISHED)}
+    fake = {"travel": Travel(stall_after=FINISHED)}
     async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
         assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS)]
 
 
 async def test_a_slow_server_is_waited_for():
-    fake = {"manner": Manner(split=100, pause=0.005)}
+    fake = {"travel": Travel(chunk=100, pause=0.005)}
     patience = Patience(connect=5, silence=1, tries=1)
     async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
         assert (await hear(model))[:-1] == WHOLE
 
 
 async def test_closing_the_generator_drops_the_connection():
-    fake = {"manner": Manner(keep_alive_after=600)}
+    fake = {"travel": Travel(drip_after=600)}
     async with talking([Say(text="one two three four five")], fake) as (server, model):
         pieces = model.stream(ask())
         assert await anext(pieces) == Text("one two ")
         await pieces.aclose()
         async with asyncio.timeout(10):
-            await server.dropped.wait()
+            await server.left.wait()
 
 
 async def test_cancelling_the_turn_drops_the_connection():
-    fake = {"manner": Manner(keep_alive_after=600)}
+    fake = {"travel": Travel(drip_after=600)}
     async with talking([Say(text="one two three four five")], fake) as (server, model):
         begun = asyncio.Event()
 
@@ -929,7 +929,7 @@ async def test_cancelling_the_turn_drops_the_connection():
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await server.dropped.wait()
+            await server.left.wait()
 
 
 async def test_a_connection_is_used_again_after_a_whole_answer():

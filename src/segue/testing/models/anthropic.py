@@ -20,14 +20,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
 
 from segue.testing import pictures
-from segue.testing.http import HangUp, Request, Response
+from segue.testing.http import Request, Response
+from segue.testing.models.travel import AT_ONCE, Travel, travelling
 
 Json = dict[str, Any]
 
@@ -58,27 +59,6 @@ _LARGEST_PICTURE = 5 * 1024 * 1024
 _WIDEST_PICTURE = 8000
 _LARGEST_REQUEST = 32 * 1024 * 1024
 _PICTURE_TOKENS = 1600
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Travel:
-    """How an answer's bytes reach the client."""
-
-    chunk: int = 0
-    """Bytes sent at a time; 0 for all at once."""
-    pause: float = 0.0
-    """Seconds between the chunks."""
-    hang_up_after: int | None = None
-    """Bytes after which the connection is cut."""
-    end_after: int | None = None
-    """Bytes after which the answer ends in good order, though it is not whole."""
-    stall_after: int | None = None
-    """Bytes after which nothing more comes, while the connection stays."""
-    drip_after: int | None = None
-    """Bytes after which only comments come, until the client leaves."""
-
-
-AT_ONCE = Travel()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -502,31 +482,6 @@ def _in_deltas(block: Json) -> tuple[Json, list[Json]]:
 
 def _bits(whole: str, size: int = 16) -> list[str]:
     return [whole[at : at + size] for at in range(0, len(whole), size)]
-
-
-async def travelling(
-    stream: bytes, travel: Travel, left: asyncio.Event | None = None
-) -> AsyncGenerator[bytes]:
-    """The stream, on its way."""
-    ends = (travel.hang_up_after, travel.end_after, travel.stall_after, travel.drip_after)
-    sent = stream[: min((end for end in ends if end is not None), default=len(stream))]
-    size = travel.chunk or len(sent) or 1
-    try:
-        for at in range(0, len(sent), size):
-            yield sent[at : at + size]
-            if travel.pause:
-                await asyncio.sleep(travel.pause)
-        if travel.hang_up_after is not None:
-            raise HangUp
-        if travel.stall_after is not None:
-            await asyncio.Event().wait()
-        while travel.drip_after is not None:
-            yield b": still here\n\n"
-            await asyncio.sleep(0.01)
-    except GeneratorExit:
-        if left is not None:
-            left.set()
-        raise
 
 
 def _in_turn(replies: Iterable[Reply]) -> Callable[[Json], Reply]:

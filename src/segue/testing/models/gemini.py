@@ -30,7 +30,9 @@ import msgspec
 
 from segue.testing import pictures
 from segue.testing.http import Request, Response
-from segue.testing.models.anthropic import AT_ONCE, Json, Travel, travelling
+from segue.testing.models.travel import AT_ONCE, Travel, travelling
+
+Json = dict[str, Any]
 
 UNSIGNED = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})
 """What the documentation offers in place of a signature for calls of another model."""

@@ -20,7 +20,8 @@ import msgspec
 
 from segue.core.transcript import ToolCall
 from segue.testing import pictures
-from segue.testing.http import HangUp, Request, Response, serving
+from segue.testing.http import Request, Response, serving
+from segue.testing.models.travel import AT_ONCE, Travel, travelling
 
 Json = dict[str, Any]
 
@@ -77,23 +78,6 @@ class Failure:
 
 
 Answer = Say | Stream | Failure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """How streams are delivered."""
-
-    split: int | None = None
-    """Bytes to a chunk; None sends everything at once."""
-    pause: float = 0.0
-    """Seconds between chunks."""
-    stall_after: int | None = None
-    """Bytes after which nothing more comes, and the connection stays open."""
-    hang_up_after: int | None = None
-    """Bytes after which the connection is cut."""
-    keep_alive_after: int | None = None
-    """Bytes after which only comments come, for ever, as from OpenRouter while it waits
-    (openrouter.ai/docs/api-reference/streaming)."""
 
 
 def refusal(
@@ -163,20 +147,21 @@ class FakeOpenAI:
         models: Iterable[str] = ("gpt-test",),
         limits: Iterable[str] = ("max_tokens", "max_completion_tokens"),
         images: bool = True,
-        manner: Manner = Manner(),  # noqa: B008
+        travel: Travel = AT_ONCE,
     ) -> None:
         self._script = script if callable(script) else iter(script)
         self._key = key
         self._models = frozenset(models)
         self._limits = frozenset(limits)
         self._images = images
-        self.manner = manner
+        self.travel = travel
+        """How streams are delivered from now on."""
         self.requests: list[Json] = []
         """Every body that was JSON, refused or not."""
         self.received: list[Request] = []
         """Every request."""
-        self.dropped = asyncio.Event()
-        """Set when a client has gone in the middle of a stream."""
+        self.left = asyncio.Event()
+        """Set when a client left in the middle of an answer."""
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncGenerator[str]:
@@ -193,7 +178,8 @@ class FakeOpenAI:
         usage = bool(options.get("include_usage"))
         if isinstance(answer, Say):
             answer = Stream(_stream(answer, self.requests[-1]["model"], usage=usage))
-        return Response(200, {"Content-Type": answer.kind}, self._deliver(answer.body))
+        body = travelling(answer.body, self.travel, self.left)
+        return Response(200, {"Content-Type": answer.kind}, body)
 
     def _next(self) -> Answer:
         if callable(self._script):
@@ -273,30 +259,6 @@ class FakeOpenAI:
             # From memory.
             text = "Setting 'max_tokens' and 'max_completion_tokens' together is not supported."
             yield refusal(400, text, code="invalid_parameter_combination")
-
-    async def _deliver(self, body: bytes) -> AsyncGenerator[bytes]:
-        manner = self.manner
-        stops = (manner.hang_up_after, manner.stall_after, manner.keep_alive_after)
-        end = min((n for n in stops if n is not None), default=len(body))
-        step = manner.split or max(len(body), 1)
-        try:
-            for start in range(0, min(end, len(body)), step):
-                yield body[start : min(start + step, end)]
-                if manner.pause:
-                    await asyncio.sleep(manner.pause)
-            await self._misbehave()
-            while manner.keep_alive_after is not None:
-                yield b": PROCESSING\n\n"
-                await asyncio.sleep(0.002)
-        except GeneratorExit:
-            self.dropped.set()
-            raise
-
-    async def _misbehave(self) -> None:
-        if self.manner.hang_up_after is not None:
-            raise HangUp
-        if self.manner.stall_after is not None:
-            await asyncio.Event().wait()
 
 
 # What it refuses
