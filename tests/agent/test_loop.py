@@ -24,12 +24,12 @@ from segue.agent.approvals import Rules, fingerprint
 from segue.agent.loop import CUT_SHORT, DENIED, NOT_BEGUN, TOO_MANY, Agent
 from segue.agent.models import anthropic as anthropic_wire
 from segue.agent.models import gemini as gemini_wire
-from segue.agent.models import openai as openai_wire
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.base import End, Model, Piece, Prompt, Stop, Text
 from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.http import Patience
 from segue.agent.models.openai import OpenAIModel
+from segue.agent.models.openai import request as openai_wire
 from segue.agent.models.scripted import Say, Script, ScriptedModel
 from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace
 from segue.agent.tools.shell import shell
@@ -180,7 +180,7 @@ async def refusals(messages: tuple[Message, ...], tools: Mapping[str, Tool[Any]]
     claude = anthropic_wire.request("claude-fake", prompt, thinking=False)
     gemini = gemini_wire.request("gemini-3-fake", prompt, signed=False)
     gpt = openai_wire.build(
-        prompt, model="gpt-test", dialect=openai_wire._Dialect(limit="max_tokens")
+        prompt, model="gpt-test", dialect=openai_wire.Dialect(limit="max_tokens")
     )
     answers: list[Response] = [
         await FakeAnthropic([anthropic_fake.Answer()])(

@@ -18,7 +18,8 @@ import pytest
 
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
 from segue.agent.models.http import Patience
-from segue.agent.models.openai import OpenAIModel, _Dialect, build
+from segue.agent.models.openai import OpenAIModel
+from segue.agent.models.openai.request import Dialect, build
 from segue.core.errors import (
     BadKey,
     ContextTooLong,
@@ -64,7 +65,7 @@ READ = ToolSpec(
     },
 )
 A, B = ToolCall("call_a", "read", '{"path": "a"}'), ToolCall("call_b", "read", '{"path": "ü🙂"}')
-DIALECT = _Dialect(limit="max_tokens")
+DIALECT = Dialect(limit="max_tokens")
 
 # In OpenAI's form, shortened: text with umlauts, two parallel calls, usage.
 RECORDED = (
@@ -314,7 +315,7 @@ async def test_a_server_that_refuses_every_name_is_not_asked_for_ever():
     async with talking(answer) as (fake, model):
         with pytest.raises(ModelRefused):
             await hear(model)
-    assert len(fake.requests) == _Dialect.LESSONS + 1
+    assert len(fake.requests) == Dialect.LESSONS + 1
 
 
 def test_building_a_request_is_quick_and_linear():
