@@ -8,9 +8,9 @@
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
     │   │                         HandoffInFlight
-    │   ├── ModelError            NoModel, BadKey, UnknownModel, NoCredit, ContextTooLong,
-    │   │                         ModelRefused, ModelBusy, ModelOffline, ModelStalled, ModelCutOff,
-    │   │                         LocalMissing, LocalFailed
+    │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
+    │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
+    │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable
     │   ├── PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery, OwnerNotFound,
@@ -137,6 +137,10 @@ class ModelError(UserError):
 
 class NoModel(ModelError):
     """There is no model to talk to yet: {reason}. Type `segue model` to see what is possible."""
+
+
+class ModelUnusable(ModelError):
+    """The model {model!r} cannot be used: {reason}. Type `segue model` to see what is possible."""
 
 
 class BadKey(ModelError):

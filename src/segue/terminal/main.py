@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
 import segue
 from segue.core.errors import UserError
+from segue.core.text import one_line
+
+_ELSEWHERE = {"memory": "segue.terminal.memory", "model": "segue.terminal.model"}
+"""Commands that have a module of their own, in which they go by the same name."""
 
 
 class Program(click.Group):
     """Shows what a person can mend as one sentence, and nothing else of it."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _ELSEWHERE:
+            return getattr(import_module(_ELSEWHERE[cmd_name]), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except UserError as error:
-            raise click.ClickException(str(error)) from error
+            # It may quote a server.
+            raise click.ClickException(one_line(str(error))) from error
 
 
 @click.group(cls=Program, invoke_without_command=True)

@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -124,11 +125,14 @@ class FakeAnthropic:
         key: str = "sk-ant-fake",
         models: Sequence[str] = ("claude-fake",),
         context: int = 200_000,
+        page: int = 1000,
     ) -> None:
+        """`page` is how many models it lists at a time, at the most."""
         self._reply = script if callable(script) else _in_turn(script)
         self._key = key
         self._models = models
         self._context = context
+        self._page = page
         self._signatures: set[str] = set()
         self.accepts_thinking = True
         self.requests: list[Json] = []
@@ -140,6 +144,8 @@ class FakeAnthropic:
 
     async def __call__(self, request: Request) -> Response:
         try:
+            if request.method == "GET":
+                return self._list(request)
             self._check_call(request)
             body = self._parse(request)
             self.requests.append(body)
@@ -161,9 +167,40 @@ class FakeAnthropic:
             body=travelling(stream, reply.travel, self.left),
         )
 
+    def _list(self, request: Request) -> Response:
+        """A page of the models (API reference: List Models); the refusals are from memory."""
+        url = urlsplit(request.target)
+        query = dict(parse_qsl(url.query))
+        if url.path != "/v1/models":
+            raise _Refused("Not Found", 404, "not_found_error")
+        self._check_headers(request)
+        limit, after = int(query.pop("limit", "20")), query.pop("after_id", "")
+        if query or not 1 <= limit <= 1000 or after not in ("", *self._models):
+            raise _Refused("Invalid query parameters")
+        rest = self._models[self._models.index(after) + 1 :] if after else self._models
+        page = rest[: min(limit, self._page)]
+        body = {
+            "data": [
+                {
+                    "type": "model",
+                    "id": name,
+                    "display_name": name.title(),
+                    "created_at": "2026-01-01T00:00:00Z",
+                }
+                for name in page
+            ],
+            "has_more": len(page) < len(rest),
+            "first_id": page[0] if page else None,
+            "last_id": page[-1] if page else None,
+        }
+        return Response(body=msgspec.json.encode(body))
+
     def _check_call(self, request: Request) -> None:
         if request.method != "POST" or request.target != "/v1/messages":
             raise _Refused("Not Found", 404, "not_found_error")
+        self._check_headers(request)
+
+    def _check_headers(self, request: Request) -> None:
         if "x-api-key" not in request.headers:
             raise _Refused("x-api-key header is required", 401, "authentication_error")
         if request.headers["x-api-key"] != self._key:

@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -122,11 +123,14 @@ class FakeGemini:
         key: str = "AIza-fake",
         models: Sequence[str] = ("gemini-2.5-fake", "gemini-3-fake"),
         context: int = 1_048_576,
+        page: int = 1000,
     ) -> None:
+        """`page` is how many models it lists at a time, at the most."""
         self._reply = script if callable(script) else _in_turn(script)
         self._key = key
         self._models = models
         self._context = context
+        self._page = page
         self._signatures: set[str] = set()
         self.accepts_signatures = True
         self.requests: list[Json] = []
@@ -138,6 +142,8 @@ class FakeGemini:
 
     async def __call__(self, request: Request) -> Response:
         try:
+            if request.method == "GET":
+                return self._list(request)
             model = self._check_call(request)
             body = self._parse(request)
             self.requests.append(body)
@@ -167,6 +173,39 @@ class FakeGemini:
         )
         if request.method != "POST" or path is None:
             raise _Refused("Requested entity was not found.", 404, "NOT_FOUND")
+        self._check_key(request)
+        if path[1] not in self._models:
+            raise _Refused(
+                f"models/{path[1]} is not found for API version v1beta, or is not supported for "
+                "generateContent. Call ListModels to see the list of available models and their "
+                "supported methods.",
+                404,
+                "NOT_FOUND",
+            )
+        return path[1]
+
+    def _list(self, request: Request) -> Response:
+        """A page of the models (API reference: models.list), among them one that only embeds; the
+        refusals are from memory."""
+        url = urlsplit(request.target)
+        query = dict(parse_qsl(url.query))
+        if url.path != "/v1beta/models":
+            raise _Refused("Requested entity was not found.", 404, "NOT_FOUND")
+        self._check_key(request)
+        size, begin = int(query.pop("pageSize", "50")), int(query.pop("pageToken", "0"))
+        if query or not 1 <= size <= 1000:
+            raise _Refused("Invalid query parameters.")
+        listed = [
+            {"name": f"models/{name}", "supportedGenerationMethods": ["generateContent"]}
+            for name in self._models
+        ]
+        vectors = {"name": "models/vectors-fake", "supportedGenerationMethods": ["embedContent"]}
+        listed = [vectors, *listed]
+        end = begin + min(size, self._page)
+        more = {"nextPageToken": str(end)} if end < len(listed) else {}
+        return Response(body=msgspec.json.encode({"models": listed[begin:end], **more}))
+
+    def _check_key(self, request: Request) -> None:
         key = request.headers.get("x-goog-api-key")
         if not key:  # From memory.
             raise _Refused(
@@ -182,15 +221,6 @@ class FakeGemini:
                 "domain": "googleapis.com",
             }
             raise _Refused("API key not valid. Please pass a valid API key.", details=[info])
-        if path[1] not in self._models:
-            raise _Refused(
-                f"models/{path[1]} is not found for API version v1beta, or is not supported for "
-                "generateContent. Call ListModels to see the list of available models and their "
-                "supported methods.",
-                404,
-                "NOT_FOUND",
-            )
-        return path[1]
 
     def _parse(self, request: Request) -> Json:
         if len(request.body) > _LARGEST_REQUEST:

@@ -151,7 +151,7 @@ class FakeOpenAI:
     ) -> None:
         self._script = script if callable(script) else iter(script)
         self._key = key
-        self._models = frozenset(models)
+        self._models = tuple(models)
         self._limits = frozenset(limits)
         self._images = images
         self.travel = travel
@@ -171,6 +171,8 @@ class FakeOpenAI:
 
     async def _handle(self, request: Request) -> Response:
         self.received.append(request)
+        if (request.method, request.target) == ("GET", "/v1/models"):
+            return self._list(request)
         answer = self._refuse(request) or self._next()
         if isinstance(answer, Failure):
             return Response(answer.status, answer.headers, answer.body)
@@ -180,6 +182,14 @@ class FakeOpenAI:
             answer = Stream(_stream(answer, self.requests[-1]["model"], usage=usage))
         body = travelling(answer.body, self.travel, self.left)
         return Response(200, {"Content-Type": answer.kind}, body)
+
+    def _list(self, request: Request) -> Response:
+        """The models (API reference: models/list)."""
+        if wrong := self._bad_key(request.headers.get("authorization", "")):
+            return Response(wrong.status, wrong.headers, wrong.body)
+        known = {"object": "model", "created": 1_700_000_000, "owned_by": "fake"}
+        data = [{"id": name, **known} for name in self._models]
+        return Response(body=msgspec.json.encode({"object": "list", "data": data}))
 
     def _next(self) -> Answer:
         if callable(self._script):

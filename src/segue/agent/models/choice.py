@@ -1,0 +1,269 @@
+"""Which model to talk to: the one that somebody named, else the first that can work.
+
+The order, when nobody named one: a provider whose key is set, a server on this machine that
+answers, the embedded model. A model that was named is used or refused, and never replaced by
+another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from segue.agent.models import routes
+from segue.agent.models.base import Model
+from segue.agent.models.catalog import (
+    LOCAL,
+    PROVIDERS,
+    SCRIPTED,
+    SERVERS,
+    Provider,
+    Server,
+    Wire,
+)
+from segue.agent.models.routes import Route
+from segue.config import Endpoint, Settings
+from segue.core.errors import (
+    LocalMissing,
+    ModelError,
+    ModelOffline,
+    NoModel,
+    UnknownModel,
+)
+
+PROBE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The model to use."""
+
+    name: str
+    why: str
+    """One sentence for the person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Considered:
+    """Something that could be used when nobody names a model."""
+
+    title: str
+    name: str | None
+    """The model it would be; None when it cannot be used."""
+    why: str
+    """One sentence for the person: why, or why not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What `choose` would do without a wish, and everything that it would look at."""
+
+    choice: Choice | None
+    problem: str = ""
+    """Why the model that the settings name cannot be used."""
+    considered: tuple[Considered, ...]
+
+
+async def choose(
+    settings: Settings, wanted: str | None = None, *, servers: Sequence[Server] = SERVERS
+) -> Choice:
+    """The model `wanted`, else the one in the settings, else the first that can work.
+
+    NoModel when there is none; another ModelError when the one that was named cannot work.
+    """
+    if wanted:
+        return await _named(wanted, "You asked for it.", settings, servers)
+    if settings.model:
+        return await _named(settings.model, f"{settings.model_from} says so.", settings, servers)
+    if found := _first(_keyed(settings)):
+        return found
+    found = _first([*await _answering(settings, servers), embedded(settings)])
+    if found is None:
+        raise NoModel(reason=", or ".join(ways(servers)))
+    return found
+
+
+async def survey(settings: Settings, *, servers: Sequence[Server] = SERVERS) -> Survey:
+    """The choice, and what else there is; a choice that cannot be made is told, not raised."""
+    considered = (*_keyed(settings), *await _answering(settings, servers), embedded(settings))
+    if not settings.model:
+        return Survey(choice=_first(considered), considered=considered)
+    try:
+        choice = await choose(settings, servers=servers)
+    except ModelError as error:
+        return Survey(choice=None, problem=str(error), considered=considered)
+    return Survey(choice=choice, considered=considered)
+
+
+def connect(
+    choice: Choice | str, settings: Settings, *, servers: Sequence[Server] = SERVERS
+) -> Model:
+    """The model, ready to be asked; or a ModelError when its name alone says that it cannot be."""
+    name = choice if isinstance(choice, str) else choice.name
+    if name == SCRIPTED:
+        from segue.agent.models.scripted import ScriptedModel  # noqa: PLC0415
+
+        return ScriptedModel()
+    if name == LOCAL:
+        from segue.agent.models.local.model import LocalModel  # noqa: PLC0415
+
+        return LocalModel(folder=settings.models_folder, idle=settings.idle_minutes * 60)
+    route = routes.find(name, settings, servers)
+    return _client(route, route.model(name))
+
+
+def _client(route: Route, model: str) -> Model:
+    name, key, service = route.full_name(model), route.secret(), route.service
+    context = service.context_of(model) if isinstance(service, Provider) else service.context
+    if route.wire is Wire.ANTHROPIC:
+        from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
+
+        return AnthropicModel(
+            name=name,
+            model=model,
+            key=key,
+            setting=route.setting,
+            context=context,
+            base_url=route.base_url,
+        )
+    if route.wire is Wire.GEMINI:
+        from segue.agent.models.gemini import GeminiModel  # noqa: PLC0415
+
+        return GeminiModel(
+            name=name,
+            model=model,
+            key=key,
+            setting=route.setting,
+            context=context,
+            base_url=route.base_url,
+        )
+    from segue.agent.models.openai import OpenAIModel  # noqa: PLC0415
+
+    return OpenAIModel(
+        name=name,
+        model=model,
+        base_url=route.base_url,
+        key=key,
+        setting=route.setting,
+        context=context,
+        small=isinstance(service, Endpoint) and service.small,
+        # Of a local server's models nobody knows, and one that cannot look would make things up.
+        images=service.images if isinstance(service, Endpoint) else isinstance(service, Provider),
+    )
+
+
+# A model that was named
+
+
+async def _named(name: str, why: str, settings: Settings, servers: Sequence[Server]) -> Choice:
+    name = name.strip()
+    if name == SCRIPTED:
+        return Choice(name=name, why=why)
+    if name == LOCAL:
+        if missing := _missing(settings):
+            raise LocalMissing(missing=missing)
+        return Choice(name=name, why=why)
+    route = routes.find(name, settings, servers)
+    if isinstance(route.service, Server):
+        return Choice(name=await _served(route, name), why=why)
+    return Choice(name=route.full_name(route.model(name)), why=why)
+
+
+async def _served(route: Route, name: str) -> str:
+    """The full name of a model that a local server has; its first one when none is named."""
+    from segue.agent.models import listing  # noqa: PLC0415 - httpx2 takes a while
+
+    offered = await listing.models(route, PROBE_SECONDS)
+    given = name.partition("/")[2]
+    # Ollama's own shorthand.
+    fitting = [m for m in offered if not given or m in {given, f"{given}:latest"}]
+    if not fitting:
+        raise UnknownModel(provider=route.title, model=given or name)
+    return route.full_name(fitting[0])
+
+
+# What there is when no model was named
+
+
+def _first(considered: Sequence[Considered]) -> Choice | None:
+    for thing in considered:
+        if thing.name:
+            return Choice(name=thing.name, why=thing.why)
+    return None
+
+
+def _keyed(settings: Settings) -> list[Considered]:
+    return [
+        _provider(provider, settings)
+        for provider in PROVIDERS.values()
+        if not routes.is_hidden(provider, settings)
+    ]
+
+
+def _provider(provider: Provider, settings: Settings) -> Considered:
+    key = settings.keys.get(provider.name)
+    if key is None:
+        why = f"{' or '.join(provider.variables)} is not set."
+    elif provider.default is None:
+        why = f"{key.setting} is set, but its models have to be chosen by name."
+    else:
+        name = f"{provider.name}/{provider.default}"
+        return Considered(title=provider.title, name=name, why=f"{key.setting} is set.")
+    return Considered(title=provider.title, name=None, why=why)
+
+
+async def _answering(settings: Settings, servers: Sequence[Server]) -> list[Considered]:
+    """All servers asked at once."""
+    asked = [server for server in servers if not routes.is_hidden(server, settings)]
+    return list(await asyncio.gather(*(_server(server) for server in asked)))
+
+
+async def _server(server: Server) -> Considered:
+    from segue.agent.models import listing  # noqa: PLC0415
+
+    name = None
+    try:
+        offered = await listing.models(routes.to_server(server), PROBE_SECONDS)
+    except ModelOffline:
+        why = f"Nobody answers at {server.place}."
+    except ModelError:
+        why = f"What answers at {server.place} is something else."
+    else:
+        why = f"{server.title} answers at {server.place}"
+        if offered:
+            name, why = f"{server.name}/{offered[0]}", f"{why}."
+        else:
+            why = f"{why}, but has no model for a conversation."
+    return Considered(title=server.title, name=name, why=why)
+
+
+def embedded(settings: Settings) -> Considered:
+    """The model that needs nobody else."""
+    title = "Embedded model"
+    if missing := _missing(settings):
+        why = f"Not here yet: {missing}. `segue model pull` gets it."
+        return Considered(title=title, name=None, why=why)
+    return Considered(title=title, name=LOCAL, why="The embedded model is here.")
+
+
+def _missing(settings: Settings) -> str:
+    """What the embedded model lacks; empty when it is whole."""
+    from segue.agent.models.local import runtime, weights  # noqa: PLC0415
+
+    lacks = [
+        *(["the package that runs it"] if not runtime.present() else []),
+        *(["its weights"] if not weights.present(settings.models_folder) else []),
+    ]
+    return " and ".join(lacks)
+
+
+def ways(servers: Sequence[Server] = SERVERS) -> tuple[str, ...]:
+    """What a person without any model can do; any one of it is enough."""
+    variables = ", ".join(p.variables[0] for p in PROVIDERS.values() if p.default)
+    titles = ", ".join(server.title for server in servers)
+    return (
+        f"set the key of a provider ({variables})",
+        f"start a server on this machine ({titles})",
+        "type `segue model pull` for a small model that needs no key",
+    )

@@ -1,0 +1,179 @@
+"""The settings file: its shape, and what a person is told when it has another."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from segue.config.values import KEY_VARIABLES
+from segue.core.address import Platform
+from segue.core.approval import Policy
+from segue.core.errors import BadSettings, SettingsUnwritable
+from segue.core.text import one_line
+
+T = TypeVar("T")
+
+_ENDPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+
+
+class EndpointTable(Struct, frozen=True, forbid_unknown_fields=True):
+    url: str
+    key: str = ""
+    context: Annotated[int, Meta(ge=1024)] = 32_768
+    images: bool = False
+    small: bool = False
+
+
+class ApprovalsTable(Struct, frozen=True, forbid_unknown_fields=True):
+    policy: Policy = Policy.ASK
+    platforms: dict[str, Policy] = {}
+    allowed_commands: tuple[str, ...] = ()
+
+
+class Contents(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file may hold."""
+
+    store: str = ""
+    model: str = ""
+    private_network: bool = False
+    models_folder: str = ""
+    idle_minutes: Annotated[float, Meta(gt=0)] = 10.0
+    keys: dict[str, str] = {}
+    endpoints: dict[str, EndpointTable] = {}
+    approvals: ApprovalsTable = ApprovalsTable()
+
+
+def read(path: Path) -> tuple[bytes, int] | None:
+    """What is in the file, and its mode; None when there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(), os.fstat(file.fileno()).st_mode
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadSettings(path=path, reason=f"they cannot be read ({error.strerror})") from error
+
+
+def parse(raw: bytes, path: Path) -> Contents:
+    """The settings in `raw`, or BadSettings, which names the setting and what it may be."""
+    import tomllib  # noqa: PLC0415 - not everybody has a settings file
+
+    try:
+        found = tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(path=path, reason=f"this is no TOML: {error}") from error
+    try:
+        # One by one, since msgspec would not say which of them is wrong.
+        for name, table in _tables(found, "endpoints"):
+            _check_name("endpoints", name)
+            _convert(table, EndpointTable, f"endpoints.{name}")
+        for name, policy in _tables(found.get("approvals"), "platforms"):
+            _check_name("approvals.platforms", name, *Platform)
+            _convert(policy, Policy, f"approvals.platforms.{name}")
+        for name, key in _tables(found, "keys"):
+            _check_name("keys", name, *KEY_VARIABLES)
+            _convert(key, str, f"keys.{name}")
+        return _convert(found, Contents, "")
+    except _Wrong as wrong:
+        raise BadSettings(path=path, reason=one_line(str(wrong))) from wrong
+
+
+class _Wrong(Exception):
+    """A sentence without its full stop."""
+
+
+def _tables(found: object, name: str) -> list[tuple[str, object]]:
+    """What is in the table `name` of `found`; nothing when either is no table at all."""
+    inner = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+    return list(cast("dict[str, object]", inner).items()) if isinstance(inner, dict) else []
+
+
+def _check_name(table: str, name: str, *allowed: str) -> None:
+    if allowed and name not in allowed:
+        raise _Wrong(f"there is no setting {table}.{name}, only {', '.join(allowed)}")
+    if not _ENDPOINT_NAME.fullmatch(name):
+        raise _Wrong(f"{table}.{name!r}: a name has letters, digits, full stops, - and _ only")
+
+
+def _convert(value: object, kind: type[T], setting: str) -> T:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        what, _, at = str(error).partition(" - at `$")
+        raise _Wrong(_told(what, kind, f"{setting}{at.rstrip('`')}".lstrip("."))) from error
+
+
+def _told(what: str, kind: type[Any], setting: str) -> str:
+    """msgspec's words, with the setting's name and what it may be."""
+    if unknown := _UNKNOWN.fullmatch(what):
+        table = ApprovalsTable if setting == "approvals" else kind
+        names = ", ".join(field.name for field in msgspec.structs.fields(table))
+        whole = f"{setting}.{unknown[1]}" if setting else unknown[1]
+        return f"there is no setting {whole}, only {names}"
+    if missing := _MISSING.fullmatch(what):
+        return f"{setting}.{missing[1]} is missing"
+    if what.startswith("Invalid enum value"):
+        what = f"expected one of {', '.join(Policy)}"
+    return f"{setting}: {what[0].lower()}{what[1:]}".replace("`", "")
+
+
+def warnings(path: Path, mode: int, contents: Contents) -> list[str]:
+    """What is wrong with who may read or change the file."""
+    if not stat.S_ISREG(mode):
+        return []
+    if mode & 0o022:
+        return [f"Others can change {path}. Type `chmod 600 {path}`."]
+    secret = contents.keys or any(table.key for table in contents.endpoints.values())
+    if secret and mode & 0o044:
+        return [f"{path} holds keys, and others can read it. Type `chmod 600 {path}`."]
+    return []
+
+
+def write(path: Path, name: str, value: str) -> None:
+    """Set one setting. The comments and the order of the others stay.
+
+    Whoever reads meanwhile sees the old file or the new one; a link to it stays a link.
+    """
+    import tomlkit  # noqa: PLC0415 - only for writing
+
+    found = read(path)
+    if found is not None:
+        parse(found[0], path)
+        if not stat.S_ISREG(found[1]):
+            raise SettingsUnwritable(path=path, reason="it is no ordinary file")
+    document = tomlkit.parse(found[0].decode() if found else "")
+    document[name] = value
+    try:
+        _replace(Path(os.path.realpath(path)), tomlkit.dumps(document).encode())
+    except OSError as error:
+        raise SettingsUnwritable(path=path, reason=error.strerror or error) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Made so that nobody but us can read it.
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

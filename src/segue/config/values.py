@@ -1,0 +1,97 @@
+"""What settings are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from segue.core.address import Platform
+from segue.core.approval import Policy
+
+KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+}
+"""Whose keys we know, and the variables that hold them; the first that is set counts."""
+
+
+class Secret:
+    """A key, and the setting it came from. Only `reveal` shows it: no repr and no dump does."""
+
+    __slots__ = ("_value", "setting")
+
+    def __init__(self, value: str, setting: str) -> None:
+        self._value = value
+        self.setting = setting
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"<the key in {self.setting}>"
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key is not written down")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A server that the person named, compatible with OpenAI's chat completions."""
+
+    name: str
+    url: str
+    key: Secret | None = None
+    context: int
+    images: bool
+    small: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approvals:
+    """What the agent may do without asking."""
+
+    policy: Policy = Policy.ASK
+    platforms: Mapping[Platform, Policy] = field(default_factory=dict[Platform, Policy])
+    allowed_commands: tuple[str, ...] = ()
+
+    def policy_on(self, platform: Platform) -> Policy:
+        return self.platforms.get(platform, self.policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the person decided, and what follows where they did not."""
+
+    path: Path
+    """The settings file, whether or not it is there."""
+    store: str = field(repr=False)  # its address may hold a password
+    """Where conversations are kept: `sqlite:///absolute/path.db` or `postgresql://…`."""
+    models_folder: Path
+    """Where the embedded model's weights are."""
+    idle_minutes: float
+    """After how long without use the embedded model leaves memory."""
+    model: str | None = None
+    """The name of the model that the person chose."""
+    model_from: str = ""
+    """The setting that chose it; empty when none did."""
+    keys: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
+    """By the provider's name."""
+    openai_url: str | None = None
+    """Where OpenAI's API is, when it is somewhere else."""
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict[str, Endpoint])
+    """By their names."""
+    approvals: Approvals = Approvals()
+    private_network: bool = False
+    """Whether pages on private addresses may be fetched."""
+    warnings: tuple[str, ...] = ()
+    """What the person should know about the settings themselves."""

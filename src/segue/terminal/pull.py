@@ -1,0 +1,83 @@
+"""Getting the embedded model, with somebody watching or not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from segue.agent.models.local import runtime
+from segue.agent.models.local.pull import Progress, fetch
+from segue.agent.models.local.weights import QWEN, present
+from segue.core.text import one_line
+
+_STEP = 10
+"""Per cent between two lines when nobody watches."""
+_WIDTH = 78
+
+
+def pull(folder: Path, *, ask: bool) -> None:
+    """Install what runs the model, then get its weights, unless they are here. PullFailed when
+    that cannot be; what has come so far is kept for the next time."""
+    if runtime.present() and present(folder):
+        click.echo("The embedded model is here already. Type `segue model test local` to try it.")
+        return
+    _tell(folder)
+    if ask and sys.stdin.isatty() and not click.confirm("Get it now?", default=True):
+        raise click.Abort
+    watched = sys.stdout.isatty()
+    asyncio.run(_get(folder, _Meter(watched=watched)))
+    click.echo("The embedded model is here. Type `segue model test local` to try it.")
+
+
+def _tell(folder: Path) -> None:
+    sources = ", or else ".join(source.name for source in QWEN.sources)
+    click.echo(f"{QWEN.label}, {QWEN.size / 1e6:.0f} MB, licence {QWEN.licence}")
+    click.echo(f"  from {sources}; checked by its hash, whoever sends it")
+    click.echo(f"  to   {one_line(str(folder))}")
+    if not runtime.present():
+        click.echo(f"  and  the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
+
+
+async def _get(folder: Path, meter: _Meter) -> None:
+    try:
+        await runtime.install(meter.said)
+        await fetch(folder, meter.moved)
+    finally:
+        meter.end()
+
+
+class _Meter:
+    """Shows how far it has come: on one line for somebody who watches, else on few lines."""
+
+    def __init__(self, *, watched: bool) -> None:
+        self._watched = watched
+        self._last = ""
+        self._step = -1
+
+    def said(self, line: str) -> None:
+        """Something that pip said."""
+        self._show(one_line(line, _WIDTH))
+
+    def moved(self, progress: Progress) -> None:
+        part = 100 * progress.done // progress.total if progress.total else 0
+        told = (
+            f"{part:3d} %  {progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB  "
+            f"from {one_line(progress.source)}"
+        )
+        if self._watched or part // _STEP != self._step:
+            self._step = part // _STEP
+            self._show(told)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._watched and self._last:
+            click.echo()
+
+    def _show(self, told: str) -> None:
+        if not told or told == self._last:
+            return
+        click.echo(f"\r{told:<{len(self._last)}}" if self._watched else told, nl=not self._watched)
+        self._last = told

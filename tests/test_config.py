@@ -1,0 +1,422 @@
+"""Settings: the file, the environment, and what a person is told about both."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import pickle
+import re
+import stat
+import subprocess
+import sys
+import tomllib
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from segue import config
+from segue.config import file
+from segue.core.address import Platform
+from segue.core.approval import Policy
+from segue.core.errors import BadSettings, SettingsUnwritable
+
+ROOT = Path(__file__).parent.parent
+SECRET = "sk-very-secret"
+FULL = f"""
+store = "sqlite:///var/segue.db"
+model = "work/big"
+private_network = true
+models_folder = "/var/models"
+idle_minutes = 3
+
+[keys]
+anthropic = "{SECRET}"
+
+[endpoints.work]
+url = "https://models.example.com/v1/"
+key = "{SECRET}"
+context = 100000
+images = true
+small = true
+
+[endpoints.plain]
+url = "http://10.0.0.7:8000"
+
+[approvals]
+policy = "allow-list"
+allowed_commands = ["git status", "ls"]
+
+[approvals.platforms]
+telegram = "ask"
+local = "auto"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """An environment in which nothing is set but where our files are."""
+    return {
+        "SEGUE_CONFIG": str(tmp_path / "config.toml"),
+        "SEGUE_STORE": "sqlite:///tmp/of-the-environment.db",
+        "SEGUE_MODELS": str(tmp_path / "models"),
+    }
+
+
+def write(home: Mapping[str, str], text: str | bytes, mode: int = 0o600) -> Path:
+    path = Path(home["SEGUE_CONFIG"])
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(mode)
+    return path
+
+
+# Reading
+
+
+def test_without_a_file_and_variables_there_are_defaults(home: dict[str, str]):
+    settings = config.load(home)
+    assert settings.model is None
+    assert settings.model_from == ""
+    assert settings.keys == {}
+    assert settings.endpoints == {}
+    assert settings.approvals.policy_on(Platform.TELEGRAM) is Policy.ASK
+    assert settings.approvals.allowed_commands == ()
+    assert settings.private_network is False
+    assert settings.idle_minutes == 10
+
+
+def test_every_setting_of_the_file_is_read(home: dict[str, str]):
+    path = write(home, FULL)
+    del home["SEGUE_STORE"], home["SEGUE_MODELS"]
+    settings = config.load(home)
+    assert settings.path == path
+    assert settings.store == "sqlite:///var/segue.db"
+    assert (settings.model, settings.model_from) == ("work/big", f"model in {path}")
+    assert settings.private_network is True
+    assert settings.models_folder == Path("/var/models")
+    assert settings.idle_minutes == 3
+    key = settings.keys["anthropic"]
+    assert (key.reveal(), key.setting) == (SECRET, f"keys.anthropic in {path}")
+    work, plain = settings.endpoints["work"], settings.endpoints["plain"]
+    assert work.key is not None
+    assert (work.key.reveal(), work.key.setting) == (SECRET, f"endpoints.work.key in {path}")
+    assert (work.name, work.url) == ("work", "https://models.example.com/v1")
+    assert (work.context, work.images, work.small) == (100_000, True, True)
+    assert (plain.key, plain.context, plain.images, plain.small) == (None, 32_768, False, False)
+    assert settings.approvals.policy_on(Platform.TELEGRAM) is Policy.ASK
+    assert settings.approvals.policy_on(Platform.LOCAL) is Policy.AUTO
+    assert settings.approvals.policy_on(Platform.SLACK) is Policy.ALLOW_LIST
+    assert settings.approvals.allowed_commands == ("git status", "ls")
+    assert settings.warnings == ()
+
+
+def test_the_environment_wins(home: dict[str, str], tmp_path: Path):
+    write(home, FULL)
+    settings = config.load(
+        {**home, "SEGUE_MODEL": " openai/gpt-5.5 ", "ANTHROPIC_API_KEY": " other\n"}
+    )
+    assert settings.store == home["SEGUE_STORE"]
+    assert settings.models_folder == tmp_path / "models"
+    assert (settings.model, settings.model_from) == ("openai/gpt-5.5", "SEGUE_MODEL")
+    assert settings.keys["anthropic"].reveal() == "other"
+    assert settings.keys["anthropic"].setting == "ANTHROPIC_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [(provider, v) for provider, several in config.KEY_VARIABLES.items() for v in several],
+)
+def test_every_key_can_come_from_its_variable(home: dict[str, str], provider: str, variable: str):
+    keys = config.load({**home, variable: "k"}).keys
+    assert {name: (key.reveal(), key.setting) for name, key in keys.items()} == {
+        provider: ("k", variable)
+    }
+
+
+def test_the_first_of_two_variables_counts(home: dict[str, str]):
+    both = {**home, "GEMINI_API_KEY": "a", "GOOGLE_API_KEY": "b"}
+    assert config.load(both).keys["gemini"].reveal() == "a"
+    assert config.load({**both, "GEMINI_API_KEY": ""}).keys["gemini"].reveal() == "b"
+
+
+def test_a_variable_that_is_empty_is_not_set(home: dict[str, str]):
+    write(home, FULL)
+    empty = {**home, "SEGUE_MODEL": " ", "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": " "}
+    settings = config.load({**empty, "OPENAI_BASE_URL": ""})
+    assert settings.model == "work/big"
+    assert settings.keys["anthropic"].reveal() == SECRET
+    assert settings.keys.keys() == {"anthropic"}
+    assert settings.openai_url is None
+
+
+def test_openai_may_be_somewhere_else(home: dict[str, str]):
+    settings = config.load({**home, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1/"})
+    assert settings.openai_url == "http://127.0.0.1:9/v1"
+
+
+def test_nothing_is_read_from_the_working_directory(
+    home: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name in ("config.toml", "segue.toml", ".env", "pyproject.toml"):
+        (folder / name).write_text('model = "evil/model"\nSEGUE_MODEL = "evil/model"\n')
+    monkeypatch.chdir(folder)
+    assert config.load(home).model is None
+    with pytest.raises(BadSettings, match="SEGUE_CONFIG: expected a path that begins with / or ~"):
+        config.load({**home, "SEGUE_CONFIG": "config.toml"})
+
+
+# What is wrong with them
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("\nmodel = 1 2", "this is no TOML: .*line 2"),
+        (b"\xff", "this is no TOML"),
+        ("modle = 'x'", "there is no setting modle, only store, model, private_network, "),
+        ("model = 3", "model: expected str, got int"),
+        ("private_network = 'yes'", "private_network: expected bool, got str"),
+        ("idle_minutes = 0", "idle_minutes: expected float > 0"),
+        ("models_folder = 'models'", "models_folder: expected a path that begins with / or ~"),
+        ("keys = 3", "keys: expected object, got int"),
+        ("[keys]\nantropic = 'x'", "no setting keys.antropic, only anthropic, openai, gemini"),
+        ("[keys]\nopenai = 3", "keys.openai: expected str, got int"),
+        ("[approvals]\npolicy = 'never'", "approvals.policy: expected one of ask, allow-list, au"),
+        ("[approvals]\npolice = 'ask'", "no setting approvals.police, only policy, platforms, a"),
+        ("[approvals.platforms]\nicq = 'ask'", "approvals.platforms.icq, only local, web, telegr"),
+        ("[approvals.platforms]\nweb = 'no'", "approvals.platforms.web: expected one of ask, all"),
+        ("[approvals]\nallowed_commands = 'ls'", "approvals.allowed_commands: expected array"),
+        ("[endpoints]\nwork = 'x'", "endpoints.work: expected object, got str"),
+        ("[endpoints.work]\nkey = 'x'", "endpoints.work.url is missing"),
+        ("[endpoints.work]\nurl = 'x'\nspeed = 1", "endpoints.work.speed, only url, key, context"),
+        ("[endpoints.work]\nurl = 'x'\ncontext = 9", "endpoints.work.context: expected int >= 10"),
+        ("[endpoints.'a/b']\nurl = 'x'", "a name has letters, digits, full stops, - and _ only"),
+        ("[endpoints.a]\nurl = 'models.example.com'", "endpoints.a.url: expected http://… or http"),
+        ("[endpoints.a]\nurl = 'http://h:x/'", "endpoints.a.url: expected http://… or https://…"),
+        ("[endpoints.a]\nurl = 'http://me:pw@h/'", "endpoints.a.url: an address holds no name"),
+    ],
+)
+def test_what_is_wrong_names_the_file_the_setting_and_what_is_allowed(
+    home: dict[str, str], text: str | bytes, told: str
+):
+    del home["SEGUE_MODELS"]
+    path = write(home, text)
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    assert str(path) in str(caught.value)
+    assert re.search(told, str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("OPENAI_BASE_URL", "localhost:1234"), ("SEGUE_MODELS", "models"), ("SEGUE_CONFIG", "x.toml")],
+)
+def test_a_variable_that_is_wrong_is_named(home: dict[str, str], variable: str, value: str):
+    with pytest.raises(BadSettings, match=f"in the environment cannot be used: {variable}: exp"):
+        config.load({**home, variable: value})
+
+
+def test_a_file_that_cannot_be_read_is_not_a_file_that_is_not_there(home: dict[str, str]):
+    Path(home["SEGUE_CONFIG"]).mkdir()
+    with pytest.raises(BadSettings, match="cannot be read"):
+        config.load(home)
+
+
+def test_a_wrong_name_cannot_move_the_cursor(home: dict[str, str]):
+    write(home, '"a\\u001b[2Jb" = 1')
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    assert "\x1b" not in str(caught.value)
+
+
+# Secrets
+
+
+def test_no_repr_and_no_dump_shows_a_key(home: dict[str, str]):
+    write(home, FULL)
+    password = {**home, "SEGUE_STORE": f"postgresql://me:{SECRET}@h/db", "OPENAI_API_KEY": SECRET}
+    settings = config.load(password)
+    assert SECRET not in repr(settings) + str(settings) + f"{settings}"
+    keys = {"keys": settings.keys, "endpoints": settings.endpoints}
+    shown = [repr(keys), repr(copy.deepcopy(keys)), json.dumps(keys, default=repr)]
+    shown += [repr(dataclasses.asdict(settings)["endpoints"]), json.dumps(keys, default=str)]
+    assert SECRET not in "".join(shown)
+    for dump in (msgspec.json.encode, msgspec.to_builtins, pickle.dumps):
+        with pytest.raises(TypeError):
+            dump(settings)
+
+
+def test_an_error_does_not_show_a_key(home: dict[str, str]):
+    write(home, f'[keys]\nopenai = ["{SECRET}"]\n')
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    assert SECRET not in str(caught.value)
+    write(home, f'[keys]\nopenai = "{SECRET}')
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    assert SECRET not in str(caught.value)
+
+
+def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
+    names = config.secret_names()
+    assert {"SEGUE_STORE", "OPENAI_API_KEY", "GOOGLE_API_KEY"} <= names <= set(config.VARIABLES)
+    held = config.load({**home, **dict.fromkeys(config.VARIABLES[5:], "k")}).keys
+    assert {key.setting for key in held.values()} <= names
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        (FULL, 0o644, "holds keys, and others can read it. Type `chmod 600 "),
+        (FULL, 0o640, "holds keys, and others can read it"),
+        ("[endpoints.a]\nurl = 'http://h'\nkey = 'k'\n", 0o604, "holds keys"),
+        ("model = 'local'", 0o620, "Others can change "),
+        (FULL, 0o600, ""),
+        (FULL, 0o400, ""),
+        ("model = 'local'", 0o644, ""),
+        ("[endpoints.a]\nurl = 'http://h'\n", 0o644, ""),
+    ],
+)
+def test_who_may_read_and_change_the_file_matters(
+    home: dict[str, str], text: str, mode: int, told: str
+):
+    write(home, text, mode)
+    warnings = config.load(home).warnings
+    assert len(warnings) == bool(told)
+    assert told in "".join(warnings)
+
+
+def test_a_file_that_was_named_and_is_not_there_is_warned_of(home: dict[str, str]):
+    (warning,) = config.load(home).warnings
+    assert warning == f"SEGUE_CONFIG names {home['SEGUE_CONFIG']}, but there is no such file."
+
+
+# Writing
+
+
+def test_a_model_is_written_and_everything_else_stays_as_it_was(home: dict[str, str]):
+    before = f'# mine\nmodel = "a/b"  # for now\n\nidle_minutes = 3 # short\n{FULL[FULL.index("[keys]") :]}'
+    path = write(home, before)
+    assert config.set_model("openrouter/x/y", home) == path
+    assert path.read_text() == before.replace('"a/b"', '"openrouter/x/y"')
+
+
+@pytest.mark.parametrize("before", ["", "# only words\n", "[keys]\nopenai = 'k'\n", "[endpoints]"])
+def test_a_first_model_is_written_where_it_counts(home: dict[str, str], before: str):
+    path = write(home, before)
+    config.set_model("local", home)
+    assert tomllib.loads(path.read_text()) == {"model": "local", **tomllib.loads(before)}
+    assert all(line in path.read_text() for line in before.splitlines())
+
+
+def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path):
+    path = tmp_path / "new" / "folder" / "config.toml"
+    config.set_model("we\"ird'/näme", {"SEGUE_CONFIG": str(path)})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert tomllib.loads(path.read_text()) == {"model": "we\"ird'/näme"}
+    assert list(path.parent.iterdir()) == [path], "nothing else is left"
+
+
+def test_writing_makes_the_file_private(home: dict[str, str]):
+    path = write(home, FULL, 0o644)
+    config.set_model("local", home)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_stays_a_link(home: dict[str, str], tmp_path: Path):
+    target = tmp_path / "dotfiles" / "segue.toml"
+    target.parent.mkdir()
+    target.write_text("# here\n")
+    path = Path(home["SEGUE_CONFIG"])
+    path.symlink_to(target)
+    config.set_model("local", home)
+    assert path.is_symlink()
+    assert target.read_text() == '# here\nmodel = "local"\n'
+
+
+def test_a_broken_file_is_not_written(home: dict[str, str]):
+    path = write(home, "model = ")
+    with pytest.raises(BadSettings):
+        config.set_model("local", home)
+    assert path.read_text() == "model = "
+
+
+def test_what_is_no_ordinary_file_is_not_replaced():
+    with pytest.raises(SettingsUnwritable, match="no ordinary file"):
+        config.set_model("local", {"SEGUE_CONFIG": "/dev/null"})
+
+
+def test_a_folder_that_cannot_be_made_is_told(home: dict[str, str]):
+    path = write(home, "")
+    inside = {"SEGUE_CONFIG": str(path / "config.toml")}
+    with pytest.raises((SettingsUnwritable, BadSettings), match="Not a directory"):
+        config.set_model("local", inside)
+
+
+def test_whoever_reads_while_it_is_written_sees_a_whole_file(home: dict[str, str]):
+    path = write(home, FULL)
+    with path.open() as reader:
+        config.set_model("local", home)
+        assert reader.read() == FULL, "the old file is left alone"
+    assert config.load(home).model == "local"
+
+
+# Cost and words
+
+
+def test_reading_settings_loads_nothing_heavy(home: dict[str, str]):
+    write(home, "model = 'local'")
+    program = (
+        "import sys; from segue import config;"
+        "config.load(dict(a.split('=') for a in sys.argv[1:]));"
+        "print([m for m in ('tomlkit', 'httpx2', 'asyncio') if m in sys.modules])"
+    )
+    given = [f"{name}={value}" for name, value in home.items()]
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *given], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[]"
+
+
+def settings_of(table: type[msgspec.Struct], prefix: str = "") -> set[str]:
+    """The full names of all settings, such as `endpoints.NAME.url`."""
+    names: set[str] = set()
+    for field in msgspec.structs.fields(table):
+        name = f"{prefix}{field.name}"
+        match name, field.type:
+            case "keys", _:
+                names |= {f"keys.{provider}" for provider in config.KEY_VARIABLES}
+            case "approvals.platforms", _:
+                names.add("approvals.platforms.PLATFORM")
+            case _, kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                names |= settings_of(kind, f"{name}.")
+            case _, kind if typing.get_origin(kind) is dict:
+                names |= settings_of(typing.get_args(kind)[1], f"{name}.NAME.")
+            case _:
+                names.add(name)
+    return names
+
+
+def test_the_document_names_every_setting_and_variable_and_no_other():
+    text = (ROOT / "docs" / "settings.md").read_text()
+    rows = [row.split("|")[1:3] for row in text.splitlines() if row.startswith("| `")]
+    named = [name for first, _ in rows for name in re.findall(r"`([^`]+)`", first)]
+    assert sorted(named) == sorted({*settings_of(file.Contents), *ONLY_VARIABLES})
+    variables = {name for row in rows for cell in row for name in re.findall(r"`([A-Z_]+)`", cell)}
+    assert variables == set(config.VARIABLES)
+
+
+def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
+    text = (ROOT / "docs" / "settings.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    write(home, example)
+    assert config.load(home).model
+
+
+ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL"}
