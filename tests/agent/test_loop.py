@@ -24,12 +24,12 @@ from segue.agent.approvals import Rules, fingerprint
 from segue.agent.loop import CUT_SHORT, DENIED, NOT_BEGUN, TOO_MANY, Agent
 from segue.agent.models import anthropic as anthropic_wire
 from segue.agent.models import gemini as gemini_wire
-from segue.agent.models import openai as openai_wire
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.base import End, Model, Piece, Prompt, Stop, Text
 from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.http import Patience
 from segue.agent.models.openai import OpenAIModel
+from segue.agent.models.openai import request as openai_wire
 from segue.agent.models.scripted import Say, Script, ScriptedModel
 from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace
 from segue.agent.tools.shell import shell
@@ -53,9 +53,10 @@ from segue.testing.http import Request, Response, serving
 from segue.testing.models import anthropic as anthropic_fake
 from segue.testing.models import gemini as gemini_fake
 from segue.testing.models import openai as openai_fake
-from segue.testing.models.anthropic import FakeAnthropic, Travel
+from segue.testing.models.anthropic import FakeAnthropic
 from segue.testing.models.gemini import FakeGemini
-from segue.testing.models.openai import FakeOpenAI, Manner
+from segue.testing.models.openai import FakeOpenAI
+from segue.testing.models.travel import AT_ONCE, Travel
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 LATER = AT + timedelta(hours=1)
@@ -179,7 +180,7 @@ async def refusals(messages: tuple[Message, ...], tools: Mapping[str, Tool[Any]]
     claude = anthropic_wire.request("claude-fake", prompt, thinking=False)
     gemini = gemini_wire.request("gemini-3-fake", prompt, signed=False)
     gpt = openai_wire.build(
-        prompt, model="gpt-test", dialect=openai_wire._Dialect(limit="max_tokens")
+        prompt, model="gpt-test", dialect=openai_wire.Dialect(limit="max_tokens")
     )
     answers: list[Response] = [
         await FakeAnthropic([anthropic_fake.Answer()])(
@@ -244,9 +245,9 @@ def _script(answers: Iterable[T], asked: Hook) -> Callable[[dict[str, Any]], T]:
 
 @asynccontextmanager
 async def openai(
-    *says: openai_fake.Answer, manner: Manner | None = None, asked: Hook = _nothing
+    *says: openai_fake.Answer, travel: Travel = AT_ONCE, asked: Hook = _nothing
 ) -> AsyncGenerator[Wire]:
-    fake = FakeOpenAI(_script(says, asked), manner=manner or Manner())
+    fake = FakeOpenAI(_script(says, asked), travel=travel)
     async with fake.serving() as url:
         model = OpenAIModel(
             name="openai/gpt-test", model="gpt-test", base_url=url, key="sk-test",
@@ -254,7 +255,7 @@ async def openai(
         )  # fmt: skip
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(model.close)
-            yield Wire(model, fake.dropped)
+            yield Wire(model, fake.left)
 
 
 @asynccontextmanager
@@ -302,7 +303,7 @@ def holding(
         say = openai_fake.Say(text=FIRST + REST)
         stream = openai_fake._stream(say, "gpt-test", usage=True)
         stop = _event_before(stream, words, b"data:")
-        return openai(say, manner=Manner(keep_alive_after=stop), asked=asked)
+        return openai(say, travel=Travel(drip_after=stop), asked=asked)
     if wire == "anthropic":
         claude = anthropic_fake.Answer(content=[anthropic_fake.text(FIRST + REST)])
         stop = _event_before(anthropic_fake.sse(claude), words, b"event:")
@@ -426,7 +427,7 @@ async def test_a_cut_connection_ends_the_turn_with_what_was_said(wire: str):
     if wire == "openai":
         say = openai_fake.Say(text=FIRST + REST)
         stop = _event_before(openai_fake._stream(say, "gpt-test", usage=True), "LATER", b"data:")
-        server = openai(say, manner=Manner(hang_up_after=stop))
+        server = openai(say, travel=Travel(hang_up_after=stop))
     elif wire == "anthropic":
         claude = anthropic_fake.Answer(content=[anthropic_fake.text(FIRST + REST)])
         stop = _event_before(anthropic_fake.sse(claude), "LATER", b"event:")

@@ -12,7 +12,7 @@ from segue.agent.summaries import MOST_PARTS, summarise, title, title_from_words
 from segue.core.errors import ModelBusy, ModelError
 from segue.core.session import Usage
 from segue.core.text import tokens_in
-from segue.core.transcript import Kind, Message, Role, ToolCall, Transcript
+from segue.core.transcript import Image, Kind, Message, Role, ToolCall, Transcript
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -44,6 +44,13 @@ async def test_a_summary_is_made_of_everything_that_was_said_and_done():
     for part in ("Earlier.", "What is in a.txt?", '{"path": "a.txt"}', "hello", "It says hello."):
         assert part in text
     assert model.prompts[0].tools == ()
+
+
+async def test_a_picture_without_words_is_told_as_one():
+    model = ScriptedModel(["So."])
+    picture = Message(Role.USER, "", AT, images=(Image("image/png", b"1"),))
+    await summarise(model, Transcript((picture, said("A cat.", Role.ASSISTANT))))
+    assert "Person: [a picture]\n\nAgent: A cat." in asked(model)[0]
 
 
 async def test_what_is_too_long_for_the_model_is_told_in_parts_each_with_the_last_summary():

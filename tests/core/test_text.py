@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.core.text import is_blank, one_line
+from segue.core.text import is_blank, one_line, whole
 
 text = st.text(st.characters(exclude_categories=())) | st.text(
     "ae \u0301\u0338=\u200b\u202e\u034f\u1100\u1161\u115f\u3164\n\t\0\ud800\u2028\u0344"
@@ -61,3 +61,17 @@ def test_marks_without_a_letter_are_blank(line: str):
 
 def test_one_letter_is_enough_to_see():
     assert not is_blank("e\u0301")
+
+
+@given(text)
+def test_a_whole_text_can_be_encoded_and_what_can_be_encoded_is_whole(raw: str):
+    mended = whole(raw)
+    mended.encode()
+    assert whole(mended) == mended
+    if not any("\ud800" <= c <= "\udfff" for c in raw):
+        assert mended == raw
+
+
+def test_half_a_character_is_marked_and_two_halves_are_put_together():
+    assert whole("a\ud83db\ude00") == "a\ufffdb\ufffd"
+    assert whole("\ud83d\ude00!") == "😀!"

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from segue.core.transcript import INTERRUPTED, LEFT_OUT, Kind, Message, Role, ToolCall, Transcript
+from segue.core.transcript import (
+    INTERRUPTED,
+    LEFT_OUT,
+    Image,
+    Kind,
+    Message,
+    Role,
+    ToolCall,
+    Transcript,
+)
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = datetime(2026, 3, 2, tzinfo=UTC)
@@ -347,6 +356,19 @@ def test_a_recap_tells_the_last_exchanges_and_counts_the_tools_by_name():
 
 def test_a_single_tool_call_is_told_in_the_singular():
     assert Transcript((user("go"), agent("", "read"))).recap().endswith("(1 tool call: read)")
+
+
+@pytest.mark.parametrize(
+    ("content", "count", "told"),
+    [
+        ("", 1, "[a picture]"),
+        (" \n", 3, "[3 pictures]"),
+        ("What is this?", 2, "What is this?"),
+    ],
+)
+def test_a_recap_tells_of_pictures_that_came_without_a_word(content: str, count: int, told: str):
+    asked = replace(user(content), images=(Image("image/png", b"1"),) * count)
+    assert Transcript((asked, agent("A cat."))).recap() == f"You: {told}\nSegue: A cat."
 
 
 def test_a_recap_leaves_out_prompts_that_nobody_typed():

@@ -12,7 +12,7 @@ from segue.agent.tools.base import shorten
 from segue.core.errors import ModelError
 from segue.core.session import Usage
 from segue.core.text import one_line, tokens_in
-from segue.core.transcript import Kind, Message, Role, Transcript
+from segue.core.transcript import Kind, Message, Role, Transcript, words
 
 MOST_PARTS = 8
 """How many requests one summary may take; of a conversation that needs more, the oldest part is
@@ -115,7 +115,7 @@ def _entry(message: Message) -> str:
         return f"Summary of what came before:\n{message.content}"
     if message.role is Role.TOOL:
         return f"{message.tool_name} answered:\n{message.content}"
-    lines = [message.content, *(f"[calls {c.name} {c.arguments}]" for c in message.tool_calls)]
+    lines = [words(message), *(f"[calls {c.name} {c.arguments}]" for c in message.tool_calls)]
     said = "\n".join(line for line in lines if line)
     who = {Role.USER: "Person", Role.ASSISTANT: "Agent"}.get(message.role, "System")
     return f"{who}: {said}" if said else ""

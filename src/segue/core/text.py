@@ -1,4 +1,4 @@
-"""Text that is safe to put on one line in front of a person."""
+"""Text that is safe to put on one line in front of a person, or on a wire."""
 
 from __future__ import annotations
 
@@ -34,3 +34,11 @@ def tokens_in(*texts: str) -> int:
 def is_blank(line: str) -> bool:
     """Whether there is nothing in `line` to see: only spaces and marks that need a letter."""
     return all(unicodedata.category(c)[0] in "MZ" for c in line)
+
+
+def whole(text: str) -> str:
+    """`text` with U+FFFD in place of half a character, such as some programs send: a surrogate
+    without its other half, which no encoding takes. Two halves are put together."""
+    if text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

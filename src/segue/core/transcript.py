@@ -196,6 +196,14 @@ class Transcript:
         return "\n".join(line for e in self.exchanges(last) for line in e.lines(length))
 
 
+def words(message: Message) -> str:
+    """What it says; where it says nothing, that it is a picture, or several."""
+    count = len(message.images)
+    if not count or message.content.strip():
+        return message.content
+    return "[a picture]" if count == 1 else f"[{count} pictures]"
+
+
 def _is_bulky(message: Message) -> bool:
     return message.role is Role.TOOL and message.tokens > 4 * _LEFT_OUT_TOKENS
 
@@ -244,7 +252,7 @@ def _exchange(turn: tuple[Message, ...]) -> Exchange:
     answers = [m.content for m in said if m.role is Role.ASSISTANT and m.content.strip()]
     calls = Counter(call.name for m in said for call in m.tool_calls)
     return Exchange(
-        asked=next((m.content for m in said if m.role is Role.USER), ""),
+        asked=next((words(m) for m in said if m.role is Role.USER), ""),
         answered=answers[-1] if answers else "",
         tools=tuple(calls.most_common()),
     )

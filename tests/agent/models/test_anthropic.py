@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -37,13 +38,14 @@ from segue.testing.models.anthropic import (
     Failure,
     FakeAnthropic,
     Stream,
-    Travel,
     event,
     sse,
     text,
     thinking,
     tool_use,
 )
+from segue.testing.models.travel import Travel
+from segue.testing.pictures import BMP, GIF, JPEG, png
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 HASTE = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
@@ -649,6 +651,15 @@ TOOLS = {"tools": [{"name": "run", "input_schema": {"type": "object"}}]}
 MARKED = {**text("x"), "cache_control": {"type": "ephemeral"}}
 
 
+def picture(data: bytes, kind: str = "image/png") -> dict[str, Any]:
+    given = base64.b64encode(data).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": given}}
+
+
+def of_user(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": list(blocks)}]}
+
+
 async def put(body: dict[str, Any], **headers: str) -> tuple[int, str]:
     """Status, and the words of the refusal."""
     given = {"x-api-key": "sk-ant-fake", "anthropic-version": "2023-06-01", **headers}
@@ -666,6 +677,12 @@ async def test_the_stand_in_accepts_what_is_good():
     assert await put(GOOD) == (200, "")
     turn = [HI, USE, {"role": "user", "content": [RESULT]}]
     assert await put({**GOOD, **TOOLS, "messages": turn}) == (200, "")
+    assert await put({**GOOD, **of_user(picture(GIF, "image/gif"), text("a"))}) == (200, "")
+
+
+async def test_the_stand_in_refuses_a_request_that_is_too_large():
+    many = of_user(*[picture(png(size=3_900_000))] * 7)
+    assert await put({**GOOD, **many}) == (413, "Request exceeds the maximum size")
 
 
 @pytest.mark.parametrize(
@@ -705,6 +722,25 @@ async def test_the_stand_in_accepts_what_is_good():
         (
             {"messages": [HI, {"role": "assistant", "content": [thinking("a", "b"), text("c")]}]},
             "Invalid `signature`",
+        ),
+        (
+            {"messages": [HI, {"role": "assistant", "content": [picture(png())]}]},
+            "Input tag 'image' found using 'type' does not match",
+        ),
+        (of_user({"type": "image"}), "image.source: Field required"),
+        (of_user({"type": "image", "source": {"type": "url"}}), "does not match 'base64'"),
+        (of_user(picture(BMP, "image/bmp")), "Input should be 'image/jpeg', 'image/png'"),
+        (of_user(picture(JPEG, "image/png")), "does not match the provided media type image/png"),
+        (of_user(picture(BMP, "image/png")), "Could not process image"),
+        (of_user(picture(b"", "image/png")), "image cannot be empty"),
+        (
+            of_user(picture(png(size=4_000_000))),
+            "0.image.source.base64: image exceeds 5 MB maximum: 5333336 bytes > 5242880 bytes",
+        ),
+        (of_user(picture(png(8001, 1))), "exceed max allowed size: 8000 pixels"),
+        (
+            of_user({"type": "image", "source": {**picture(GIF)["source"], "data": "R0lG*"}}),
+            "Invalid base64",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -31,7 +32,6 @@ from segue.core.errors import (
 from segue.core.session import Usage
 from segue.core.transcript import Kind, Message, Role, ToolCall, Transcript
 from segue.testing.http import Request, Response, serving
-from segue.testing.models.anthropic import Travel
 from segue.testing.models.gemini import (
     OVERLOADED,
     Answer,
@@ -43,6 +43,8 @@ from segue.testing.models.gemini import (
     sse,
     text,
 )
+from segue.testing.models.travel import Travel
+from segue.testing.pictures import BMP, GIF, WEBP, png
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 HASTE = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
@@ -713,6 +715,14 @@ def of_one(**schema: Any) -> dict[str, Any]:
     return declared(type="OBJECT", properties={"x": schema})
 
 
+def picture(data: bytes, kind: str = "image/png") -> dict[str, Any]:
+    return {"inlineData": {"mimeType": kind, "data": base64.b64encode(data).decode()}}
+
+
+def of_user(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"contents": [{"role": "user", "parts": list(parts)}]}
+
+
 async def put(
     body: dict[str, Any], model: str = "gemini-3-fake", **headers: str
 ) -> tuple[int, str]:
@@ -730,6 +740,7 @@ async def put(
 
 async def test_the_stand_in_accepts_what_is_good():
     assert await put({"contents": [HI]}) == (200, "")
+    assert await put(of_user(picture(WEBP, "image/webp"))) == (200, "")
     assert await put({"contents": [HI, CALLED, ANSWERED], **of_one(type="STRING")}) == (200, "")
 
 
@@ -767,6 +778,12 @@ async def test_the_stand_in_accepts_what_is_good():
             declared(type="OBJECT", properties={"x": {"type": "STRING"}}, required=["y"]),
             "property is not defined",
         ),
+        ({"contents": [HI, {"role": "model", "parts": [picture(png())]}, HI]}, "valid role"),
+        (of_user({"inlineData": {"mimeType": "image/png", "data": "iVBO*"}}), "Base64 decoding"),
+        (of_user({"inlineData": {"mime": "image/png", "data": ""}}), 'Unknown name "mime"'),
+        (of_user(picture(GIF, "image/gif")), "Unsupported MIME type: image/gif"),
+        (of_user(picture(BMP)), "Unable to process input image"),
+        (of_user(*[picture(png(size=3_900_000))] * 5), "payload size exceeds the limit: 20971520"),
     ],
 )
 async def test_the_stand_in_refuses_what_the_real_one_refuses(change: dict[str, Any], words: str):

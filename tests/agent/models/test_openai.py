@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import gc
 import json
@@ -17,7 +18,8 @@ import pytest
 
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
 from segue.agent.models.http import Patience
-from segue.agent.models.openai import OpenAIModel, _Dialect, build
+from segue.agent.models.openai import OpenAIModel
+from segue.agent.models.openai.request import Dialect, build
 from segue.core.errors import (
     BadKey,
     ContextTooLong,
@@ -36,7 +38,6 @@ from segue.testing.models.openai import (
     Answer,
     Failure,
     FakeOpenAI,
-    Manner,
     Say,
     Stream,
     chunk,
@@ -48,6 +49,8 @@ from segue.testing.models.openai import (
     too_long,
     too_many,
 )
+from segue.testing.models.travel import Travel
+from segue.testing.pictures import BMP, png
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUICK = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
@@ -62,7 +65,7 @@ READ = ToolSpec(
     },
 )
 A, B = ToolCall("call_a", "read", '{"path": "a"}'), ToolCall("call_b", "read", '{"path": "ü🙂"}')
-DIALECT = _Dialect(limit="max_tokens")
+DIALECT = Dialect(limit="max_tokens")
 
 # In OpenAI's form, shortened: text with umlauts, two parallel calls, usage.
 RECORDED = (
@@ -312,7 +315,7 @@ async def test_a_server_that_refuses_every_name_is_not_asked_for_ever():
     async with talking(answer) as (fake, model):
         with pytest.raises(ModelRefused):
             await hear(model)
-    assert len(fake.requests) == 3
+    assert len(fake.requests) == Dialect.LESSONS + 1
 
 
 def test_building_a_request_is_quick_and_linear():
@@ -377,7 +380,7 @@ async def test_a_tool_loop_runs_against_the_strict_server():
 
 @pytest.mark.parametrize("split", [1, 2, 3, 5, 7])
 async def test_the_same_pieces_come_however_the_stream_is_chunked(split: int):
-    async with talking([Stream(RECORDED)], {"manner": Manner(split=split)}) as (_, model):
+    async with talking([Stream(RECORDED)], {"travel": Travel(chunk=split)}) as (_, model):
         assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS, usage=SPENT)]
 
 
@@ -389,7 +392,7 @@ PARTS = pytest.mark.parametrize("part", range(8))
 async def test_the_same_pieces_come_with_a_cut_at_any_byte(part: int):
     async with talking(lambda _: Stream(RECORDED)) as (fake, model):
         for at in range(1 + part, len(RECORDED), 8):
-            fake.manner = Manner(split=at)
+            fake.travel = Travel(chunk=at)
             assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS, usage=SPENT)], at
 
 
@@ -398,7 +401,7 @@ async def test_a_stream_that_breaks_at_any_byte_is_whole_or_an_error_never_half(
     ends: dict[str, int] = {}
     async with talking(lambda _: Stream(RECORDED), patience=ONCE) as (fake, model):
         for at in range(part, len(RECORDED), 8):
-            fake.manner = Manner(hang_up_after=at)
+            fake.travel = Travel(hang_up_after=at)
             pieces: list[Piece] = []
             try:
                 async for piece in model.stream(ask()):
@@ -865,7 +868,7 @@ async def test_the_server_may_say_when_to_come_back(after: str):
 
 async def test_a_connection_lost_before_the_answer_began_is_tried_again():
     async with talking(lambda _: Say(text="ok")) as (fake, model):
-        fake.manner = Manner(hang_up_after=0)
+        fake.travel = Travel(hang_up_after=0)
         with pytest.raises(ModelOffline):
             await hear(model)
         assert len(fake.requests) == QUICK.tries
@@ -873,7 +876,7 @@ async def test_a_connection_lost_before_the_answer_began_is_tried_again():
 
 async def test_a_connection_lost_in_the_answer_is_not_tried_again():
     async with talking(lambda _: Say(text="one two three")) as (fake, model):
-        fake.manner = Manner(hang_up_after=400)
+        fake.travel = Travel(hang_up_after=400)
         with pytest.raises(ModelCutOff):
             await hear(model)
     assert len(fake.requests) == 1
@@ -882,7 +885,7 @@ async def test_a_connection_lost_in_the_answer_is_not_tried_again():
 @pytest.mark.parametrize("after", [0, 400])
 async def test_a_server_that_falls_silent_has_stalled(after: int):
     patience = Patience(connect=5, silence=0.05, tries=3)
-    fake = {"manner": Manner(stall_after=after)}
+    fake = {"travel": Travel(stall_after=after)}
     async with talking([Say(text="one two three")], fake, patience=patience) as (_, model):
         with pytest.raises(ModelStalled):
             await hear(model)
@@ -890,30 +893,30 @@ async def test_a_server_that_falls_silent_has_stalled(after: int):
 
 async def test_an_answer_that_is_whole_is_not_lost_when_the_server_then_stalls():
     patience = Patience(connect=5, silence=0.05, tries=1)
-    fake = {"manner": Manner(stall_after=FINISHED)}
+    fake = {"travel": Travel(stall_after=FINISHED)}
     async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
         assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS)]
 
 
 async def test_a_slow_server_is_waited_for():
-    fake = {"manner": Manner(split=100, pause=0.005)}
+    fake = {"travel": Travel(chunk=100, pause=0.005)}
     patience = Patience(connect=5, silence=1, tries=1)
     async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
         assert (await hear(model))[:-1] == WHOLE
 
 
 async def test_closing_the_generator_drops_the_connection():
-    fake = {"manner": Manner(keep_alive_after=600)}
+    fake = {"travel": Travel(drip_after=600)}
     async with talking([Say(text="one two three four five")], fake) as (server, model):
         pieces = model.stream(ask())
         assert await anext(pieces) == Text("one two ")
         await pieces.aclose()
         async with asyncio.timeout(10):
-            await server.dropped.wait()
+            await server.left.wait()
 
 
 async def test_cancelling_the_turn_drops_the_connection():
-    fake = {"manner": Manner(keep_alive_after=600)}
+    fake = {"travel": Travel(drip_after=600)}
     async with talking([Say(text="one two three four five")], fake) as (server, model):
         begun = asyncio.Event()
 
@@ -927,7 +930,7 @@ async def test_cancelling_the_turn_drops_the_connection():
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await server.dropped.wait()
+            await server.left.wait()
 
 
 async def test_a_connection_is_used_again_after_a_whole_answer():
@@ -978,6 +981,15 @@ CALLED = {
 }
 
 
+def pictured(data: bytes, kind: str = "image/png") -> dict[str, Any]:
+    url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def says(*parts: dict[str, Any], role: str = "user") -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": list(parts)}]}
+
+
 @pytest.mark.parametrize(
     ("change", "status", "code", "text"),
     [
@@ -1001,6 +1013,18 @@ CALLED = {
          400, "invalid_function_parameters", "JSON Schema"),
         ({"stream_options": {"include_usage": True}}, 400, None, "only allowed when 'stream'"),
         ({"max_tokens": 1, "max_completion_tokens": 1}, 400, "invalid_parameter_combination", ""),
+        (says({"type": "image"}), 400, "invalid_value", "'text' and 'image_url'"),
+        (says({"type": "text"}), 400, "missing_required_parameter", "content[0].text"),
+        (says(pictured(png()), role="assistant"), 400, "invalid_value", "with role 'assistant'"),
+        (says(pictured(png()), role="system"), 400, "invalid_value", "only allowed for messages"),
+        ({"messages": [HI, CALLED, {"role": "tool", "tool_call_id": "c1", "content": [
+            pictured(png())]}]}, 400, "invalid_value", "with role 'tool' contains an image"),
+        (says(), 400, "empty_array", "content"),
+        (says(pictured(png(), "application/pdf")), 400, "invalid_image_format", "MIME type"),
+        (says({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO*"}}), 400,
+         "invalid_base64", "Invalid base64"),
+        (says(pictured(BMP)), 400, "invalid_image_format", "['png', 'jpeg', 'gif', 'webp']"),
+        (says(pictured(png(size=21_000_000))), 400, "invalid_image_format", "below 20 MB"),
     ],
 )  # fmt: skip
 async def test_the_fake_refuses(change: dict[str, Any], status: int, code: str | None, text: str):
@@ -1011,6 +1035,12 @@ async def test_the_fake_refuses(change: dict[str, Any], status: int, code: str |
     assert error["type"] == "invalid_request_error"
     assert text in error["message"]
     assert error.keys() == {"message", "type", "param", "code"}
+
+
+async def test_the_fake_refuses_pictures_for_a_model_that_cannot_see():
+    body = {"model": "gpt-test", **says(pictured(png()))}
+    status, error = await post(FakeOpenAI([Say(text="no")], images=False), body)
+    assert (status, "only supported by certain models" in error["message"]) == (400, True)
 
 
 async def test_the_fake_refuses_a_wrong_key_and_a_script_at_its_end():

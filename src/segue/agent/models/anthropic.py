@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, cast
 
@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
-from segue.agent.models.extras import with_extras
-from segue.agent.models.http import Client, Endpoint, Patience, Refusal
+from segue.agent.models.http import Client, Endpoint, Patience, Refusal, encoded
+from segue.agent.models.pictures import shown
+from segue.agent.models.refused import IMAGE, carried, conceding
 from segue.core.errors import (
     BadKey,
     ContextTooLong,
@@ -25,8 +26,9 @@ from segue.core.errors import (
     NoCredit,
     UnknownModel,
 )
+from segue.core.images import KINDS
 from segue.core.session import Usage
-from segue.core.transcript import Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 
 PROVIDER = "Anthropic"
 BASE_URL = "https://api.anthropic.com"
@@ -39,6 +41,7 @@ ONWARD = "(Go on.)"
 their own words."""
 
 _EXTRAS = "anthropic"
+_THINKING = "thinking"
 _MARK = {"type": "ephemeral"}
 _MARKED_MESSAGES = 3
 _LAST_BYTES = 1.0
@@ -75,6 +78,7 @@ class AnthropicModel:
         context: int,
         base_url: str = BASE_URL,
         small: bool = False,
+        images: bool = True,
         patience: Patience | None = None,
     ) -> None:
         """`setting` is where the person put the key: a bad one is reported with it."""
@@ -83,7 +87,7 @@ class AnthropicModel:
         self._setting = setting
         self.context = context
         self.small = small
-        self.images = True
+        self.images = images
         self._client = Client(
             Endpoint(
                 provider=PROVIDER,
@@ -102,20 +106,22 @@ class AnthropicModel:
 
         Thinking that came with earlier answers goes back as it came. Newer models refuse it when
         anything before it has changed (a summary, a trimmed output, another system prompt); then
-        the same is asked once more without any of it.
+        the same is asked once more without any of it. So it is with pictures.
         """
 
-        def ask(included: bool) -> AsyncGenerator[Piece]:
-            return self._ask(prompt, thinking=included)
+        def ask(included: frozenset[str]) -> AsyncGenerator[Piece]:
+            kinds = KINDS if IMAGE in included else ()
+            thinking = _THINKING in included
+            return self._ask(request(self._model, prompt, thinking=thinking, kinds=kinds))
 
-        async with aclosing(with_extras(ask, prompt, _EXTRAS, "thinking")) as pieces:
+        included = carried(prompt, images=self.images, extras={_EXTRAS: _THINKING})
+        async with aclosing(conceding(ask, included)) as pieces:
             async for piece in pieces:
                 yield piece
 
-    async def _ask(self, prompt: Prompt, *, thinking: bool) -> AsyncGenerator[Piece]:
-        body = msgspec.json.encode(request(self._model, prompt, thinking=thinking))
+    async def _ask(self, asked: _Json) -> AsyncGenerator[Piece]:
         answer = _Answer()
-        async with aclosing(self._client.events("/v1/messages", body)) as events:
+        async with aclosing(self._client.events("/v1/messages", encoded(asked))) as events:
             async for event in events:
                 news = _read(event.data)
                 if news.type == "message_stop":
@@ -163,9 +169,10 @@ class AnthropicModel:
 # What we send
 
 
-def request(model: str, prompt: Prompt, *, thinking: bool) -> _Json:
-    """The body of one request, with or without the thinking of earlier answers."""
-    messages = _messages(prompt.messages, thinking=thinking)
+def request(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] = KINDS) -> _Json:
+    """The body of one request, with or without the thinking of earlier answers, and with pictures
+    of these kinds."""
+    messages = _messages(shown(prompt.messages, kinds), thinking=thinking)
     body: _Json = {
         "model": model,
         "max_tokens": prompt.max_tokens,
@@ -202,7 +209,9 @@ def _names_used(messages: Sequence[Message]) -> list[str]:
     return sorted({_tool_name(call.name) for m in messages for call in m.tool_calls})
 
 
-def _messages(messages: Sequence[Message], *, thinking: bool) -> list[_Json]:
+def _messages(
+    told: Iterable[tuple[Message, Sequence[Image | str]]], *, thinking: bool
+) -> list[_Json]:
     """Users and the assistant by turns, from a user to a user."""
     turns: list[_Json] = []
     ids = _Ids()
@@ -213,7 +222,7 @@ def _messages(messages: Sequence[Message], *, thinking: bool) -> list[_Json]:
         elif blocks:
             turns.append({"role": role, "content": blocks})
 
-    for message in messages:
+    for message, pictures in told:
         if message.role is Role.TOOL:
             say("user", [_result(message, ids)])
         elif message.role is Role.ASSISTANT and (message.kind is Kind.SAID or message.tool_calls):
@@ -221,7 +230,7 @@ def _messages(messages: Sequence[Message], *, thinking: bool) -> list[_Json]:
                 say("user", _text(OPENING))
             say("assistant", _assistant(message, ids, thinking=thinking))
         else:
-            say("user", _text(message.content))
+            say("user", [*map(_picture, pictures), *_text(message.content)])
     if not turns or turns[-1]["role"] == "assistant":
         say("user", _text(ONWARD if turns else OPENING))
     return turns
@@ -230,6 +239,13 @@ def _messages(messages: Sequence[Message], *, thinking: bool) -> list[_Json]:
 def _text(text: str) -> list[_Json]:
     """One block, or none: blank ones are refused."""
     return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _picture(picture: Image | str) -> _Json:
+    if isinstance(picture, str):
+        return {"type": "text", "text": picture}
+    source = {"type": "base64", "media_type": picture.media_type, "data": picture.data}
+    return {"type": "image", "source": source}
 
 
 def _assistant(message: Message, ids: _Ids, *, thinking: bool) -> list[_Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 from urllib.parse import quote
@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
-from segue.agent.models.extras import with_extras
-from segue.agent.models.http import Client, Endpoint, Patience, Refusal
+from segue.agent.models.http import Client, Endpoint, Patience, Refusal, encoded
+from segue.agent.models.pictures import shown
+from segue.agent.models.refused import IMAGE, carried, conceding
 from segue.core.errors import (
     BadKey,
     ContextTooLong,
@@ -25,8 +26,9 @@ from segue.core.errors import (
     NoCredit,
     UnknownModel,
 )
+from segue.core.images import KINDS
 from segue.core.session import Usage
-from segue.core.transcript import Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 
 PROVIDER = "Gemini"
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
@@ -39,6 +41,9 @@ UNSIGNED = "skip_thought_signature_validator"
 """What the documentation gives for calls that another model made, which nobody signed."""
 
 _EXTRAS = "gemini"
+_SIGNATURE = "signature"
+_KINDS = KINDS - {"image/gif"}
+"""What the documentation names, apart from HEIC and HEIF, which nobody else takes."""
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_.-]")
 _NAME_LIMIT = 64
 _STOPS = {
@@ -70,6 +75,7 @@ class GeminiModel:
         context: int,
         base_url: str = BASE_URL,
         small: bool = False,
+        images: bool = True,
         patience: Patience | None = None,
     ) -> None:
         """`setting` is where the person put the key: a bad one is reported with it."""
@@ -79,7 +85,7 @@ class GeminiModel:
         self._setting = setting
         self.context = context
         self.small = small
-        self.images = True
+        self.images = images
         self._client = Client(
             Endpoint(
                 provider=PROVIDER,
@@ -98,19 +104,22 @@ class GeminiModel:
 
         Signatures that came with earlier answers go back as they came. A signature is worth nothing
         to another model or account; when it is refused, the same is asked once more without any.
+        So it is with pictures.
         """
 
-        def ask(included: bool) -> AsyncGenerator[Piece]:
-            return self._ask(prompt, signed=included)
+        def ask(included: frozenset[str]) -> AsyncGenerator[Piece]:
+            kinds = _KINDS if IMAGE in included else ()
+            signed = _SIGNATURE in included
+            return self._ask(request(self._model, prompt, signed=signed, kinds=kinds))
 
-        async with aclosing(with_extras(ask, prompt, _EXTRAS, "signature")) as pieces:
+        included = carried(prompt, images=self.images, extras={_EXTRAS: _SIGNATURE})
+        async with aclosing(conceding(ask, included)) as pieces:
             async for piece in pieces:
                 yield piece
 
-    async def _ask(self, prompt: Prompt, *, signed: bool) -> AsyncGenerator[Piece]:
-        body = msgspec.json.encode(request(self._model, prompt, signed=signed))
+    async def _ask(self, asked: _Json) -> AsyncGenerator[Piece]:
         answer = _Answer()
-        async with aclosing(self._client.events(self._path, body)) as events:
+        async with aclosing(self._client.events(self._path, encoded(asked))) as events:
             async for event in events:
                 news = _read(event.data)
                 if news.error is not None:
@@ -160,10 +169,12 @@ class GeminiModel:
 # What we send
 
 
-def request(model: str, prompt: Prompt, *, signed: bool) -> _Json:
-    """The body of one request, with or without the signatures of earlier answers."""
+def request(model: str, prompt: Prompt, *, signed: bool, kinds: Collection[str] = _KINDS) -> _Json:
+    """The body of one request, with or without the signatures of earlier answers, and with
+    pictures of these kinds."""
+    told = shown(prompt.messages, kinds)
     body: _Json = {
-        "contents": _contents(prompt.messages, signed=signed, stand_in=_wants_signatures(model)),
+        "contents": _contents(told, signed=signed, stand_in=_wants_signatures(model)),
         "generationConfig": {"maxOutputTokens": prompt.max_tokens},
     }
     if prompt.system.strip():
@@ -178,7 +189,9 @@ def _wants_signatures(model: str) -> bool:
     return not model.startswith(("gemini-1", "gemini-2"))
 
 
-def _contents(messages: Sequence[Message], *, signed: bool, stand_in: bool) -> list[_Json]:
+def _contents(
+    told: Iterable[tuple[Message, Sequence[Image | str]]], *, signed: bool, stand_in: bool
+) -> list[_Json]:
     """Users and the model by turns, from a user to a user."""
     turns: list[_Json] = []
     waiting: list[_Sent] = []
@@ -189,7 +202,7 @@ def _contents(messages: Sequence[Message], *, signed: bool, stand_in: bool) -> l
         elif parts:
             turns.append({"role": role, "parts": parts})
 
-    for message in messages:
+    for message, pictures in told:
         if message.role is Role.TOOL:
             say("user", [_response(message, waiting)])
         elif message.role is Role.ASSISTANT and (message.kind is Kind.SAID or message.tool_calls):
@@ -200,7 +213,7 @@ def _contents(messages: Sequence[Message], *, signed: bool, stand_in: bool) -> l
                 waiting[0].part["thoughtSignature"] = UNSIGNED
             say("model", parts)
         else:
-            say("user", _text(message.content))
+            say("user", [*map(_picture, pictures), *_text(message.content)])
     if not turns or turns[-1]["role"] == "model":
         say("user", _text(ONWARD if turns else OPENING))
     return turns
@@ -209,6 +222,12 @@ def _contents(messages: Sequence[Message], *, signed: bool, stand_in: bool) -> l
 def _text(text: str) -> list[_Json]:
     """One part, or none: empty ones are refused."""
     return [{"text": text}] if text.strip() else []
+
+
+def _picture(picture: Image | str) -> _Json:
+    if isinstance(picture, str):
+        return {"text": picture}
+    return {"inlineData": {"mimeType": picture.media_type, "data": picture.data}}
 
 
 class _Sent:

@@ -8,11 +8,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, cast
 
 import httpx2
+import msgspec
 
 from segue.core.errors import ModelBusy, ModelCutOff, ModelError, ModelOffline, ModelStalled
+from segue.core.text import whole
 
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _BODY_LIMIT = 64 * 1024
@@ -50,6 +52,26 @@ class Endpoint:
     patience: Patience = Patience()
     reuse: bool = True
     """Whether connections may be kept for the next request."""
+
+
+def encoded(request: Mapping[str, Any]) -> bytes:
+    """The request as JSON; what has half a character in it is sent as `segue.core.text.whole`."""
+    try:
+        return msgspec.json.encode(request)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole(request))
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case str():
+            return whole(value)
+        case Mapping():
+            return {_whole(k): _whole(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+        case list() | tuple():
+            return [_whole(v) for v in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 class Client:

@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from segue.agent.models.base import ToolSpec
+from segue.core.text import whole
 from segue.core.transcript import ToolCall
 
 _CLOSERS = {"<tool_call>": "</tool_call>", "<tools>": "</tools>", "```json": "```", "```": "```"}
@@ -38,7 +39,7 @@ def describe(tools: Iterable[ToolSpec]) -> str:
 def call_text(call: ToolCall) -> str:
     """A call as the model itself would have written it."""
     try:
-        arguments: Any = msgspec.json.decode(call.arguments or "{}")
+        arguments: Any = msgspec.json.decode(whole(call.arguments) or "{}")
     except msgspec.DecodeError:
         arguments = call.arguments
     return json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)

@@ -12,7 +12,7 @@ from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text
 from segue.core.errors import ModelError
 from segue.core.session import Usage
 from segue.core.text import one_line
-from segue.core.transcript import Message, Role, ToolCall
+from segue.core.transcript import Message, Role, ToolCall, words
 
 NAME = "scripted"
 _REPEATED = 280
@@ -103,7 +103,7 @@ class ScriptedModel:
 
 def stand_in(messages: tuple[Message, ...]) -> str:
     """The one sentence that is said without a script."""
-    asked = next((m.content for m in reversed(messages) if m.role is Role.USER), "")
+    asked = next((words(m) for m in reversed(messages) if m.role is Role.USER), "")
     said = one_line(asked, _REPEATED)
     return f"I am a scripted stand-in, not a real model, and can only repeat what I hear: {said}"
 

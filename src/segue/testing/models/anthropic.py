@@ -3,10 +3,13 @@
 What it refuses, and in which words, is taken from:
 
 - the API reference (platform.claude.com/docs: API errors, Streaming messages, Prompt caching, Stop
-  reasons, Preserved thinking) for statuses, the shape of errors and of streams, and the fields;
+  reasons, Preserved thinking, Vision) for statuses, the shape of errors and of streams, the fields,
+  the kinds of pictures, their 8000 pixels and the 32 MB of a request;
 - error texts that people quoted in public issues of github.com: lobehub/lobehub 1496 (roles must
   alternate), anthropics/claude-code 8210 (calls without results), tghamm/Anthropic.SDK 50 (too many
-  cache marks), jobrunr/JavaClaw 36 (no prefill);
+  cache marks), jobrunr/JavaClaw 36 (no prefill), cg-dot/vertexai-cf-workers 16 and
+  earendil-works/pi 424 (pictures of more than 5 MiB, which counts their base64),
+  anthropics/claude-code 13131 (another media type) and 4778 (too many pixels);
 - memory, where a comment says so.
 
 It is stricter than the real one in one thing: today's API joins neighbours of the same role, this
@@ -17,14 +20,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from segue.testing.http import HangUp, Request, Response
+from segue.testing import pictures
+from segue.testing.http import Request, Response
+from segue.testing.models.travel import AT_ONCE, Travel, travelling
 
 Json = dict[str, Any]
 
@@ -41,35 +46,20 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         frozenset({"tool_use_id"}),
         frozenset({"content", "is_error", "cache_control"}),
     ),
+    "image": (frozenset({"source"}), frozenset({"cache_control"})),
     "thinking": (frozenset({"thinking", "signature"}), frozenset()),
     "redacted_thinking": (frozenset({"data"}), frozenset()),
 }
 _SAYS = {
-    "user": frozenset({"text", "tool_result"}),
+    "user": frozenset({"text", "image", "tool_result"}),
     "assistant": frozenset({"text", "tool_use", "thinking", "redacted_thinking"}),
 }
 _MARKS = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Travel:
-    """How an answer's bytes reach the client."""
-
-    chunk: int = 0
-    """Bytes sent at a time; 0 for all at once."""
-    pause: float = 0.0
-    """Seconds between the chunks."""
-    hang_up_after: int | None = None
-    """Bytes after which the connection is cut."""
-    end_after: int | None = None
-    """Bytes after which the answer ends in good order, though it is not whole."""
-    stall_after: int | None = None
-    """Bytes after which nothing more comes, while the connection stays."""
-    drip_after: int | None = None
-    """Bytes after which only comments come, until the client leaves."""
-
-
-AT_ONCE = Travel()
+_KINDS = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_LARGEST_PICTURE = 5 * 1024 * 1024
+_WIDEST_PICTURE = 8000
+_LARGEST_REQUEST = 32 * 1024 * 1024
+_PICTURE_TOKENS = 1600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +209,8 @@ class FakeAnthropic:
             raise _Refused("anthropic-version: header is required")
 
     def _parse(self, request: Request) -> Json:
+        if len(request.body) > _LARGEST_REQUEST:  # The text is from memory.
+            raise _Refused("Request exceeds the maximum size", 413, "request_too_large")
         try:
             return msgspec.json.decode(request.body, type=dict[str, Any])
         except msgspec.MsgspecError as error:
@@ -228,7 +220,9 @@ class FakeAnthropic:
         if body["model"] not in self._models:
             raise _Refused(f"model: {body['model']}", 404, "not_found_error")
         # A token is about four bytes; the real count does not matter here.
-        tokens = len(msgspec.json.encode(body)) // 4
+        data = _pictures(body)
+        tokens = (len(msgspec.json.encode(body)) - sum(map(len, data))) // 4
+        tokens += len(data) * _PICTURE_TOKENS
         if tokens > self._context:
             raise _Refused(f"prompt is too long: {tokens} tokens > {self._context} maximum")
 
@@ -348,7 +342,9 @@ class _Check:
             case "tool_result":
                 content = block.get("content", "x")
                 for i, inner in enumerate([] if isinstance(content, str) else content):
-                    self._block(inner, f"{where}.content.{i}", frozenset({"text"}))
+                    self._block(inner, f"{where}.content.{i}", frozenset({"text", "image"}))
+            case "image":
+                _picture(block["source"], f"{where}.image.source")
             case "thinking" if block["signature"] not in self._signatures:
                 raise _Refused(
                     f"{where}: Invalid `signature` in `thinking` block. The block is bound to a "
@@ -423,6 +419,43 @@ def _text(words: Any, where: str) -> None:
         raise _Refused("messages: text content blocks must contain non-whitespace text")
 
 
+def _picture(source: Json, where: str) -> None:
+    """What is not in one of the issues named above is from memory."""
+    if source.get("type") != "base64":  # The reference knows URLs and files too; nobody sends them.
+        raise _Refused(f"{where}: Input tag '{source.get('type')}' does not match 'base64'")
+    where = f"{where}.base64"
+    _extra(source, {"type", "media_type", "data"}, f"{where}.")
+    if source.get("media_type") not in _KINDS:
+        known = ", ".join(f"'{kind}'" for kind in _KINDS[:-1])
+        raise _Refused(f"{where}.media_type: Input should be {known} or '{_KINDS[-1]}'")
+    data = pictures.decoded(source.get("data"))
+    if data is None:
+        raise _Refused(f"{where}.data: Invalid base64 data")
+    if not data:
+        raise _Refused(f"{where}: image cannot be empty")
+    if (given := len(source["data"])) > _LARGEST_PICTURE:
+        raise _Refused(
+            f"{where}: image exceeds 5 MB maximum: {given} bytes > {_LARGEST_PICTURE} bytes"
+        )
+    if (found := pictures.looks_like(data)) is None:
+        raise _Refused("Could not process image")
+    if found != source["media_type"]:
+        raise _Refused(
+            f"{where}.data: Image does not match the provided media type {source['media_type']}"
+        )
+    if max(pictures.size(data)) > _WIDEST_PICTURE:
+        raise _Refused(
+            f"{where}.data: At least one of the image dimensions exceed max allowed size: "
+            f"{_WIDEST_PICTURE} pixels"
+        )
+
+
+def _pictures(body: Json) -> list[str]:
+    """The base64 of all pictures that stand in users' messages."""
+    blocks = (b for m in body["messages"] if isinstance(m["content"], list) for b in m["content"])
+    return [block["source"]["data"] for block in blocks if block["type"] == "image"]
+
+
 def refusal(
     status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
@@ -486,31 +519,6 @@ def _in_deltas(block: Json) -> tuple[Json, list[Json]]:
 
 def _bits(whole: str, size: int = 16) -> list[str]:
     return [whole[at : at + size] for at in range(0, len(whole), size)]
-
-
-async def travelling(
-    stream: bytes, travel: Travel, left: asyncio.Event | None = None
-) -> AsyncGenerator[bytes]:
-    """The stream, on its way."""
-    ends = (travel.hang_up_after, travel.end_after, travel.stall_after, travel.drip_after)
-    sent = stream[: min((end for end in ends if end is not None), default=len(stream))]
-    size = travel.chunk or len(sent) or 1
-    try:
-        for at in range(0, len(sent), size):
-            yield sent[at : at + size]
-            if travel.pause:
-                await asyncio.sleep(travel.pause)
-        if travel.hang_up_after is not None:
-            raise HangUp
-        if travel.stall_after is not None:
-            await asyncio.Event().wait()
-        while travel.drip_after is not None:
-            yield b": still here\n\n"
-            await asyncio.sleep(0.01)
-    except GeneratorExit:
-        if left is not None:
-            left.set()
-        raise
 
 
 def _in_turn(replies: Iterable[Reply]) -> Callable[[Json], Reply]:

@@ -3,16 +3,19 @@
 What it refuses, and in which words, is taken from:
 
 - the API reference (ai.google.dev: generateContent, Schema and FunctionDeclaration, Thought
-  signatures) for fields, the shape of answers, and the rule that signatures go back;
+  signatures, Image understanding) for fields, the shape of answers, the rule that signatures go
+  back, the kinds of pictures and the 20 MB of a request;
 - error texts that people quoted in public issues of github.com: google-gemini/gemini-cli 4231 (too
   many tokens), 14183 and 15568 (responses and their calls), 26486 (calls after a user's turn), 8883
   (quota), continuedev/continue 8785 (missing signature), openswarm-ai/openswarm 24 and
   zed-industries/zed 53919 (schemas), vercel/ai 3775 and router-for-me/CLIProxyAPI 1292 (empty
-  parts);
+  parts), musistudio/claude-code-router 845 (base64), charmbracelet/crush 995 (kinds of pictures),
+  google-gemini/gemini-cli 5064 (pictures that are none), google-gemini/
+  deprecated-generative-ai-android 26 (too large);
 - memory, where a comment says so.
 
-It is stricter than the real one in two things: roles have to alternate, and a response has to bear
-the name (and the id, if there is one) of the call at its place.
+It is stricter than the real one in three things: roles have to alternate; a response has to bear
+the name (and the id, if there is one) of the call at its place; and only a user has pictures.
 """
 
 from __future__ import annotations
@@ -26,15 +29,21 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from segue.testing import pictures
 from segue.testing.http import Request, Response
-from segue.testing.models.anthropic import AT_ONCE, Json, Travel, travelling
+from segue.testing.models.travel import AT_ONCE, Travel, travelling
+
+Json = dict[str, Any]
 
 UNSIGNED = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})
 """What the documentation offers in place of a signature for calls of another model."""
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
 _TOP = frozenset({"contents", "systemInstruction", "tools", "toolConfig", "generationConfig"})
-_DATA = frozenset({"text", "functionCall", "functionResponse"})
+_DATA = frozenset({"text", "inlineData", "functionCall", "functionResponse"})
+_KINDS = frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"})
+_LARGEST_REQUEST = 20 * 1024 * 1024
+_PICTURE_TOKENS = 1120
 _SCHEMA = frozenset({
     "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems",
     "properties", "required", "minProperties", "maxProperties", "minLength", "maxLength",
@@ -214,6 +223,8 @@ class FakeGemini:
             raise _Refused("API key not valid. Please pass a valid API key.", details=[info])
 
     def _parse(self, request: Request) -> Json:
+        if len(request.body) > _LARGEST_REQUEST:
+            raise _Refused(f"Request payload size exceeds the limit: {_LARGEST_REQUEST} bytes.")
         try:
             return msgspec.json.decode(request.body, type=dict[str, Any])
         except msgspec.MsgspecError as error:
@@ -221,7 +232,9 @@ class FakeGemini:
 
     def _check_length(self, body: Json) -> None:
         # A token is about four bytes; the real count does not matter here.
-        tokens = len(msgspec.json.encode(body)) // 4
+        data = [p["inlineData"]["data"] for p in _all_parts(body) if "inlineData" in p]
+        tokens = (len(msgspec.json.encode(body)) - sum(map(len, data))) // 4
+        tokens += len(data) * _PICTURE_TOKENS
         if tokens > self._context:
             raise _Refused(
                 f"The input token count ({tokens}) exceeds the maximum number of tokens allowed "
@@ -303,6 +316,10 @@ class _Check:
             if part.get("thoughtSignature", next(iter(UNSIGNED))) not in self._signatures:
                 raise _Refused("Corrupted thought signature.")
             self._function(part, f"{where}.parts[{i}]")
+            if "inlineData" in part:
+                if content.get("role") != "user":
+                    raise _Refused("Please use a valid role: user, model.")
+                _picture(part["inlineData"], f"{where}.parts[{i}].inline_data")
 
     def _function(self, part: Json, where: str) -> None:
         for kind, value in (("functionCall", "args"), ("functionResponse", "response")):
@@ -351,7 +368,8 @@ class _Check:
         """In the turn that is under way, the first call of every step carries a signature."""
         begun = max(
             (i for i, content in enumerate(contents)
-             if content["role"] == "user" and any("text" in part for part in content["parts"])),
+             if content["role"] == "user" and any(
+                 {"text", "inlineData"} & part.keys() for part in content["parts"])),
             default=0,
         )  # fmt: skip
         for i, content in enumerate(contents[begun:], begun):
@@ -363,6 +381,27 @@ class _Check:
                     "to degraded model performance. Additional data, function call "
                     f"`default_api:{first['functionCall']['name']}` , position {i}."
                 )
+
+
+def _picture(given: Json, where: str) -> None:
+    _known(given, {"mimeType", "data"}, where)
+    data = pictures.decoded(given.get("data"))
+    if data is None:
+        raise _Refused(
+            f"Invalid value at '{where}.data' (TYPE_BYTES), Base64 decoding failed for "
+            f'"{given.get("data")}"'
+        )
+    if given.get("mimeType") not in _KINDS:
+        raise _Refused(f"Unsupported MIME type: {given.get('mimeType')}")
+    if pictures.looks_like(data) is None:
+        raise _Refused(
+            "Unable to process input image. Please retry or report in "
+            "https://developers.generativeai.google/guide/troubleshooting"
+        )
+
+
+def _all_parts(body: Json) -> list[Json]:
+    return [part for content in body["contents"] for part in content["parts"]]
 
 
 def _functions(content: Json, kind: str) -> list[Json]:

@@ -19,7 +19,9 @@ from typing import Any, cast
 import msgspec
 
 from segue.core.transcript import ToolCall
-from segue.testing.http import HangUp, Request, Response, serving
+from segue.testing import pictures
+from segue.testing.http import Request, Response, serving
+from segue.testing.models.travel import AT_ONCE, Travel, travelling
 
 Json = dict[str, Any]
 
@@ -38,6 +40,8 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _LONGEST_NAME = 64
 _LONGEST_ID = 40
 _LONGEST_DESCRIPTION = 1024
+_DATA_URL = re.compile(r"data:(?P<kind>[^;,]*);base64,(?P<data>.*)", re.DOTALL)
+_LARGEST_PICTURE = 20 * 1024 * 1024
 
 
 # What the fake answers
@@ -74,23 +78,6 @@ class Failure:
 
 
 Answer = Say | Stream | Failure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """How streams are delivered."""
-
-    split: int | None = None
-    """Bytes to a chunk; None sends everything at once."""
-    pause: float = 0.0
-    """Seconds between chunks."""
-    stall_after: int | None = None
-    """Bytes after which nothing more comes, and the connection stays open."""
-    hang_up_after: int | None = None
-    """Bytes after which the connection is cut."""
-    keep_alive_after: int | None = None
-    """Bytes after which only comments come, for ever, as from OpenRouter while it waits
-    (openrouter.ai/docs/api-reference/streaming)."""
 
 
 def refusal(
@@ -159,19 +146,22 @@ class FakeOpenAI:
         key: str | None = "sk-test",
         models: Iterable[str] = ("gpt-test",),
         limits: Iterable[str] = ("max_tokens", "max_completion_tokens"),
-        manner: Manner = Manner(),  # noqa: B008
+        images: bool = True,
+        travel: Travel = AT_ONCE,
     ) -> None:
         self._script = script if callable(script) else iter(script)
         self._key = key
         self._models = tuple(models)
         self._limits = frozenset(limits)
-        self.manner = manner
+        self._images = images
+        self.travel = travel
+        """How streams are delivered from now on."""
         self.requests: list[Json] = []
         """Every body that was JSON, refused or not."""
         self.received: list[Request] = []
         """Every request."""
-        self.dropped = asyncio.Event()
-        """Set when a client has gone in the middle of a stream."""
+        self.left = asyncio.Event()
+        """Set when a client left in the middle of an answer."""
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncGenerator[str]:
@@ -190,7 +180,8 @@ class FakeOpenAI:
         usage = bool(options.get("include_usage"))
         if isinstance(answer, Say):
             answer = Stream(_stream(answer, self.requests[-1]["model"], usage=usage))
-        return Response(200, {"Content-Type": answer.kind}, self._deliver(answer.body))
+        body = travelling(answer.body, self.travel, self.left)
+        return Response(200, {"Content-Type": answer.kind}, body)
 
     def _list(self, request: Request) -> Response:
         """The models (API reference: models/list)."""
@@ -260,6 +251,10 @@ class FakeOpenAI:
             yield refusal(400, text, param="stream_options")
         yield from _bad_tools(body)
         yield from _bad_messages(body.get("messages"))
+        if not self._images and b'"image_url"' in msgspec.json.encode(body["messages"]):
+            # roboflow/awesome-openai-vision-api-experiments#11
+            text = "Invalid content type. image_url is only supported by certain models."
+            yield refusal(400, text, param="messages.[1].content.[0].type")
 
     def _bad_limit(self, body: Json) -> Iterator[Failure]:
         """devnullvoid/dms-ai-assistant#12, sipeed/picoclaw#16."""
@@ -274,30 +269,6 @@ class FakeOpenAI:
             # From memory.
             text = "Setting 'max_tokens' and 'max_completion_tokens' together is not supported."
             yield refusal(400, text, code="invalid_parameter_combination")
-
-    async def _deliver(self, body: bytes) -> AsyncGenerator[bytes]:
-        manner = self.manner
-        stops = (manner.hang_up_after, manner.stall_after, manner.keep_alive_after)
-        end = min((n for n in stops if n is not None), default=len(body))
-        step = manner.split or max(len(body), 1)
-        try:
-            for start in range(0, min(end, len(body)), step):
-                yield body[start : min(start + step, end)]
-                if manner.pause:
-                    await asyncio.sleep(manner.pause)
-            await self._misbehave()
-            while manner.keep_alive_after is not None:
-                yield b": PROCESSING\n\n"
-                await asyncio.sleep(0.002)
-        except GeneratorExit:
-            self.dropped.set()
-            raise
-
-    async def _misbehave(self) -> None:
-        if self.manner.hang_up_after is not None:
-            raise HangUp
-        if self.manner.stall_after is not None:
-            await asyncio.Event().wait()
 
 
 # What it refuses
@@ -403,6 +374,59 @@ def _bad_content(message: Json, i: int) -> Iterator[Failure]:
             "Invalid value for 'content': expected a string, got null.",
             param=f"messages.[{i}].content",
         )
+    if isinstance(message.get("content"), list):
+        parts = cast("list[Json]", message["content"])
+        if not parts:
+            yield _empty(f"messages[{i}].content")
+        for j, part in enumerate(parts):
+            yield from _bad_part(part, message, i, j)
+
+
+def _bad_part(part: Json, message: Json, i: int, j: int) -> Iterator[Failure]:
+    """A part of a message: the API reference knows more kinds, of which nobody sends any here."""
+    kind = part.get("type")
+    where = f"messages[{i}].content[{j}]"
+    if kind not in ("text", "image_url"):
+        # aallam/openai-kotlin#320
+        text = f"Invalid value: '{kind}'. Supported values are: 'text' and 'image_url'."
+        yield refusal(400, text, param=f"{where}.type", code="invalid_value")
+    elif kind not in part:
+        # From memory.
+        text = f"Missing required parameter: '{where}.{kind}'."
+        yield refusal(400, text, param=f"{where}.{kind}", code="missing_required_parameter")
+    elif kind == "image_url" and message["role"] != "user":
+        # openai/openai-node#1030, OpenHands/OpenHands#7700
+        yield refusal(
+            400,
+            f"Invalid 'messages[{i}]'. Image URLs are only allowed for messages with role 'user', "
+            f"but this message with role '{message['role']}' contains an image URL.",
+            param=f"messages[{i}]",
+            code="invalid_value",
+        )
+    elif kind == "image_url":
+        yield from _bad_picture(part["image_url"])
+
+
+def _bad_picture(given: Json) -> Iterator[Failure]:
+    """A picture in a data: URL, and no other URL: nothing here would fetch it."""
+    url = _DATA_URL.fullmatch(given.get("url", ""))
+    if url is None or not url["kind"].startswith("image/"):
+        # langgenius/dify#11527
+        text = "Invalid MIME type. Only image types are supported."
+        yield refusal(400, text, code="invalid_image_format")
+        return
+    data = pictures.decoded(url["data"])
+    if data is None:
+        # From memory.
+        yield refusal(400, "Invalid base64 image_url.", code="invalid_base64")
+    elif pictures.looks_like(data) is None or len(data) > _LARGEST_PICTURE:
+        # CosmosShadow/gptpdf#6, STranslate/STranslate#277. The media type in the URL is not
+        # looked at.
+        text = (
+            "You uploaded an unsupported image. Please make sure your image is below 20 MB in size "
+            "and is of one the following formats: ['png', 'jpeg', 'gif', 'webp']."
+        )
+        yield refusal(400, text, code="invalid_image_format")
 
 
 def _bad_name(name: Any, where: str) -> Iterator[Failure]:

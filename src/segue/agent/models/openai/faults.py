@@ -1,0 +1,151 @@
+"""What goes wrong: the many ways in which servers say that they will not answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from segue.agent.models.http import RETRIED, Refusal
+from segue.agent.models.openai.request import IMAGE_URL
+from segue.core.errors import (
+    BadKey,
+    ContextTooLong,
+    ModelBusy,
+    ModelError,
+    ModelOffline,
+    ModelRefused,
+    NoCredit,
+    UnknownModel,
+)
+
+
+class UnknownField(ModelRefused):
+    """{provider} does not know {field}: {reason}. Type /model to choose another."""
+
+    @property
+    def field(self) -> str:
+        return str(self.fields["field"])
+
+
+_NO_CREDIT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_TOO_LONG = re.compile(
+    r"""context_length_exceeded | exceed_context_size_error
+    | maximum\ context\ length | context\ window | context\ length\ of\ only
+    | exceeds?\ the\ available\ context\ size | exceed(s|ed)?\ (the\ |max(imum)?\ )*context\ length
+    | longer\ than\ the\ maximum\ model\ length | max_tokens\ must\ be\ at\ least\ 1,\ got\ -
+    | tokens\ to\ keep\ from\ the\ initial\ prompt | cannot\ truncate\ prompt
+    | prompt\ (is\ )?too\ long | request\ too\ large | input\ token\ count .* exceeds
+    | reduce\ the\ length\ of\ the\ (messages|prompt)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_NO_SUCH_MODEL = re.compile(
+    r"""model_not_found | is\ not\ a\ valid\ model | invalid\ model | unknown\ model
+    | no\ endpoints\ found\ for | model\b.{0,200}\b(not\ found|not\ exist|not\ available)""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_NO_SUCH_FIELD = re.compile(
+    r"unsupported|unrecognized|unknown|unexpected|not supported|not permitted|not allowed",
+    re.IGNORECASE,
+)
+# OpenAI, llama.cpp (now and then), Mistral, Ollama and LM Studio, OpenRouter, vLLM; then DeepSeek
+# (now and then, twice) and Groq, which only say that they wanted a text.
+_NO_IMAGES = re.compile(
+    r"""image_url\ is\ only\ supported\ by | image\ input\ is\ not\ (supported|enabled)
+    | unsupported\ content\ part\ type:\ \W{0,4}image_url | not\ support\ (images?|vision)\b
+    | no\ endpoints\ found\ that\ support\ image | is\ not\ a\ multimodal\ model
+    | unknown\ variant\ \W?image_url | untagged\ enum\ ChatCompletionRequestContent
+    | invalid\ type:\ sequence,\ expected\ a\ string | content\W{0,3}\ must\ be\ a\ string""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_FIELDS = ("stream_options", "max_tokens", "max_completion_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Reads what servers say when they will not answer."""
+
+    provider: str
+    name: str
+    model: str
+    base_url: str
+    setting: str
+
+    def explain(self, refusal: Refusal) -> ModelError | None:
+        status, reason = refusal.status, _reason(refusal)
+        told = _told(refusal.body)
+        if status == 401 or told.get("code") == "invalid_api_key":
+            return BadKey(provider=self.provider, setting=self.setting)
+        if status == 402 or not _NO_CREDIT.isdisjoint((told.get("code"), told.get("type"))):
+            return NoCredit(provider=self.provider)
+        if _NO_IMAGES.search(refusal.body):
+            return UnknownField(provider=self.provider, field=IMAGE_URL, reason=reason)
+        if _TOO_LONG.search(refusal.body) or status == 413:
+            return ContextTooLong(model=self.name)
+        if status == 404 or (status == 400 and _NO_SUCH_MODEL.search(refusal.body)):
+            return self._not_found(refusal, reason)
+        if status in RETRIED or status >= 500:
+            return ModelBusy(provider=self.provider, reason=reason)
+        if status >= 400:
+            return self._refused(refusal, reason)
+        return None
+
+    def in_stream(self, data: str) -> ModelError:
+        """An error that came as an event, after the response had begun."""
+        code = str(_told(data).get("code"))
+        refusal = Refusal(
+            status=int(code) if re.fullmatch("[45][0-9]{2}", code) else 200, body=data
+        )
+        told = self.explain(refusal)
+        if told is None or (isinstance(told, UnknownField) and told.field != IMAGE_URL):
+            return self.failed(_reason(refusal))
+        return told
+
+    def failed(self, reason: str) -> ModelError:
+        return ModelError(provider=self.provider, reason=reason)
+
+    def _not_found(self, refusal: Refusal, reason: str) -> ModelError:
+        if _NO_SUCH_MODEL.search(refusal.body) or self.model in refusal.body:
+            return UnknownModel(provider=self.provider, model=self.model)
+        if _told(refusal.body):
+            return ModelRefused(provider=self.provider, reason=reason)
+        return ModelOffline(
+            provider=self.provider, url=self.base_url, reason="no such API is there (HTTP 404)"
+        )
+
+    def _refused(self, refusal: Refusal, reason: str) -> ModelError:
+        # The field that is refused comes first, the one to use instead later.
+        named = [(refusal.body.find(field), field) for field in _FIELDS]
+        first = min((found for found in named if found[0] >= 0), default=None)
+        if first and refusal.status in {400, 422} and _NO_SUCH_FIELD.search(refusal.body):
+            return UnknownField(provider=self.provider, field=first[1], reason=reason)
+        return ModelRefused(provider=self.provider, reason=reason)
+
+
+def _told(body: str) -> Mapping[str, Any]:
+    """The error object of a body: `error`, or, from older vLLM, the body itself."""
+    try:
+        found: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError):
+        return {}
+    if isinstance(found, dict):
+        whole = cast("dict[str, Any]", found)
+        error = whole.get("error", whole)
+        if isinstance(error, dict):
+            return cast("dict[str, Any]", error)
+        if isinstance(error, str):
+            return {"message": error}
+    return {}
+
+
+def _reason(refusal: Refusal) -> str:
+    """One line, without the full stop that our own sentence adds."""
+    told = _told(refusal.body)
+    metadata = told.get("metadata")
+    # OpenRouter's own message is only "Provider returned error".
+    raw = cast("dict[str, Any]", metadata).get("raw") if isinstance(metadata, dict) else None
+    said = raw or told.get("message") or refusal.body or f"HTTP {refusal.status}"
+    return " ".join(str(said).split())[:300].rstrip(". ")

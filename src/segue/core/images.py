@@ -1,0 +1,121 @@
+"""Pictures: which ones are taken, and about how many tokens one costs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+
+from segue.core.errors import BadImage
+from segue.core.transcript import Image
+
+LIMIT = 3_900_000
+"""Bytes. Of the providers, Anthropic takes the least: 5 MiB, counted after base64 has made four
+bytes of every three."""
+SIDE_LIMIT = 8000
+"""Pixels of width or height, again Anthropic's."""
+
+# As Anthropic counts them, which of all providers is the dearest; Gemini's least is more than its.
+_PIXELS_PER_TOKEN = 750
+_MOST_TOKENS = 1600
+_FEWEST_TOKENS = 258
+
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+# The markers of a frame, which gives the size; C4, C8 and CC among them mean something else.
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+def image(data: bytes) -> Image:
+    """`data` as a picture; BadImage when it is none that every provider takes. What it is, its own
+    bytes say, and not who sends it."""
+    media_type = _media_type(data)
+    if media_type is None:
+        raise _bad("it is none of the kinds that models can see")
+    if len(data) > LIMIT:
+        raise _bad(f"it has {-(-len(data) // 100_000) / 10} megabytes")
+    picture = Image(media_type, data)
+    size = _size(picture)
+    if size is None:
+        raise _bad("it is damaged")
+    if max(size) > SIDE_LIMIT:
+        raise _bad(f"it is {size[0]} by {size[1]} pixels large, and {SIDE_LIMIT} is the most")
+    return picture
+
+
+def tokens(image: Image) -> int:
+    """About how many tokens of a prompt it takes; rather too many than too few."""
+    size = _size(image)
+    if size is None:
+        return _MOST_TOKENS
+    return min(max(size[0] * size[1] // _PIXELS_PER_TOKEN, _FEWEST_TOKENS), _MOST_TOKENS)
+
+
+def _bad(reason: str) -> BadImage:
+    return BadImage(reason=reason, limit=f"{LIMIT / 1_000_000:.1f}")
+
+
+def _media_type(data: bytes) -> str | None:
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _STARTS.items() if data.startswith(start)), None)
+
+
+def _size(image: Image) -> tuple[int, int] | None:
+    """Width and height in pixels; None when the picture does not say."""
+    size_of = _SIZES.get(image.media_type)
+    try:
+        size = size_of(image.data) if size_of else None
+    except (struct.error, IndexError):
+        return None
+    return size if size and min(size) > 0 else None
+
+
+def _png(data: bytes) -> tuple[int, int]:
+    return struct.unpack_from(">II", data, 16)
+
+
+def _gif(data: bytes) -> tuple[int, int]:
+    return struct.unpack_from("<HH", data, 6)
+
+
+def _jpeg(data: bytes) -> tuple[int, int] | None:
+    """From the first frame; before it come segments, each with its length."""
+    at = 2
+    while data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker in _JPEG_FRAMES:
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        # A marker may have any number of FF before it.
+        at += 1 if marker == 0xFF else 2 + struct.unpack_from(">H", data, at + 2)[0]
+    return None
+
+
+def _webp(data: bytes) -> tuple[int, int] | None:
+    """From the first chunk, of which there are three kinds."""
+    match data[12:16]:
+        case b"VP8 ":
+            width, height = struct.unpack_from("<HH", data, 26)
+            return width & 0x3FFF, height & 0x3FFF
+        case b"VP8L":
+            (both,) = struct.unpack_from("<I", data, 21)
+            return (both & 0x3FFF) + 1, (both >> 14 & 0x3FFF) + 1
+        case b"VP8X" if len(data) >= 30:
+            width, height = data[24:27], data[27:30]
+            return int.from_bytes(width, "little") + 1, int.from_bytes(height, "little") + 1
+        case _:
+            return None
+
+
+_SIZES: Mapping[str, Callable[[bytes], tuple[int, int] | None]] = {
+    "image/png": _png,
+    "image/jpeg": _jpeg,
+    "image/gif": _gif,
+    "image/webp": _webp,
+}
+KINDS = frozenset(_SIZES)
+"""The media types that are taken."""

@@ -1,0 +1,124 @@
+"""Pictures are known by their bytes, and only those are taken that every provider takes."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from segue.core import images
+from segue.core.errors import BadImage
+from segue.core.images import LIMIT, SIDE_LIMIT, image, tokens
+from segue.core.transcript import Image
+from segue.store.values import MESSAGE_LIMIT
+from segue.testing.pictures import BMP, GIF, JPEG, WEBP, WEBP_LOSSLESS, png
+
+# A canvas of 300 by 200, which an extended file gives in its first chunk.
+WEBP_EXTENDED = b"RIFF" + bytes(4) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + (
+    (299).to_bytes(3, "little") + (199).to_bytes(3, "little")
+)  # fmt: skip
+
+
+def jpeg(width: int, height: int, *before: bytes) -> bytes:
+    """The beginning of one, with these segments before its frame."""
+    segments = b"".join(
+        b"\xff" + kind + struct.pack(">H", len(data) + 2) + data
+        for kind, data in ((segment[:1], segment[1:]) for segment in before)
+    )
+    frame = b"\xff\xc0" + struct.pack(">HBHH", 11, 8, height, width)
+    return b"\xff\xd8" + segments + frame + bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type"),
+    [
+        (png(), "image/png"),
+        (JPEG, "image/jpeg"),
+        (GIF, "image/gif"),
+        (GIF.replace(b"89a", b"87a"), "image/gif"),
+        (WEBP, "image/webp"),
+        (WEBP_LOSSLESS, "image/webp"),
+        (WEBP_EXTENDED, "image/webp"),
+    ],
+)
+def test_a_picture_is_known_by_its_bytes(data: bytes, media_type: str):
+    assert image(data) == Image(media_type, data)
+    assert media_type in images.KINDS
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", BMP, b"%PDF-1.7", b"RIFF\0\0\0\0WAVEfmt ", b"<svg/>", b"\xff\xd8"]
+)
+def test_what_is_no_picture_that_models_see_is_refused(data: bytes):
+    with pytest.raises(BadImage, match=r"none of the kinds.*Send a PNG"):
+        image(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        png()[:20],
+        JPEG[:20],
+        GIF[:8],
+        WEBP[:28],
+        WEBP_LOSSLESS[:22],
+        WEBP_EXTENDED[:26],
+        WEBP[:12] + b"XXXX" + WEBP[16:],
+        b"\xff\xd8\xff" + bytes(40),
+        png(0, 5),
+        jpeg(5, 0),
+    ],
+)
+def test_a_picture_that_does_not_say_how_large_it_is_is_refused_as_damaged(data: bytes):
+    with pytest.raises(BadImage, match=r"it is damaged"):
+        image(data)
+
+
+@pytest.mark.parametrize("data", [png(), JPEG, GIF, WEBP, WEBP_LOSSLESS, WEBP_EXTENDED])
+def test_wherever_a_picture_breaks_off_it_is_taken_or_refused_and_nothing_else(data: bytes):
+    for end in range(len(data)):
+        try:
+            image(data[:end])
+        except BadImage:
+            continue
+
+
+def test_a_picture_may_have_its_limit_and_not_a_byte_more():
+    assert len(image(png(size=LIMIT)).data) == LIMIT
+    with pytest.raises(BadImage, match=r"it has 4.0 megabytes.*at most 3.9"):
+        image(png(size=LIMIT + 1))
+
+
+def test_the_limit_fits_a_stored_message_and_the_least_of_the_providers():
+    in_base64 = -(-LIMIT // 3) * 4
+    assert in_base64 < 5 * 1024 * 1024 < MESSAGE_LIMIT
+
+
+@pytest.mark.parametrize("size", [(SIDE_LIMIT + 1, 1), (1, SIDE_LIMIT + 1)])
+def test_a_picture_that_is_too_wide_or_high_is_refused(size: tuple[int, int]):
+    assert image(png(SIDE_LIMIT, 1))
+    with pytest.raises(BadImage, match=r"8001.*pixels large"):
+        image(png(*size))
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (png(10, 10), 258),
+        (png(900, 1000), 1200),
+        (png(8000, 8000), 1600),
+        (jpeg(900, 1000), 1200),
+        (jpeg(900, 1000, b"\xe0JFIF", b"\xe1Exif" + bytes(3000), b"\xdb1"), 1200),
+        (jpeg(900, 1000).replace(b"\xff\xc0", b"\xff\xff\xff\xc2"), 1200),
+        (GIF[:6] + struct.pack("<HH", 900, 1000) + GIF[10:], 1200),
+        (WEBP[:26] + struct.pack("<HH", 900, 1000) + WEBP[30:], 1200),
+        (WEBP_LOSSLESS[:21] + struct.pack("<I", 899 | 999 << 14) + WEBP_LOSSLESS[25:], 1200),
+        (WEBP_EXTENDED[:24] + b"\x83\x03\0\xe7\x03\0", 1200),
+    ],
+)
+def test_a_picture_costs_tokens_by_its_size_within_bounds(data: bytes, count: int):
+    assert tokens(image(data)) == count
+
+
+def test_a_picture_of_unknown_size_is_counted_as_the_dearest():
+    assert tokens(Image("image/tiff", b"?")) == tokens(Image("image/png", b"?")) == 1600
