@@ -17,7 +17,7 @@ from segue.core.errors import BadKey, ModelError, ModelOffline
 from segue.core.text import one_line
 
 _PAGES = 20
-_BYTES = 32 * 1024 * 1024
+_BYTES = 8 * 1024 * 1024
 _NO_CHAT = re.compile(
     r"""embed | bge- | \bgte- | \be5- | minilm | rerank | moderation | guard
     | whisper | transcribe | \btts | -tts | realtime | dall-e | gpt-image | imagen | \bveo | sora
@@ -72,7 +72,7 @@ def _on_this_machine(url: str) -> bool:
 
 async def _get(client: httpx2.AsyncClient, route: Route, path: str, **query: str) -> bytes:
     async with client.stream("GET", path, params=query) as response:
-        body = b""
+        body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
             if len(body) > _BYTES:
@@ -84,7 +84,7 @@ async def _get(client: httpx2.AsyncClient, route: Route, path: str, **query: str
         raise ModelError(provider=route.title, reason="it does not list its models (HTTP 404)")
     if response.status_code != 200:
         raise ModelError(provider=route.title, reason=f"HTTP {response.status_code}")
-    return body
+    return bytes(body)
 
 
 def _no_list(route: Route) -> ModelError:
