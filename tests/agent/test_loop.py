@@ -48,7 +48,7 @@ from segue.core.events import (
     UsageAdded,
 )
 from segue.core.session import Usage
-from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall, Transcript
+from segue.core.transcript import INTERRUPTED, LEFT_OUT, Message, Role, ToolCall, Transcript
 from segue.testing.http import Request, Response, serving
 from segue.testing.models import anthropic as anthropic_fake
 from segue.testing.models import gemini as gemini_fake
@@ -327,8 +327,8 @@ async def test_text_streams_and_then_becomes_one_message():
         TextDelta("day "),
         TextDelta("to "),
         TextDelta("you."),
-        MessageAdded(message),
         UsageAdded(usage),
+        MessageAdded(message),
         TurnDone(),
     ]
 
@@ -347,9 +347,21 @@ async def test_text_is_emitted_as_it_comes_and_not_at_the_end():
     assert deltas(events) == "first second"
 
 
+async def test_a_turn_that_outgrows_its_model_leaves_out_the_oldest_output_and_loses_nothing():
+    steps = 30
+    model = ScriptedModel([*(call(n, "read") for n in range(steps)), "Done."], context=8192)
+    events = await take(agent(model, tool("read", "long " * 400), most_steps=steps + 1))
+    shown = model.prompts[-1]
+    assert sum(m.tokens for m in shown.messages) < 8192 - shown.max_tokens
+    assert shown.messages[2].content == LEFT_OUT
+    assert shown.messages[-1].content == "long " * 400
+    assert [m.tool_call_id for m in shown.messages[2::2]] == [f"c{n}" for n in range(steps)]
+    assert LEFT_OUT not in {content for _, content in results(events)}
+
+
 async def test_an_answer_without_words_is_a_message_too():
     events = await take(agent([""]))
-    assert kinds(events) == ["MessageAdded", "UsageAdded", "TurnDone"]
+    assert kinds(events) == ["UsageAdded", "MessageAdded", "TurnDone"]
     await assert_whole(events)
 
 
@@ -441,9 +453,9 @@ async def test_a_tool_runs_and_its_result_goes_back_to_the_model():
     with_ = agent(model, tool("read", "hello"))
     events = await take(with_)
     assert kinds(events) == [
-        "TextDelta", "MessageAdded", "UsageAdded",
+        "TextDelta", "UsageAdded", "MessageAdded",
         "ToolStarted", "ToolFinished", "MessageAdded",
-        "TextDelta", "MessageAdded", "UsageAdded",
+        "TextDelta", "UsageAdded", "MessageAdded",
         "TurnDone",
     ]  # fmt: skip
     assert ToolFinished(call(1, "read", "a"), "hello", ok=True) in events

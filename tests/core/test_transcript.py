@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from segue.core.transcript import INTERRUPTED, Kind, Message, Role, ToolCall, Transcript
+from segue.core.transcript import INTERRUPTED, LEFT_OUT, Kind, Message, Role, ToolCall, Transcript
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = datetime(2026, 3, 2, tzinfo=UTC)
@@ -177,6 +177,58 @@ def test_nothing_older_than_the_last_summary_is_replayed():
     summary = user("so far", Kind.SUMMARY)
     whole = Transcript((user("old"), user("older", Kind.SUMMARY), summary, user("new")))
     assert whole.window(1000) == Transcript((summary, user("new")))
+
+
+def test_what_a_summary_keeps_is_shown_after_it_word_for_word():
+    summary = replace(user("so far", Kind.SUMMARY), keeps=2)
+    earlier = user("older", Kind.SUMMARY)
+    whole = Transcript((user("1"), user("2"), earlier, agent("3"), summary, user("4")))
+    assert whole.window(1000) == Transcript((summary, user("2"), agent("3"), user("4")))
+
+
+def test_a_summary_that_keeps_more_than_there_is_keeps_all():
+    summary = replace(user("so far", Kind.SUMMARY), keeps=9)
+    assert Transcript((user("1"), summary)).window(9) == Transcript((summary, user("1")))
+
+
+def test_the_oldest_tool_output_goes_first_and_the_newest_stays():
+    call = (agent("", "read", tokens=5), result("0", tokens=500))
+    whole = Transcript((user("go", tokens=1), *call * 20))
+    trimmed = whole.trimmed(8000).messages
+    left_out = [n for n, m in enumerate(trimmed) if m.content == LEFT_OUT]
+    assert left_out == [n for n, m in enumerate(whole) if m.role is Role.TOOL][:8]
+    assert [m.tool_calls for m in trimmed] == [m.tool_calls for m in whole]
+    assert whole.trimmed(0).messages[-1] == whole.messages[-1]
+
+
+def test_output_is_left_out_by_the_block_so_that_the_beginning_stays_the_same():
+    call = (agent("", "read", tokens=5), result("0", tokens=500))
+    beginnings = {Transcript(call * count).trimmed(6000).messages[:18] for count in range(14, 20)}
+    assert len(beginnings) == 1
+
+
+@given(sound, budgets)
+def test_what_is_trimmed_is_still_sound_and_no_longer(whole: Transcript, budget: int):
+    trimmed = whole.trimmed(budget)
+    assert trimmed.repaired(LATER) == trimmed
+    assert trimmed.tokens <= whole.tokens
+    assert trimmed == whole or whole.tokens > budget
+
+
+def test_short_output_is_not_worth_leaving_out():
+    whole = Transcript((agent("", "read", tokens=5), result("0", tokens=30), user("go", tokens=99)))
+    assert whole.trimmed(10) == whole
+
+
+@given(anything, budgets)
+def test_what_fits_is_shown_whole_and_the_rest_is_made_to_fit(whole: Transcript, budget: int):
+    fitting = whole.fitting(budget)
+    if whole.tokens <= budget:
+        assert fitting == whole
+    else:
+        rest = [m for m in fitting if m.kind is not Kind.SUMMARY]
+        heads = [m for n, m in enumerate(rest) if n == 0 or m.role is not Role.TOOL]
+        assert fitting.tokens <= budget or len(heads) <= 1
 
 
 def test_an_empty_transcript_has_an_empty_window():

@@ -9,7 +9,7 @@ import pytest
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.lease import Lease
-from segue.core.transcript import Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 from segue.store import Store, Waiter
 from segue.store.outbox import Draft
 
@@ -25,6 +25,8 @@ on_sqlite = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 on_postgres = pytest.mark.parametrize(
     "url", [pytest.param("postgres", marks=pytest.mark.real)], indirect=True
 )
+
+PICTURES = (Image("image/png", bytes(range(256))), Image("image/webp", b""))
 
 # What no column of either database can hold as it is.
 ODD = "a\0b\ud800c"

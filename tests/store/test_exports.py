@@ -14,7 +14,18 @@ from segue.core.transcript import Kind, Message, Role, ToolCall
 from segue.store import Store
 from segue.store.transcripts import _PAGE
 from segue.store.values import MESSAGE_LIMIT
-from tests.store.samples import AT, answered, called, hold, result, said, say, summary, texts
+from tests.store.samples import (
+    AT,
+    PICTURES,
+    answered,
+    called,
+    hold,
+    result,
+    said,
+    say,
+    summary,
+    texts,
+)
 
 HEADER = b'{"segue":1,"id":"x","source":"local","started":"2026-01-01T12:00:00Z"}\n'
 LINE = b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z"}\n'
@@ -40,6 +51,7 @@ async def test_an_export_brought_back_in_is_the_same_conversation(store: Store):
         *(result(c, f"result {c.id}") for c in call.tool_calls),
         Message(Role.ASSISTANT, "", AT, tool_calls=(ToolCall("1", "x", "{"),), extras={"a": [1]}),
         summary("so far"),
+        Message(Role.USER, "look", AT, images=PICTURES),
         answered("done"),
     ]
     await say(store, session.id, *messages)
@@ -51,7 +63,7 @@ async def test_an_export_brought_back_in_is_the_same_conversation(store: Store):
     assert (copy.cwd, copy.model, copy.messages) == ("/home/me", "some-model", len(messages))
     assert unnumbered(await store.transcripts.load(copy.id)) == messages
     window = await store.transcripts.window(copy.id, 99)
-    assert texts(window) == ["so far", "done"]
+    assert texts(window) == ["so far", "look", "done"]
     lease = await hold(store, copy.id)
     assert await store.transcripts.append(lease, [said("go on")]) == len(messages) + 1
     assert len(await store.sessions.search("me", "grüß")) == 2
@@ -115,6 +127,8 @@ BAD_LINES = [
     b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":1e30}\n',
     b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":-1}\n',
     b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z","tokens":9999999999999999999}\n',
+    LINE.replace(b"}", b',"images":["a.png"]}'),
+    LINE.replace(b"}", b',"images":[{"media_type":"image/png","data":"%"}]}'),
     LINE + LINE,
     b"[" * 100_000,
 ]

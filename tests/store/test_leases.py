@@ -27,6 +27,7 @@ WRITES: dict[str, Use] = {
     "describe": lambda store, lease: store.sessions.describe(lease, cwd="/elsewhere"),
     "undo": lambda store, lease: store.transcripts.undo(lease),
     "restore": lambda store, lease: store.transcripts.restore(lease),
+    "grant": lambda store, lease: store.sessions.grant(lease, "0badcafe"),
     "end": lambda store, lease: store.sessions.end(lease.session_id, EndReason.NEW, lease=lease),
     "delete": lambda store, lease: store.sessions.delete(lease.session_id, lease=lease),
 }

@@ -19,7 +19,7 @@ from segue.core.errors import (
     SessionNotFound,
 )
 from segue.core.session import Session, Usage
-from segue.core.transcript import Kind, Message, Role, ToolCall, Transcript
+from segue.core.transcript import Image, Kind, Message, Role, ToolCall, Transcript
 from segue.store import Store
 from segue.store.transcripts import _PAGE
 from segue.store.values import MESSAGE_LIMIT
@@ -29,6 +29,7 @@ from tests.store.samples import (
     AT,
     DM,
     ODD,
+    PICTURES,
     answered,
     called,
     hold,
@@ -69,12 +70,37 @@ async def test_every_field_of_a_message_is_read_back_as_it_was(store: Store, ses
         Message(Role.ASSISTANT, "", AT, tool_calls=calls, tokens=3, extras=extras),
         Message(Role.TOOL, "", AT, tool_call_id="call_1", tool_name="shell", extras={}),
         Message(Role.TOOL, "x" * 100_000, AT, tool_call_id="call_2", tool_name="read"),
-        Message(Role.SYSTEM, "so far", AT, kind=Kind.SUMMARY, tokens=2**40),
+        Message(Role.SYSTEM, "so far", AT, kind=Kind.SUMMARY, tokens=2**40, keeps=3),
         Message(Role.ASSISTANT, "done", AT + timedelta(microseconds=1)),
+        Message(Role.USER, "", AT, images=PICTURES),
     ]
     await say(store, session.id, *messages)
     loaded = await store.transcripts.load(session.id)
     assert list(loaded) == [msgspec.structs.replace(m, seq=i) for i, m in enumerate(messages, 1)]
+
+
+async def test_pictures_are_read_back_whichever_way_a_transcript_is_read(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id, Message(Role.USER, "look", AT, images=PICTURES))
+    transcripts = store.transcripts
+    for read in (
+        await transcripts.load(session.id),
+        await transcripts.last(session.id, 1),
+        await transcripts.tail(session.id, 1),
+        await transcripts.window(session.id, 1),
+        await transcripts.undo(lease),
+        await transcripts.restore(lease),
+    ):
+        assert [message.images for message in read] == [PICTURES]
+
+
+async def test_pictures_count_towards_what_one_message_may_hold(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    huge = Message(Role.USER, "look", AT, images=(Image("image/png", bytes(MESSAGE_LIMIT)),))
+    with pytest.raises(MessageTooLong):
+        await store.transcripts.append(lease, [huge])
+    assert len(await store.transcripts.load(session.id)) == 0
 
 
 async def test_times_are_kept_to_the_microsecond_whatever_their_zone(
@@ -245,8 +271,8 @@ def spoken(text: str, count: int) -> list[Message]:
     return [said(text, tokens=count)]
 
 
-def summed(text: str, count: int) -> list[Message]:
-    return [summary(text, tokens=count)]
+def summed(text: str, count: int, keeps: int) -> list[Message]:
+    return [msgspec.structs.replace(summary(text, tokens=count), keeps=keeps)]
 
 
 def worked(results: int, count: int) -> list[Message]:
@@ -260,7 +286,7 @@ def worked(results: int, count: int) -> list[Message]:
 
 blocks = st.one_of(
     st.builds(spoken, st.just("said"), tokens),
-    st.builds(summed, st.just("summary"), tokens),
+    st.builds(summed, st.just("summary"), tokens, st.sampled_from([0, 1, 2, 5, 2 * _PAGE])),
     st.builds(worked, st.integers(0, 4), tokens),
     st.builds(worked, st.sampled_from([_PAGE - 1, _PAGE, _PAGE + 1, 2 * _PAGE]), tokens),
 )

@@ -11,18 +11,42 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.core.errors import StoreBusy
-from segue.core.session import Session
+from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreBusy
+from segue.core.lease import Lease
+from segue.core.session import EndReason, Session
 from segue.store import Store, Topic, Tx, Waiter, jobs
+from segue.store.leases import SECONDS
 from segue.store.sqlite import LOOK_SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import DM, draft, on_postgres, on_sqlite, settled
+from tests.store.samples import DM, draft, hold, on_postgres, on_sqlite, said, settled
 
 SOON = 20.0
 """Seconds after which a waiter is not woken any more, on the slowest machine."""
 TRIES = 20
 """The engines also look by themselves, at any moment. Not every time, though."""
+
+
+async def take_over(store: Store, lease: Lease) -> None:
+    await store.leases.acquire(lease.session_id, "another", take_over=True)
+
+
+async def hand_off(store: Store, lease: Lease) -> None:
+    await store.request_handoff(lease.session_id, Platform.TELEGRAM, lease=lease)
+    claim = await store.claim_next_handoff({Platform.TELEGRAM})
+    assert claim
+    assert await store.complete_handoff(claim, address=DM)
+
+
+async def end(store: Store, lease: Lease) -> None:
+    await store.sessions.end(lease.session_id, EndReason.NEW, lease=lease)
+
+
+async def delete(store: Store, lease: Lease) -> None:
+    await store.sessions.delete(lease.session_id, lease=lease)
+
+
+LOSSES = {work.__name__: work for work in (take_over, hand_off, end, delete)}
 
 
 async def ask(store: Store) -> None:
@@ -100,6 +124,9 @@ async def test_every_topic_wakes_its_own_waiter(
                     await other.inbox.record("bot", "1", DM, "hello")
                 case Topic.OUTBOX:
                     await other.outbox.enqueue(draft("1"))
+                case Topic.LEASES:
+                    await hold(store, session.id)
+                    await other.leases.acquire(session.id, "another", take_over=True)
             assert await wake.wait(SOON)
 
 
@@ -145,6 +172,63 @@ async def test_a_waiter_of_the_same_opening_is_woken_too(store: Store):
         await settled(wake)
         await store.outbox.enqueue(draft("1"))
         assert await wake.wait(SOON)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_whoever_loses_a_session_is_woken_and_learns_it(
+    store: Store, open_store: OpenStore, session: Session, loss: str
+):
+    other = await open_store()
+    async with store.listen(Topic.LEASES) as wake:
+        lease = await hold(store, session.id)
+        await settled(wake)
+        await LOSSES[loss](other, lease)
+        assert await wake.wait(SOON)
+        assert await store.leases.get(session.id) != lease
+        with pytest.raises((SessionMoved, SessionNotFound)):
+            await store.leases.renew(lease)
+
+
+async def test_whoever_slept_and_lost_a_session_is_woken(
+    store: Store, open_store: OpenStore, session: Session, clock: FakeClock
+):
+    other = await open_store()
+    async with store.listen(Topic.LEASES) as wake:
+        await hold(store, session.id)
+        clock.advance(SECONDS)
+        await settled(wake)
+        await other.leases.acquire(session.id, "another")
+        assert await wake.wait(SOON)
+
+
+async def use_freely(store: Store, session_id: str) -> None:
+    """All that is done with a session that nobody else has."""
+    lease = await store.leases.acquire(session_id, "another")
+    with pytest.raises(SessionHeld):
+        await store.leases.acquire(session_id, "a third")
+    await store.transcripts.append(await store.leases.renew(lease), [said("hello")])
+    await store.leases.release(lease)
+    await store.leases.release(await store.leases.acquire(session_id, "me", take_over=True))
+    await store.sessions.end(session_id, EndReason.NEW)
+    await store.sessions.delete(session_id)
+
+
+async def test_nobody_is_woken_by_sessions_that_are_taken_and_let_go(
+    store: Store, open_store: OpenStore
+):
+    other = await open_store()
+    async with store.listen(Topic.LEASES) as wake, store.listen(Topic.OUTBOX) as outbox:
+        for number in range(TRIES):
+            session = await store.sessions.create("me", Platform.LOCAL)
+            await settled(wake)
+            await settled(outbox)
+            await use_freely(other, session.id)
+            await other.outbox.enqueue(draft(f"{number}"))
+            assert await outbox.wait(SOON)
+            if not await wake.wait(0):
+                break
+        else:
+            pytest.fail("woken every time, though nobody lost anything")
 
 
 async def test_a_waiter_that_nobody_wakes_gives_up_in_time(store: Store):

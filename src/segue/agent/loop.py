@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from segue.agent.approvals import Rules, Verdict, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
 from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace
@@ -43,10 +45,16 @@ from segue.core.events import (
     TurnInterrupted,
     UsageAdded,
 )
+from segue.core.text import tokens_in
 from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall, Transcript
 
 MOST_STEPS = 40
-CHARACTERS_PER_TOKEN = 4
+LONGEST_ANSWER = 8192
+"""In tokens. Longer ones are refused by too many models."""
+MOST_CONTEXT = 200_000
+"""Every request pays for all that it holds, so that not even the largest model is shown more."""
+CERTAIN = 0.9
+"""The part of a model's context that our own count of tokens may fill."""
 
 DENIED = "[not allowed: the person said no to this call. Do not repeat it; ask, or do without.]"
 NOT_BEGUN = "[interrupted: this tool call was not begun, and nothing came of it]"
@@ -79,6 +87,19 @@ class Agent:
     most_steps: int = MOST_STEPS
     """How many answers of the model one turn may take."""
     now: Callable[[], datetime] = _now
+
+    @property
+    def answer_tokens(self) -> int:
+        """How long one answer may be."""
+        return min(LONGEST_ANSWER, self.model.context // 8)
+
+    @property
+    def room(self) -> int:
+        """How many tokens of messages the model can be shown, counted as carefully as we can."""
+        specs = (msgspec.json.encode(tool.spec).decode() for tool in self.tools.values())
+        context = min(self.model.context, MOST_CONTEXT)
+        left = context - self.answer_tokens - tokens_in(self.system, *specs)
+        return max(0, int(left * CERTAIN))
 
     async def turn(self, transcript: Transcript, interrupt: asyncio.Event) -> AsyncGenerator[Event]:
         """Answer the last message of `transcript`. Set `interrupt` to stop at once.
@@ -128,6 +149,7 @@ class _Turn:
         self._agent = agent
         self._messages = list(transcript.repaired(agent.now()))
         self._specs = tuple(tool.spec for tool in agent.tools.values())
+        self._room = agent.room
         self._interrupt = interrupt
         self._granted = set(agent.granted)
 
@@ -176,8 +198,8 @@ class _Turn:
             return
         refused = heard.end.stop is Stop.REFUSED  # what was taken back is not carried out
         calls = () if refused else _with_own_ids(heard.calls)
-        yield self._say(heard.text, calls, heard.end)
         yield UsageAdded(heard.end.usage)
+        yield self._say(heard.text, calls, heard.end)
         if refused and not heard.text:
             reason = "it gave no answer"
             yield TurnFailed(ModelRefused(provider=self._agent.model.name, reason=reason))
@@ -187,7 +209,10 @@ class _Turn:
         if self._interrupt.is_set():
             return
         prompt = Prompt(
-            system=self._agent.system, messages=tuple(self._messages), tools=self._specs
+            system=self._agent.system,
+            messages=Transcript(tuple(self._messages)).fitting(self._room).messages,
+            tools=self._specs,
+            max_tokens=self._agent.answer_tokens,
         )
         heard: asyncio.Queue[Piece | ModelError | None] = asyncio.Queue()
 
@@ -326,7 +351,7 @@ class _Turn:
             text,
             self._agent.now(),
             tool_calls=calls,
-            tokens=spent or _tokens(text, *(call.arguments for call in calls)),
+            tokens=spent or tokens_in(text, *(call.arguments for call in calls)),
             extras=end.extras or None if end else None,
         )
         return self._add(said)
@@ -391,10 +416,5 @@ def _result(call: ToolCall, text: str, at: datetime) -> Message:
         at,
         tool_call_id=call.id,
         tool_name=call.name,
-        tokens=_tokens(text),
+        tokens=tokens_in(text),
     )
-
-
-def _tokens(*texts: str) -> int:
-    """About how many tokens a message has, where nobody has counted them."""
-    return sum(map(len, texts)) // CHARACTERS_PER_TOKEN + 4

@@ -38,6 +38,11 @@ class ApprovalNeeded:
 
 
 @dataclass(frozen=True, slots=True)
+class Compressing:
+    """The conversation has become too long for the model, and is told in fewer words first."""
+
+
+@dataclass(frozen=True, slots=True)
 class MessageAdded:
     """The transcript has grown by this Message."""
 
@@ -71,6 +76,7 @@ Event = (
     | ToolStarted
     | ToolFinished
     | ApprovalNeeded
+    | Compressing
     | MessageAdded
     | UsageAdded
     | TurnDone

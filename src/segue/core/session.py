@@ -11,6 +11,9 @@ from segue.core.address import Address, Platform
 from segue.core.errors import TitleEmpty
 from segue.core.text import is_blank, one_line
 
+ME = "me"
+"""The Owner on a person's own machine."""
+
 TITLE_LIMIT = 100
 _NUMBER_ROOM = len(" #999999999")
 _NUMBERED = re.compile(r"(?P<base>.*\S) #(?P<number>[1-9][0-9]{0,8})")

@@ -10,11 +10,14 @@ from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-from segue.core.text import one_line
+from segue.core.text import one_line, tokens_in
 
 INTERRUPTED = "[interrupted: this tool call did not finish, and what it did is not known]"
+LEFT_OUT = "[this output was left out to save room; use the tool again if you need it]"
+_LEFT_OUT_TOKENS = 20
+_BLOCK = 8
 
 
 class Role(StrEnum):
@@ -29,7 +32,7 @@ class Kind(StrEnum):
 
     SAID = "said"
     SUMMARY = "summary"
-    """Stands for everything before it: the model's window starts here."""
+    """Stands for everything before it, but for what it `keeps`: the model's window starts here."""
     SYNTHETIC = "synthetic"
     """The program's own prompt, such as a handoff's; nobody typed it."""
 
@@ -66,8 +69,16 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     extras: Mapping[str, Any] | None = None
     """What one provider wants back verbatim; no other reads it."""
     images: tuple[Image, ...] = ()
+    keeps: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    """For a summary: how many messages right before it, summaries not counted, it does not stand
+    for, so that they are still shown as they are."""
     seq: int = 0
     """Its place in the session, given by the store; 0 until it is stored."""
+
+
+def spoken(text: str, at: datetime) -> Message:
+    """What a person said."""
+    return Message(Role.USER, text, at, tokens=tokens_in(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +134,42 @@ class Transcript:
 
     def window(self, budget: int) -> Transcript:
         """What a model with room for `budget` tokens is shown: the last summary, whatever it
-        takes, and the tail of what came after it."""
+        takes, and the tail of what it does not stand for."""
         start = max((i for i, m in enumerate(self.messages) if m.kind is Kind.SUMMARY), default=-1)
         if start < 0:
             return self.tail(budget)
-        summary, after = self.messages[start], Transcript(self.messages[start + 1 :])
-        return Transcript((summary, *after.tail(budget - summary.tokens)))
+        summary, after = self.messages[start], self.messages[start + 1 :]
+        before = [m for m in self.messages[:start] if m.kind is not Kind.SUMMARY]
+        kept = before[max(len(before) - summary.keeps, 0) :]
+        tail = Transcript((*kept, *after)).tail(budget - summary.tokens)
+        return Transcript((summary, *tail))
+
+    def trimmed(self, budget: int) -> Transcript:
+        """The same with as much of the oldest tool output left out as it takes to fit `budget`
+        tokens, if that suffices. What the newest tools said stays.
+
+        Output goes by the block: a provider that remembers the beginning of a prompt can use it
+        again for as long as that stays the same.
+        """
+        excess = self.tokens - budget
+        if excess <= 0 or not self.messages:
+            return self
+        newest = len(self.messages) - len(_groups(self.messages)[-1])
+        bulky = [i for i in range(newest) if _is_bulky(self.messages[i])]
+        trimmed = list(self.messages)
+        for number, place in enumerate(bulky):
+            if excess <= 0 and number % _BLOCK == 0:
+                break
+            excess -= trimmed[place].tokens - _LEFT_OUT_TOKENS
+            trimmed[place] = structs.replace(
+                trimmed[place], content=LEFT_OUT, tokens=_LEFT_OUT_TOKENS
+            )
+        return Transcript(tuple(trimmed))
+
+    def fitting(self, budget: int) -> Transcript:
+        """All of it if it fits `budget` tokens; else without the oldest tool output; and if that is
+        still too much, without its oldest part."""
+        return self if self.tokens <= budget else self.trimmed(budget).window(budget)
 
     def unfinished(self, at: datetime) -> tuple[Message, ...]:
         """The results to append when a crash cut the last turn off in the middle of tool calls."""
@@ -153,6 +194,10 @@ class Transcript:
     def recap(self, last: int = 3, length: int = 280) -> str:
         """The last few exchanges in a few readable lines; empty when nothing was said."""
         return "\n".join(line for e in self.exchanges(last) for line in e.lines(length))
+
+
+def _is_bulky(message: Message) -> bool:
+    return message.role is Role.TOOL and message.tokens > 4 * _LEFT_OUT_TOKENS
 
 
 def _groups(messages: Iterable[Message]) -> list[tuple[Message, ...]]:

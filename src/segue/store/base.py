@@ -88,6 +88,8 @@ class Topic(StrEnum):
     HANDOFFS = "handoffs"
     INBOX = "inbox"
     OUTBOX = "outbox"
+    LEASES = "leases"
+    """Somebody lost a lease that they had not let go of."""
 
 
 class Engine(Protocol):

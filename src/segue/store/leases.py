@@ -5,7 +5,7 @@ from __future__ import annotations
 from segue.core.address import Address
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import SECOND, Lease, Ticks
-from segue.store.base import Engine, Tx
+from segue.store.base import Engine, Topic, Tx
 from segue.store.values import text
 
 SECONDS = 30.0
@@ -21,8 +21,8 @@ class Leases:
     ) -> Lease:
         """The lease of a session that nobody holds; SessionHeld, naming who, when somebody does.
 
-        With `take_over` it is taken from them: their next append gets SessionMoved. An ended
-        session is open again.
+        With `take_over` it is taken from them: their next append gets SessionMoved, and whoever
+        listens to Topic.LEASES is woken. An ended session is open again.
         """
         return await self._engine.write(
             acquire, session_id, holder, seconds=seconds, take_over=take_over
@@ -42,16 +42,18 @@ class Leases:
 
 
 def acquire(tx: Tx, session_id: str, holder: str, *, seconds: float, take_over: bool) -> Lease:
-    sql = f"SELECT epoch FROM sessions WHERE id = :id {tx.for_update}"
+    sql = f"SELECT epoch, process FROM sessions WHERE id = :id {tx.for_update}"
     if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
-    if not take_over and (held := get(tx, session_id)):
-        raise SessionHeld(holder=held.holder)
+    epoch, process = row
+    if not take_over:
+        permit(tx, session_id, None, epoch=epoch, process=process)
+    taken_from(tx, process)
     lease = Lease(
         session_id=session_id,
         holder=text(holder),
         process=tx.process,
-        epoch=row[0] + 1,
+        epoch=epoch + 1,
         until=until(tx, seconds),
     )
     tx.change(
@@ -123,6 +125,12 @@ def permit(
             raise moved(tx, session_id)
     elif process is not None and (held := get(tx, session_id)):
         raise SessionHeld(holder=held.holder)
+
+
+def taken_from(tx: Tx, process: str | None) -> None:
+    """Let a session's holder, if its row names a `process`, learn at once that it has lost it."""
+    if process is not None:  # even a lapsed one: it has not let go, and may believe in it still
+        tx.nudge(Topic.LEASES)
 
 
 def until(tx: Tx, seconds: float) -> Ticks:

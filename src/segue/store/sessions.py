@@ -25,7 +25,7 @@ from segue.core.session import (
     new_session_id,
     split_title,
 )
-from segue.store import leases, owners, search
+from segue.store import grants, leases, owners, search
 from segue.store.base import Engine, Row, Tx
 from segue.store.values import address_or_none, micros, moment, moment_or_none, text
 
@@ -122,6 +122,15 @@ class Sessions:
     async def delete(self, session_id: str, *, lease: Lease | None = None) -> None:
         """Gone, with all that was said. Refused while somebody else has it in hand."""
         await self._engine.write(delete, session_id, lease=lease)
+
+    async def grant(self, lease: Lease, fingerprint: str) -> None:
+        """Allow that very call as often as it comes in this session, wherever it goes on;
+        SessionMoved when the lease is no longer the session's."""
+        await self._engine.write(grants.grant, lease, fingerprint)
+
+    async def granted(self, session_id: str) -> frozenset[str]:
+        """The fingerprints of the calls that were allowed for this session."""
+        return await self._engine.read(grants.granted, session_id)
 
 
 def create(
@@ -308,7 +317,7 @@ def delete(tx: Tx, session_id: str, *, lease: Lease | None) -> None:
 
 def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
     """The session's number, if the caller may dispose of it: `lease` is its lease, or nobody
-    holds it; and no handoff of it is under way."""
+    holds it; and no handoff of it is under way. Whoever holds it is woken."""
     sql = f"SELECT no, epoch, process FROM sessions WHERE id = :id {tx.for_update}"
     if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
@@ -316,6 +325,7 @@ def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
     leases.permit(tx, session_id, lease, epoch=epoch, process=process)
     if is_moving(tx, no):
         raise SessionBusy
+    leases.taken_from(tx, process)
     return no
 
 

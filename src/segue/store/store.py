@@ -19,6 +19,7 @@ from segue.store.bindings import Bindings
 from segue.store.gateways import Gateways
 from segue.store.inbox import Inbox
 from segue.store.leases import Leases
+from segue.store.notes import Notes
 from segue.store.outbox import Draft, Outbox
 from segue.store.owners import Owners
 from segue.store.sessions import Sessions
@@ -40,6 +41,7 @@ class Store:
         self._engine = engine
         self._closed = False
         self.owners = Owners(engine)
+        self.notes = Notes(engine)
         self.sessions = Sessions(engine)
         self.transcripts = Transcripts(engine)
         self.bindings = Bindings(engine)

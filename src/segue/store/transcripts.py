@@ -137,8 +137,8 @@ def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
     first = (no << 32) + after + 1
     tx.change_many(
         "INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id, tool_name,"
-        " tokens, at, extras, images) VALUES (:id, :role, :kind, :content, :tool_calls,"
-        " :tool_call_id, :tool_name, :tokens, :at, :extras, :images)",
+        " tokens, at, extras, images, keeps) VALUES (:id, :role, :kind, :content, :tool_calls,"
+        " :tool_call_id, :tool_name, :tokens, :at, :extras, :images, :keeps)",
         [message_columns(entry, first + i) for i, entry in enumerate(messages)],
     )
 
@@ -171,8 +171,17 @@ def tail(tx: Tx, session_id: str, budget: int) -> Transcript:
 
 def window(tx: Tx, session_id: str, budget: int) -> Transcript:
     no, summary, end = _place(tx, session_id)
-    first = _back(tx, no, summary, summary + 1, 1) if summary else []
-    return Transcript((*first, *_newest(tx, no, summary + 1, end, budget))).window(budget)
+    after = _newest(tx, no, summary + 1, end, budget)
+    return Transcript((*_summary(tx, no, summary), *after)).window(budget)
+
+
+def _summary(tx: Tx, no: int, seq: int) -> list[Message]:
+    """The summary at `seq`, if there is one, and before it what it keeps."""
+    if not seq:
+        return []
+    (summary,) = _back(tx, no, seq, seq + 1, 1)
+    kept = _back(tx, no, 0, seq, summary.keeps, "AND kind <> 'summary'")
+    return [*reversed(kept), summary]
 
 
 def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
@@ -252,11 +261,11 @@ def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def _back(tx: Tx, no: int, low: int, before: int, count: int) -> list[Message]:
+def _back(tx: Tx, no: int, low: int, before: int, count: int, condition: str = "") -> list[Message]:
     """Up to `count` messages from `before` (not included) back to `low`, the newest first."""
     rows = tx.rows(
         f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id >= :low AND id < :before AND undone = 0"
-        " ORDER BY id DESC LIMIT :count",
+        f" {condition} ORDER BY id DESC LIMIT :count",
         low=no << 32 | low,
         before=(no << 32) + before,
         count=count,

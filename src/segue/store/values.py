@@ -24,7 +24,8 @@ _extras = msgspec.json.Decoder(dict[str, Any])
 _images = msgspec.json.Decoder(tuple[Image, ...])
 
 MESSAGE_COLUMNS = (
-    "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, images, id"
+    "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, images,"
+    " keeps, id"
 )
 
 
@@ -91,6 +92,7 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
         "kind": message.kind.value,
         "extras": extras,
         "images": images,
+        "keeps": message.keeps,
     }
 
 
@@ -109,7 +111,7 @@ def _plain(value: Any) -> Any:
 
 def message(row: tuple[Any, ...]) -> Message:
     """The Message in a row of MESSAGE_COLUMNS."""
-    role, content, at, calls, call_id, name, tokens, kind, extras, images, message_id = row
+    role, content, at, calls, call_id, name, tokens, kind, extras, images, keeps, message_id = row
     return Message(
         _ROLES[role],
         content,
@@ -121,5 +123,6 @@ def message(row: tuple[Any, ...]) -> Message:
         _KINDS[kind],
         _extras.decode(extras) if extras else None,
         _images.decode(images) if images else (),
+        keeps,
         message_id & 0xFFFFFFFF,
     )

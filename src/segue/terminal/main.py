@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module
 
 import click
 
@@ -10,19 +10,19 @@ import segue
 from segue.core.errors import UserError
 from segue.core.text import one_line
 
-_LATER = {"model": "segue.terminal.model"}
-"""Commands of several parts, and the module that has each under its own name."""
+_ELSEWHERE = {"memory": "segue.terminal.memory", "model": "segue.terminal.model"}
+"""Commands that have a module of their own, in which they go by the same name."""
 
 
 class Program(click.Group):
     """Shows what a person can mend as one sentence, and nothing else of it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_LATER])
+        return sorted([*super().list_commands(ctx), *_ELSEWHERE])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _LATER:
-            return getattr(importlib.import_module(_LATER[cmd_name]), cmd_name)
+        if cmd_name in _ELSEWHERE:
+            return getattr(import_module(_ELSEWHERE[cmd_name]), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:

@@ -10,13 +10,22 @@ import pytest
 
 from segue.agent.tools.base import Tool, ToolFailed, Workplace, clean, shorten, visible
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
+from segue.agent.tools.notes import remember
+from segue.agent.tools.sending import send_message
+from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
 from segue.core.transcript import ToolCall
 from tests.agent.tools.using import told
 
+
+async def never(*_: object) -> Any:
+    raise AssertionError("nobody asked for it to be done")
+
+
 SHELL = shell({})
-TOOLS: tuple[Tool[Any], ...] = (SHELL, *FILES, FETCH)
+SEARCH_SESSIONS, REMEMBER, SEND = search_sessions(never), remember(never), send_message(never)
+TOOLS: tuple[Tool[Any], ...] = (SHELL, *FILES, FETCH, SEARCH_SESSIONS, REMEMBER, SEND)
 REQUIRED = {
     "shell": ["command"],
     "read_file": ["path"],
@@ -25,6 +34,9 @@ REQUIRED = {
     "list_files": [],
     "search_files": ["pattern"],
     "fetch_page": ["url"],
+    "search_sessions": ["words"],
+    "remember": ["text"],
+    "send_message": ["to", "text"],
 }
 
 
@@ -104,3 +116,12 @@ def test_the_person_is_told_exactly_what_will_be_done(tmp_path: Path) -> None:
     assert told(LIST, place, pattern="*.py") == f"list *.py in {tmp_path}"
     assert told(SEARCH, place, pattern="x+") == f"search {tmp_path} for x+"
     assert told(FETCH, place, url="http://a/\u202e") == r"fetch http://a/\u202e"
+    assert told(SEARCH_SESSIONS, place, words="roses\x1b") == (
+        r"search earlier sessions for roses\x1b"
+    )
+    assert told(REMEMBER, place, text="likes tea") == (
+        "remember about you in every session:\nlikes tea"
+    )
+    assert told(SEND, place, to="telegram:42", text="hi\x1b[8m\nthere") == (
+        "send to telegram:42:\nhi\\x1b[8m\nthere"
+    )

@@ -1,6 +1,10 @@
--- What the agent needs to keep: pictures in messages, notes about an owner, approvals for a session.
+-- What the agent needs to keep: pictures in messages, how much of what came before a summary is still
+-- shown word for word, notes about an owner, approvals for a session.
 
 ALTER TABLE messages ADD COLUMN images TEXT;
+ALTER TABLE messages ADD COLUMN keeps $int NOT NULL DEFAULT 0;
+
+ALTER TABLE owners ADD COLUMN last_note $int NOT NULL DEFAULT 0;   -- the highest number given
 
 CREATE TABLE notes (
     owner   TEXT NOT NULL REFERENCES owners (id) ON DELETE CASCADE,

@@ -1,0 +1,121 @@
+"""Telling a conversation in fewer words: summaries for the model, titles for the person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from segue.agent.models.base import End, Model, Prompt, Text
+from segue.agent.tools.base import shorten
+from segue.core.errors import ModelError
+from segue.core.session import Usage
+from segue.core.text import one_line, tokens_in
+from segue.core.transcript import Kind, Message, Role, Transcript
+
+MOST_PARTS = 8
+"""How many requests one summary may take; of a conversation that needs more, the oldest part is
+left out."""
+_ENTRY_LIMIT = 6_000
+_TITLE_LENGTH = 60
+_TITLE_TOKENS = 64
+_NO_TIME = datetime.fromtimestamp(0, UTC)  # no model is told when a message was written
+
+_SUMMARISE = """\
+You write the summary from which a conversation between a person and their agent goes on. Whoever \
+goes on sees only your summary of this part. Keep everything that is still needed: what the \
+person wants and said about themselves, names, numbers, paths, commands, decisions and their \
+reasons, what was done, what came of it, what failed, what is still open. Leave out greetings and \
+repetitions. Plain text, no preamble."""
+
+_TITLE = """\
+Give this conversation a title of two to six words, in the language of the person. Answer with the \
+title alone: no quotation marks, no full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    text: str
+    usage: Usage
+
+
+async def summarise(model: Model, transcript: Transcript) -> Summary:
+    """The conversation in fewer words; ModelError when the model cannot."""
+    answer_tokens = min(2048, model.context // 8)
+    # Half of the context: our count is a guess, and the earlier summary needs room as well.
+    limit = max(model.context // 2 - answer_tokens, 512)
+    told, usage = "", Usage()
+    for part in _parts(transcript, limit):
+        before = f"Summary of what came before:\n{told}\n\nWhat followed:\n" if told else ""
+        asked = f"{before}{part}\n\n[End of the conversation. Write the summary now.]"
+        answer = await _ask(model, _SUMMARISE, asked, answer_tokens)
+        told, usage = answer.text, usage + answer.usage
+    return Summary(told, usage)
+
+
+async def title(model: Model, transcript: Transcript) -> str:
+    """A name for the conversation, from its first exchange; empty when the model gives none."""
+    said = "\n\n".join(shorten(entry, 2_000) for entry in _entries(transcript.messages[:4]))
+    answer = await _ask(model, _TITLE, f"{said}\n\n[End. Write the title now.]", _TITLE_TOKENS)
+    line = next((line for line in answer.text.splitlines() if line.strip()), "")
+    return one_line(line.strip().strip("\"'“”„«»*#` ").rstrip("."), _TITLE_LENGTH)
+
+
+def title_from_words(transcript: Transcript) -> str:
+    """A name from what the person said first; empty when they have said nothing in words."""
+    said = (m.content for m in transcript if m.role is Role.USER and m.kind is Kind.SAID)
+    line = one_line(next(said, ""))
+    if len(line) <= _TITLE_LENGTH:
+        return line
+    return line[:_TITLE_LENGTH].rpartition(" ")[0] or line[:_TITLE_LENGTH]
+
+
+async def _ask(model: Model, system: str, asked: str, max_tokens: int) -> Summary:
+    # As one text: no provider can object to the order of roles, or to calls without their tools.
+    message = Message(Role.USER, asked, _NO_TIME, tokens=tokens_in(asked))
+    prompt = Prompt(system=system, messages=(message,), max_tokens=max_tokens)
+    text, usage = "", Usage()
+    async with aclosing(model.stream(prompt)) as pieces:
+        async for piece in pieces:
+            match piece:
+                case Text(more):
+                    text += more
+                case End():
+                    usage = piece.usage
+                case _:
+                    pass
+    if not text.strip():
+        raise ModelError(provider=model.name, reason="it gave no answer")
+    return Summary(text.strip(), usage)
+
+
+def _parts(transcript: Transcript, limit: int) -> list[str]:
+    """The conversation as text, in the fewest parts of at most `limit` tokens each."""
+    parts: list[list[str]] = [[]]
+    left = limit
+    for entry in _entries(transcript.messages):
+        cost = tokens_in(entry)
+        if parts[-1] and cost > left:
+            parts.append([])
+            left = limit
+        parts[-1].append(entry)
+        left -= cost
+    return ["\n\n".join(part) for part in parts[-MOST_PARTS:]]
+
+
+def _entries(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        if said := _entry(message):
+            yield shorten(said, _ENTRY_LIMIT)
+
+
+def _entry(message: Message) -> str:
+    if message.kind is Kind.SUMMARY:
+        return f"Summary of what came before:\n{message.content}"
+    if message.role is Role.TOOL:
+        return f"{message.tool_name} answered:\n{message.content}"
+    lines = [message.content, *(f"[calls {c.name} {c.arguments}]" for c in message.tool_calls)]
+    said = "\n".join(line for line in lines if line)
+    who = {Role.USER: "Person", Role.ASSISTANT: "Agent"}.get(message.role, "System")
+    return f"{who}: {said}" if said else ""

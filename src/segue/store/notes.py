@@ -1,0 +1,105 @@
+"""What the agent keeps in mind about each owner."""
+
+from __future__ import annotations
+
+from segue.core.errors import NoteNotFound, TooManyNotes
+from segue.core.note import MOST_NOTES, Note, clean_note, same_note
+from segue.store import owners
+from segue.store.base import Engine, Tx
+from segue.store.values import moment
+
+
+class Notes:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def add(self, owner: str, text: str) -> Note:
+        """Keep `text` about the owner: as a new note, or as the one that says the same already.
+
+        NoteEmpty, NoteTooLong or TooManyNotes when it cannot be kept; OwnerNotFound.
+        """
+        return await self._engine.write(add, owner, text)
+
+    async def list(self, owner: str) -> tuple[Note, ...]:
+        """The owner's notes, in the order of their numbers."""
+        return await self._engine.read(list_notes, owner)
+
+    async def edit(self, owner: str, number: int, text: str) -> Note:
+        """Let that note say `text`, also when another one does; NoteNotFound when there is none.
+
+        NoteEmpty or NoteTooLong when it cannot be kept.
+        """
+        return await self._engine.write(edit, owner, number, text)
+
+    async def remove(self, owner: str, number: int) -> Note:
+        """Take that note away, and return it as it was; NoteNotFound when there is none."""
+        return await self._engine.write(remove, owner, number)
+
+
+def add(tx: Tx, owner: str, text: str) -> Note:
+    wanted = clean_note(text)
+    owners.found(tx, owner)
+    _lock(tx, owner)
+    notes = list_notes(tx, owner)
+    if (same := next((note for note in notes if same_note(note.text, wanted)), None)) is not None:
+        return same
+    if len(notes) >= MOST_NOTES:
+        raise TooManyNotes(limit=MOST_NOTES)
+    # Whoever has none left counts from 1 again.
+    number = _last_number(tx, owner) + 1 if notes else 1
+    sql = "UPDATE owners SET last_note = :number WHERE id = :owner"
+    tx.change(sql, number=number, owner=owner)
+    tx.change(
+        "INSERT INTO notes (owner, number, text, written) VALUES (:owner, :number, :text, :now)",
+        owner=owner,
+        number=number,
+        text=wanted,
+        now=tx.now,
+    )
+    return Note(number=number, text=wanted, written=moment(tx.now))
+
+
+def _last_number(tx: Tx, owner: str) -> int:
+    return tx.one("SELECT last_note FROM owners WHERE id = :owner", owner=owner)[0]
+
+
+def list_notes(tx: Tx, owner: str) -> tuple[Note, ...]:
+    sql = "SELECT number, text, written FROM notes WHERE owner = :owner ORDER BY number"
+    return tuple(
+        Note(number=number, text=text, written=moment(written))
+        for number, text, written in tx.rows(sql, owner=owner)
+    )
+
+
+def edit(tx: Tx, owner: str, number: int, text: str) -> Note:
+    wanted = clean_note(text)
+    _lock(tx, owner)
+    _found(tx, owner, number)
+    tx.change(
+        "UPDATE notes SET text = :text, written = :now WHERE owner = :owner AND number = :number",
+        text=wanted,
+        now=tx.now,
+        owner=owner,
+        number=number,
+    )
+    return Note(number=number, text=wanted, written=moment(tx.now))
+
+
+def remove(tx: Tx, owner: str, number: int) -> Note:
+    _lock(tx, owner)
+    note = _found(tx, owner, number)
+    sql = "DELETE FROM notes WHERE owner = :owner AND number = :number"
+    tx.change(sql, owner=owner, number=number)
+    return note
+
+
+def _found(tx: Tx, owner: str, number: int) -> Note:
+    # Not asked of the database: it would choke on a number that is too long for it.
+    for note in list_notes(tx, owner):
+        if note.number == number:
+            return note
+    raise NoteNotFound(number=number)
+
+
+def _lock(tx: Tx, owner: str) -> None:
+    tx.lock(f"notes of {owner}")

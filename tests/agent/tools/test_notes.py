@@ -1,0 +1,72 @@
+"""Keeping something in mind for every later session."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from segue.agent.tools.base import Risk, ToolFailed, Workplace
+from segue.agent.tools.notes import remember
+from segue.core.errors import TooManyNotes
+from segue.core.note import MOST_NOTES, NOTE_LIMIT, Note, clean_note
+from tests.agent.tools.using import told, use
+
+PLACE = Workplace(cwd=Path("/"))
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Notebook:
+    """Keeps notes by the same rules as the store."""
+
+    def __init__(self, *, full: bool = False) -> None:
+        self.texts: list[str] = []
+        self._full = full
+
+    async def keep(self, text: str) -> Note:
+        cleaned = clean_note(text)
+        if self._full:
+            raise TooManyNotes(limit=MOST_NOTES)
+        self.texts.append(cleaned)
+        return Note(number=len(self.texts), text=cleaned, written=NOON)
+
+
+def test_remembering_changes_later_sessions_so_that_a_person_is_asked():
+    assert remember(Notebook().keep).risk is Risk.WRITE
+
+
+async def test_a_fact_is_kept_and_told_with_its_number():
+    notebook = Notebook()
+    assert await use(remember(notebook.keep), PLACE, text="likes\n tea") == (
+        "Kept as note 1: likes tea"
+    )
+    assert notebook.texts == ["likes tea"]
+
+
+async def test_the_person_is_asked_about_the_very_text_that_will_be_kept():
+    notebook = Notebook()
+    tool = remember(notebook.keep)
+    text = "likes tea\n\x1b[8mand obeys \u202eeverybody\u200b "
+    question = told(tool, PLACE, text=text)
+    await use(tool, PLACE, text=text)
+    assert question == f"remember about you in every session:\n{notebook.texts[0]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("\u200b \n", "at least one visible character"), ("x" * (NOTE_LIMIT + 1), "Make it shorter")],
+    ids=["empty", "long"],
+)
+async def test_what_cannot_be_kept_is_answered_without_asking_a_person(text: str, reason: str):
+    notebook = Notebook()
+    with pytest.raises(ToolFailed, match=reason):
+        told(remember(notebook.keep), PLACE, text=text)
+    with pytest.raises(ToolFailed, match=reason):
+        await use(remember(notebook.keep), PLACE, text=text)
+    assert notebook.texts == []
+
+
+async def test_a_full_notebook_is_answered_with_the_way_out():
+    with pytest.raises(ToolFailed, match="remove one first"):
+        await use(remember(Notebook(full=True).keep), PLACE, text="likes tea")

@@ -1,0 +1,87 @@
+"""What a person allowed for a session holds in that session, wherever it goes, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+import segue.store
+from segue.core.address import Platform
+from segue.core.errors import SessionMoved, SessionNotFound
+from segue.core.session import EndReason, Session
+from segue.store import Store, Tx
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import DM, hold
+
+ONE, TWO = "1" * 64, "2" * 64
+
+
+async def test_what_was_granted_is_granted_once_and_for_this_session_only(
+    store: Store, session: Session
+):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    lease = await hold(store, session.id)
+    assert await store.sessions.granted(session.id) == frozenset()
+    for fingerprint in (ONE, TWO, ONE):
+        await store.sessions.grant(lease, fingerprint)
+    assert await store.sessions.granted(session.id) == {ONE, TWO}
+    assert await store.sessions.granted(other.id) == frozenset()
+    assert await store.sessions.granted("20260101_120000_00000000") == frozenset()
+
+
+async def test_what_was_granted_survives_a_restart(store: Store, url: str, clock: FakeClock):
+    async with await segue.store.open(url, clock=clock) as first:
+        session = await first.sessions.create("me", Platform.LOCAL)
+        await first.sessions.grant(await hold(first, session.id), ONE)
+    assert await store.sessions.granted(session.id) == {ONE}
+
+
+async def test_what_was_granted_goes_along_with_a_handoff(
+    store: Store, session: Session, open_store: OpenStore
+):
+    gateway = await open_store()
+    lease = await hold(store, session.id)
+    await store.sessions.grant(lease, ONE)
+    await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
+    claim = await gateway.claim_next_handoff({Platform.TELEGRAM})
+    assert claim
+    assert await gateway.complete_handoff(claim, address=DM)
+    assert await gateway.sessions.granted(session.id) == {ONE}
+    with pytest.raises(SessionMoved, match="telegram dm 42"):
+        await store.sessions.grant(lease, TWO)
+    await gateway.sessions.grant(await hold(gateway, session.id), TWO)
+    assert await store.sessions.granted(session.id) == {ONE, TWO}
+
+
+async def test_whoever_lost_the_session_grants_nothing(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id)
+    await (await open_store()).leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    with pytest.raises(SessionMoved, match="a terminal on sofa"):
+        await store.sessions.grant(lease, ONE)
+    assert await store.sessions.granted(session.id) == frozenset()
+
+
+async def test_what_was_granted_is_still_there_when_an_ended_session_goes_on(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id)
+    await store.sessions.grant(lease, ONE)
+    await store.sessions.end(session.id, EndReason.IDLE, lease=lease)
+    await hold(store, session.id)
+    assert await store.sessions.granted(session.id) == {ONE}
+
+
+async def test_what_was_granted_is_deleted_with_the_session(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    await store.sessions.grant(lease, ONE)
+    await store.sessions.delete(session.id, lease=lease)
+    assert await store.sessions.granted(session.id) == frozenset()
+    assert await store.write(count) == 0
+    with pytest.raises(SessionNotFound):
+        await store.sessions.grant(lease, ONE)
+
+
+def count(tx: Tx) -> int:
+    return tx.one("SELECT count(*) FROM grants")[0]

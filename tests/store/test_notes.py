@@ -1,0 +1,174 @@
+"""What the agent keeps in mind is its owner's alone, numbered, and never two of a kind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from segue.core.errors import (
+    NoteEmpty,
+    NoteNotFound,
+    NoteTooLong,
+    OwnerNotFound,
+    TooManyNotes,
+)
+from segue.core.note import MOST_NOTES, NOTE_LIMIT, Note
+from segue.store import Store, Tx, notes
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import ODD
+
+
+async def kept(store: Store, owner: str = "me") -> dict[int, str]:
+    return {note.number: note.text for note in await store.notes.list(owner)}
+
+
+async def test_a_note_is_kept_with_its_number_and_its_time(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    note = await store.notes.add("me", "likes tea")
+    assert note == Note(number=1, text="likes tea", written=clock.now())
+    clock.advance(1)
+    second = await store.notes.add("me", "works in Köln 👋🏽")
+    assert (second.number, second.written) == (2, clock.now())
+    assert await (await open_store()).notes.list("me") == (note, second)
+
+
+async def test_a_note_is_cleaned_before_it_is_kept(store: Store):
+    assert (await store.notes.add("me", f" likes\n\u202e tea {ODD}\u200b ")).text == "likes tea abc"
+    with pytest.raises(NoteEmpty):
+        await store.notes.add("me", " \u200b\n")
+    with pytest.raises(NoteTooLong):
+        await store.notes.add("me", "x" * (NOTE_LIMIT + 1))
+    assert await kept(store) == {1: "likes tea abc"}
+
+
+async def test_the_same_text_again_is_the_note_that_is_there(store: Store, clock: FakeClock):
+    note = await store.notes.add("me", "Likes tea")
+    await store.notes.add("me", "likes teas")
+    clock.advance(1)
+    assert await store.notes.add("me", "  LIKES\n tea ") == note
+    assert await kept(store) == {1: "Likes tea", 2: "likes teas"}
+
+
+async def test_a_number_is_not_given_again_while_any_note_is_left(store: Store):
+    for text in "abc":
+        await store.notes.add("me", text)
+    for number in (3, 1):
+        await store.notes.remove("me", number)
+    assert (await store.notes.add("me", "d")).number == 4
+    for number in (2, 4):
+        await store.notes.remove("me", number)
+    assert (await store.notes.add("me", "e")).number == 1
+    assert (await store.notes.add("me", "f")).number == 2
+
+
+async def test_an_edited_note_keeps_its_number_and_says_something_else(
+    store: Store, clock: FakeClock
+):
+    first, second = [await store.notes.add("me", text) for text in ("likes tea", "has a cat")]
+    clock.advance(1)
+    edited = await store.notes.edit("me", 1, " likes\tcoffee ")
+    assert edited == Note(number=1, text="likes coffee", written=clock.now())
+    assert await store.notes.list("me") == (edited, second)
+    assert edited.written != first.written
+    for text, error in (("\u200b", NoteEmpty), ("x" * (NOTE_LIMIT + 1), NoteTooLong)):
+        with pytest.raises(error):
+            await store.notes.edit("me", 1, text)
+    assert await store.notes.list("me") == (edited, second)
+    assert (await store.notes.edit("me", 1, "Has a cat")).number == 1
+
+
+async def test_a_removed_note_is_gone_and_told(store: Store):
+    first, second = [await store.notes.add("me", text) for text in ("likes tea", "has a cat")]
+    assert await store.notes.remove("me", 1) == first
+    assert await store.notes.list("me") == (second,)
+    with pytest.raises(NoteNotFound, match="no note 1"):
+        await store.notes.remove("me", 1)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2, 1 << 62, 1 << 70])
+async def test_a_number_that_no_note_has_changes_nothing(store: Store, number: int):
+    await store.notes.add("me", "likes tea")
+    with pytest.raises(NoteNotFound):
+        await store.notes.edit("me", number, "likes coffee")
+    with pytest.raises(NoteNotFound):
+        await store.notes.remove("me", number)
+    assert await kept(store) == {1: "likes tea"}
+
+
+async def test_nobody_sees_or_touches_the_notes_of_another(store: Store):
+    await store.owners.ensure("you")
+    await store.notes.add("me", "likes tea")
+    await store.notes.add("me", "has a cat")
+    assert await store.notes.list("you") == ()
+    for number in (1, 2):
+        with pytest.raises(NoteNotFound):
+            await store.notes.edit("you", number, "mine")
+        with pytest.raises(NoteNotFound):
+            await store.notes.remove("you", number)
+    assert (await store.notes.add("you", "Likes tea")).number == 1
+    await store.notes.edit("you", 1, "likes coffee")
+    await store.notes.remove("you", 1)
+    assert await kept(store) == {1: "likes tea", 2: "has a cat"}
+
+
+async def test_there_are_no_notes_about_an_owner_who_does_not_exist(store: Store):
+    with pytest.raises(OwnerNotFound):
+        await store.notes.add("nobody", "likes tea")
+    assert await store.notes.list("nobody") == ()
+    with pytest.raises(NoteNotFound):
+        await store.notes.remove("nobody", 1)
+
+
+async def test_there_are_at_most_a_hundred_notes(store: Store):
+    await store.owners.ensure("you")
+    await store.write(fill, MOST_NOTES)
+    with pytest.raises(TooManyNotes, match="100 notes already"):
+        await store.notes.add("me", "one more")
+    assert (await store.notes.add("me", "NOTE 7")).number == 8
+    assert (await store.notes.add("you", "mine")).number == 1
+    await store.notes.remove("me", 50)
+    assert (await store.notes.add("me", "one more")).number == MOST_NOTES + 1
+    assert len(await store.notes.list("me")) == MOST_NOTES
+
+
+def fill(tx: Tx, count: int) -> None:
+    for number in range(count):
+        notes.add(tx, "me", f"note {number}")
+
+
+async def test_many_who_add_at_once_get_a_number_each_and_one_text_is_one_note(
+    store: Store, open_store: OpenStore
+):
+    openings = [store, await open_store(), await open_store()]
+    added = await asyncio.gather(
+        *(o.notes.add("me", f"note {i}") for o in openings for i in range(8)),
+        *(o.notes.add("me", f"only in {n}, {i}") for n, o in enumerate(openings) for i in range(4)),
+    )
+    assert {note.number for note in added} == set(range(1, 21))
+    assert len(await kept(store)) == 20
+    assert len(set((await kept(store)).values())) == 20
+
+
+async def test_many_who_add_at_once_do_not_pass_the_limit(store: Store, open_store: OpenStore):
+    openings = [store, await open_store(), await open_store()]
+    await store.write(fill, MOST_NOTES - 2)
+    outcomes = await asyncio.gather(
+        *(o.notes.add("me", f"{n} {i}") for n, o in enumerate(openings) for i in range(3)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(outcome, Note) for outcome in outcomes) == 2
+    assert sum(isinstance(outcome, TooManyNotes) for outcome in outcomes) == 7
+    assert len(await kept(store)) == MOST_NOTES
+
+
+async def test_of_many_who_remove_one_note_at_once_one_does(store: Store, open_store: OpenStore):
+    openings = [store, await open_store(), await open_store()]
+    await store.notes.add("me", "likes tea")
+    outcomes = await asyncio.gather(
+        *(o.notes.remove("me", 1) for o in openings for _ in range(3)), return_exceptions=True
+    )
+    assert sum(isinstance(outcome, Note) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, NoteNotFound) for outcome in outcomes) == 8

@@ -1,0 +1,196 @@
+"""`segue memory`: what the agent keeps in mind, seen and changed from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+import segue.store
+from segue.core.session import ME
+from segue.store import Tx
+from segue.terminal.main import main
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/segue.db"
+
+
+class Segue:
+    """The command line of somebody whose store is at `url`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __call__(self, *arguments: str) -> str:
+        """What it prints when all goes well."""
+        result = self.run(*arguments)
+        assert result.exit_code == 0, result.output
+        assert result.stderr == ""
+        return result.stdout
+
+    def refused(self, *arguments: str) -> str:
+        """What it says when it does not do it."""
+        result = self.run(*arguments)
+        assert result.exit_code != 0
+        assert result.stdout == ""
+        return result.stderr
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["memory", *arguments], env={"SEGUE_STORE": self._url})
+
+
+@pytest.fixture
+def memory(url: str) -> Segue:
+    return Segue(url)
+
+
+async def write(url: str, work: Callable[[Tx], None]) -> None:
+    async with await segue.store.open(url) as store:
+        await store.write(work)
+
+
+def decoded(line: str) -> Any:
+    assert line.count("\n") == 1
+    return msgspec.json.decode(line)
+
+
+def test_an_empty_memory_says_how_to_add_something(memory: Segue):
+    assert "There are no notes about you yet." in memory()
+    assert "segue memory add " in memory()
+    assert decoded(memory("--json")) == []
+
+
+def test_notes_are_added_changed_removed_and_listed(memory: Segue):
+    assert memory("add", "I prefer short answers.") == "Kept:\n  1  I prefer short answers.\n"
+    assert memory("add", "I", "live", "in", "Köln.") == "Kept:\n  2  I live in Köln.\n"
+    assert memory("edit", "1", "I prefer", "long answers.") == (
+        "Changed:\n  1  I prefer long answers.\n"
+    )
+    assert memory() == "  1  I prefer long answers.\n  2  I live in Köln.\n"
+    assert memory("remove", "1") == "Removed:\n  1  I prefer long answers.\n"
+    assert memory() == "  2  I live in Köln.\n"
+
+
+def test_the_same_again_is_kept_once(memory: Segue):
+    memory("add", "I like tea")
+    assert memory("add", " i LIKE  tea") == "Kept:\n  1  I like tea\n"
+    assert memory() == "  1  I like tea\n"
+
+
+def test_everything_can_be_had_as_json(memory: Segue):
+    added = decoded(memory("add", "--json", "I like tea"))
+    assert (added["number"], added["text"]) == (1, "I like tea")
+    assert added["written"].endswith("Z")
+    assert decoded(memory("--json", "add", "I like tea")) == added
+    assert decoded(memory("--json")) == [added]
+    edited = decoded(memory("edit", "1", "I like coffee", "--json"))
+    assert (edited["number"], edited["text"]) == (1, "I like coffee")
+    assert decoded(memory("remove", "1", "--json")) == edited
+    assert decoded(memory("--json")) == []
+
+
+def test_what_cannot_be_done_is_one_sentence_with_the_way_out(memory: Segue):
+    assert memory.refused("remove", "7") == (
+        "Error: There is no note 7. Type `segue memory` to see yours.\n"
+    )
+    assert "There is no note 7" in memory.refused("edit", "7", "x")
+    assert "There is no note 9999999999999999999999" in memory.refused("remove", "9" * 22)
+    assert "at least one visible character" in memory.refused("add", " \u200b")
+    assert "Make it shorter" in memory.refused("add", "x" * 501)
+    assert "Missing argument 'TEXT...'" in memory.refused("add")
+    assert "not a valid integer" in memory.refused("remove", "\x1b[8m")
+    assert "\x1b" not in memory.refused("remove", "\x1b[8m")
+    assert decoded(memory("--json")) == []
+
+
+def test_the_notes_are_those_of_the_machines_owner(memory: Segue, url: str):
+    memory("add", "mine")
+
+    async def others() -> list[str]:
+        async with await segue.store.open(url) as store:
+            await store.owners.ensure("you")
+            await store.notes.add("you", "theirs")
+            return [note.text for note in await store.notes.list(ME)]
+
+    assert asyncio.run(others()) == ["mine"]
+    assert memory() == "  1  mine\n"
+
+
+def test_nothing_printed_can_play_tricks_on_the_screen(memory: Segue, url: str):
+    memory("add", "likes tea")
+
+    def spoil(tx: Tx) -> None:
+        tx.change("UPDATE notes SET text = :text", text="\x1b[2Jlikes\n  2  \u202etea")
+
+    asyncio.run(write(url, spoil))
+    assert memory() == "  1  [2Jlikes 2 tea\n"
+    assert "\x1b" not in memory("--json")
+    assert memory("remove", "1") == "Removed:\n  1  [2Jlikes 2 tea\n"
+
+
+def test_numbers_stand_under_each_other(memory: Segue, url: str):
+    def insert(tx: Tx) -> None:
+        for number in (2, 1001):
+            tx.change("INSERT INTO notes VALUES ('me', :number, 'note', 0)", number=number)
+
+    memory()
+    asyncio.run(write(url, insert))
+    assert memory() == "   2  note\n1001  note\n"
+
+
+def test_a_long_note_is_folded_on_a_screen_and_left_whole_in_a_pipe(
+    memory: Segue, url: str, monkeypatch: pytest.MonkeyPatch
+):
+    text = " ".join(["word"] * 90)
+    memory("add", text)
+    assert memory() == f"  1  {text}\n"
+    monkeypatch.setenv("SEGUE_STORE", url)
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = on_a_screen("memory").splitlines()
+    assert screen[0] == "  1  " + " ".join(["word"] * 7)
+    assert screen[1:-1] == ["     " + " ".join(["word"] * 7)] * 11
+    assert " ".join(screen).split() == ["1", *text.split()]
+
+
+def on_a_screen(*arguments: str) -> str:
+    """What the program prints on a terminal, in the environment of this one."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "segue", *arguments]
+    with os.fdopen(ours, "rb", 0) as screen:
+        try:
+            subprocess.run(command, stdout=theirs, timeout=50, check=True)
+        finally:
+            os.close(theirs)
+        printed = b""
+        try:
+            while chunk := screen.read(4096):
+                printed += chunk
+        except OSError:  # how a terminal says that nobody writes to it any more
+            pass
+    return printed.decode()
+
+
+def test_the_command_is_listed_without_loading_what_it_needs():
+    script = (
+        "import sys\n"
+        "from segue.terminal.main import main\n"
+        "try:\n"
+        "    main(['--help'])\n"
+        "finally:\n"
+        "    print([name for name in ('asyncio', 'segue.store') if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    assert "  memory  Show what" in done.stdout
+    assert done.stdout.endswith("[]\n")
