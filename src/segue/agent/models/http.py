@@ -109,7 +109,7 @@ class Client:
                 headers={"Content-Type": "application/json", **end.headers},
                 timeout=timeout,
                 limits=limits,
-                mounts=_around_proxies(end.base_url),
+                mounts=around_proxies(end.base_url),
             )
         return self._http
 
@@ -153,7 +153,7 @@ class Client:
         return min(grown, patience.longest_pause) * random.uniform(0.5, 1.0)
 
 
-def _around_proxies(url: str) -> dict[str, None]:
+def around_proxies(url: str) -> dict[str, None]:
     """A server on this machine is asked directly, whatever proxy the environment names."""
     try:
         host = urlsplit(url).hostname or ""

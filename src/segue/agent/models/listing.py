@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.catalog import Server, Wire
+from segue.agent.models.http import around_proxies
 from segue.agent.models.routes import Route
 from segue.core.errors import BadKey, ModelError, ModelOffline
 from segue.core.text import one_line
@@ -57,17 +57,8 @@ def _client(route: Route) -> httpx2.AsyncClient:
         base_url=route.base_url,
         headers=headers,
         timeout=None,
-        # A proxy does not know what is on this machine.
-        trust_env=not _on_this_machine(route.base_url),
+        mounts=around_proxies(route.base_url),
     )
-
-
-def _on_this_machine(url: str) -> bool:
-    host = httpx2.URL(url).host
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _get(client: httpx2.AsyncClient, route: Route, path: str, **query: str) -> bytes:
