@@ -22,7 +22,7 @@ from segue.agent.models.catalog import Server
 from segue.terminal.main import main
 from segue.terminal.model import Around
 from segue.testing.http import Handler, Request, Response, serving
-from segue.testing.models.openai import FakeOpenAI, Say, too_many
+from segue.testing.models.openai import FakeOpenAI, Say, refusal, too_many
 
 Segue = Callable[..., Result]
 KEY = "sk-very-secret"
@@ -279,6 +279,13 @@ def test_a_model_that_fails_says_why(segue: Segue, script: list[Any], told: str)
         result = segue("test", "openai/gpt-test", **more)
     assert result.exit_code == 1
     assert told in result.output
+
+
+def test_what_a_server_says_in_an_error_cannot_move_the_cursor(segue: Segue):
+    with openai([refusal(400, "no \x1b[2J\u202ereason")]) as more:
+        result = segue("test", "openai/gpt-test", **more)
+    assert result.exit_code == 1
+    assert "refused the request: no [2Jreason" in result.output
 
 
 def test_without_a_model_there_is_nothing_to_try(segue: Segue):
