@@ -76,6 +76,13 @@ def set_model(name: str, environ: Mapping[str, str] | None = None) -> Path:
     return path
 
 
+def tool_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment as the agent's commands may see it: without any secret of ours."""
+    hidden = secret_names()
+    everything = os.environ if environ is None else environ
+    return {name: value for name, value in everything.items() if name not in hidden}
+
+
 def secret_names() -> frozenset[str]:
     """The variables that may hold a secret of ours, which no command of the agent's may see."""
     # The address of a store may hold its password.

@@ -34,16 +34,18 @@ class Hit:
     snippet: str
 
 
-def find(tx: Tx, owner: str, words: str, limit: int) -> tuple[Hit, ...]:
+def find(tx: Tx, owner: str, words: str, *, limit: int, without: str | None) -> tuple[Hit, ...]:
     wanted = re.findall(r"[^\W_]+", text(words))
     if not wanted:
         return ()
     match, query = _query(tx.dialect, wanted)
     rows = tx.rows(
-        f"{_SELECT} WHERE m.id IN ({match}) AND s.owner = :owner AND m.undone = 0"
+        f"{_SELECT} WHERE m.id IN ({match}) AND s.owner = :owner AND s.id <> :without"
+        " AND m.undone = 0"
         " ORDER BY m.at DESC, m.id DESC LIMIT :limit",
         query=query,
         owner=owner,
+        without=without or "",
         limit=limit,
     )
     return tuple(

@@ -94,11 +94,14 @@ class Sessions:
         """How many there are, of all owners."""
         return await self._engine.read(count)
 
-    async def search(self, owner: str, words: str, *, limit: int = 20) -> tuple[search.Hit, ...]:
-        """Messages of the owner's sessions that hold all the words, the newest first."""
+    async def search(
+        self, owner: str, words: str, *, limit: int = 20, without: str | None = None
+    ) -> tuple[search.Hit, ...]:
+        """Messages of the owner's sessions that hold all the words, the newest first. `without`
+        is a session that is left out."""
         while await self._engine.write(search.index_some, owner):
             pass
-        return await self._engine.read(search.find, owner, words, limit)
+        return await self._engine.read(search.find, owner, words, limit=limit, without=without)
 
     async def rename(self, session_id: str, title: str, *, chosen: bool = True) -> Session:
         """Give it a title. One that a person chose is refused when it is taken (TitleTaken); any

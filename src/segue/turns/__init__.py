@@ -1,0 +1,6 @@
+"""Turns: how a conversation goes on, wherever it takes place."""
+
+from segue.turns.hold import Held as Held
+from segue.turns.hold import hold as hold
+from segue.turns.taking import Place as Place
+from segue.turns.taking import Turns as Turns

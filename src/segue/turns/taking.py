@@ -1,0 +1,310 @@
+"""Taking a turn: lease → window → agent → append as it goes → release. Terminal, chats and page
+all take theirs here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from segue import config
+from segue.agent import instructions, summaries
+from segue.agent.approvals import Rules, fingerprint
+from segue.agent.loop import Agent, Approve
+from segue.agent.models.base import Model
+from segue.agent.models.pool import Models, Pool
+from segue.agent.tools.base import Workplace
+from segue.config import Settings
+from segue.core.address import Address, ChatType, Platform
+from segue.core.approval import Answer
+from segue.core.context import Context
+from segue.core.errors import ModelError, SessionNotFound, UserError
+from segue.core.events import (
+    Compressing,
+    Event,
+    MessageAdded,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+    UsageAdded,
+)
+from segue.core.session import Session, Usage
+from segue.core.transcript import Message, ToolCall, Transcript, spoken
+from segue.store import Store
+from segue.turns import compress, toolbox
+from segue.turns.hold import Held, hold
+
+READ_AHEAD = 2
+"""How many times the model's room is read: it may fit once old tool output is left out."""
+_FAREWELL = 2.0
+"""Seconds that titles still under way get at the end."""
+
+logger = logging.getLogger(__name__)
+
+
+async def nobody(call: ToolCall, what: str) -> Answer:
+    """Where nobody can be asked, nothing is allowed."""
+    return Answer.NEVER
+
+
+_TERMINAL = Context(
+    source=Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="terminal")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a turn takes place, and who can be asked there."""
+
+    context: Context = _TERMINAL
+    holder: str = "the terminal"
+    """As others are told who has the session open."""
+    approve: Approve = nobody
+
+
+HERE = Place()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Turns:
+    """Takes turns in the sessions of one store, as many at once as there are sessions."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        models: Models | None = None,
+        titles: bool = True,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        """`titles`: whether sessions are given names after their first exchange."""
+        self._store = store
+        self._settings = settings
+        self._models = models or Pool(settings)
+        self._titles = titles
+        self._now = now
+        self._behind: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Turns:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._behind:
+            await asyncio.wait(self._behind, timeout=_FAREWELL)
+        await _end(self._behind)
+        await self._models.close()
+
+    async def take_turn(
+        self,
+        session_id: str,
+        said: str | Message | None,
+        place: Place = HERE,
+        *,
+        held: Held | None = None,
+        interrupt: asyncio.Event | None = None,
+        answers: Sequence[int] = (),
+    ) -> AsyncGenerator[Event]:
+        """Answer `said`, or go on from where the transcript ends; set `interrupt` to stop at once.
+
+        What was said is in the store before the first event; each Message is there before it is
+        emitted. The last event is TurnDone, TurnFailed or TurnInterrupted. An error is raised only
+        when nothing was stored: SessionHeld, for one, when somebody else has the session. `held` is
+        for a caller that holds it for longer than a turn; `answers` are the inbox entries that
+        `said` stands for.
+        """
+        async with self._in_hand(session_id, place, held) as held:
+            await self._begin(held, said, answers)
+            async with _first_of(interrupt, held.lost) as stop:
+                try:
+                    async with contextlib.aclosing(self._go_on(held, place, stop)) as events:
+                        async for event in events:
+                            yield event
+                except UserError as error:
+                    yield TurnFailed(held.moved or error)
+
+    async def compress(self, session_id: str, place: Place, *, held: Held | None = None) -> Message:
+        """The summary from which the conversation goes on; NothingToCompress when there is too
+        little to tell."""
+        async with self._in_hand(session_id, place, held) as held:
+            agent = await self.agent(await self._session(session_id), place, held)
+            window = await self._window(session_id, agent)
+            lease, room = held.lease, agent.room
+            done = await compress.compress(
+                self._store, lease, agent.model, window, room, self._now()
+            )
+            return done.summary
+
+    async def use_model(self, held: Held, name: str) -> Model:
+        """From now on the session talks to the model of that name; a ModelError, and no change,
+        when it cannot."""
+        model = await self._models.get(name)
+        await self._store.sessions.describe(held.lease, model=model.name)
+        return model
+
+    async def agent(self, session: Session, place: Place, held: Held | None = None) -> Agent:
+        """What a turn of the session is taken with; NoModel when there is nothing to take it with.
+        Approvals for the session are kept if it is in hand."""
+        model = await self._models.get(session.model)
+        cwd = Path(session.cwd) if session.cwd else Path.home()
+        context = replace(place.context, cwd=str(cwd))
+        notes = await self._store.notes.list(session.owner)
+        settings = self._settings
+        return Agent(
+            model=model,
+            system=instructions.system_prompt(
+                context=context,
+                notes=[note.text for note in notes],
+                project=await instructions.read_project(cwd),
+                today=self._now().astimezone().date(),
+                small=model.small,
+            ),
+            place=Workplace(cwd=cwd, private_network=settings.private_network),
+            tools=toolbox.tools(
+                self._store, session, context, config.tool_environment(), small=model.small
+            ),
+            rules=Rules(
+                policy=settings.approvals.policy_on(context.source.platform),
+                allowed_commands=settings.approvals.allowed_commands,
+            ),
+            approve=self._approve(place, cwd, held),
+            granted=await self._store.sessions.granted(session.id),
+            now=self._now,
+        )
+
+    # One turn
+
+    @contextlib.asynccontextmanager
+    async def _in_hand(
+        self, session_id: str, place: Place, held: Held | None
+    ) -> AsyncGenerator[Held]:
+        if held is not None:
+            yield held
+            return
+        async with hold(self._store, session_id, place.holder) as held:
+            yield held
+
+    async def _begin(self, held: Held, said: str | Message | None, answers: Sequence[int]) -> None:
+        """Mend what a crash may have left, and keep what was said."""
+        newest = await self._store.transcripts.tail(held.lease.session_id, 0)
+        messages = [*newest.unfinished(self._now())]
+        if said is not None:
+            messages.append(spoken(said, self._now()) if isinstance(said, str) else said)
+        if messages or answers:
+            await self._store.transcripts.append(held.lease, messages, answers=answers)
+
+    async def _go_on(self, held: Held, place: Place, stop: asyncio.Event) -> AsyncGenerator[Event]:
+        session = await self._session(held.lease.session_id)
+        agent = await self.agent(session, place, held)
+        window = await self._window(session.id, agent)
+        if compress.is_due(window, agent.room):
+            yield Compressing()
+            if done := await self._compressed(held, agent, window):
+                yield MessageAdded(done.summary)
+                window = done.window
+        added: list[Message] = []
+        spent = Usage()
+        async with contextlib.aclosing(agent.turn(window, stop)) as events:
+            async for event in events:
+                match event:
+                    case UsageAdded(usage):
+                        spent += usage
+                    case MessageAdded(message):
+                        await self._store.transcripts.append(held.lease, [message], usage=spent)
+                        spent = Usage()
+                        added.append(message)
+                    case TurnDone():
+                        self._name(session, agent.model, Transcript((*window, *added)))
+                    case TurnInterrupted() if held.moved:
+                        event = TurnFailed(held.moved)
+                    case _:
+                        pass
+                yield event
+
+    async def _session(self, session_id: str) -> Session:
+        if (session := await self._store.sessions.get(session_id)) is None:
+            raise SessionNotFound(name=session_id)
+        return session
+
+    async def _window(self, session_id: str, agent: Agent) -> Transcript:
+        return await self._store.transcripts.window(session_id, READ_AHEAD * agent.room)
+
+    async def _compressed(
+        self, held: Held, agent: Agent, window: Transcript
+    ) -> compress.Compressed | None:
+        """None when the model cannot: the turn then does with the part that fits."""
+        try:
+            return await compress.compress(
+                self._store, held.lease, agent.model, window, agent.room, self._now()
+            )
+        except ModelError as error:
+            logger.warning("%s was not compressed: %s", held.lease.session_id, error)
+            return None
+
+    def _approve(self, place: Place, cwd: Path, held: Held | None) -> Approve:
+        async def approve(call: ToolCall, what: str) -> Answer:
+            answer = await place.approve(call, what)
+            if answer is Answer.SESSION and held is not None:
+                await self._store.sessions.grant(held.lease, fingerprint(call, cwd))
+            return answer
+
+        return approve
+
+    # Titles
+
+    def _name(self, session: Session, model: Model, transcript: Transcript) -> None:
+        """Begin to give the session a name, if it has none."""
+        if self._titles and session.title is None:
+            naming = asyncio.create_task(self._rename(session.id, model, transcript))
+            self._behind.add(naming)
+            naming.add_done_callback(self._behind.discard)
+
+    async def _rename(self, session_id: str, model: Model, transcript: Transcript) -> None:
+        """At once a name from the person's own words; a better one when the model has found it.
+        A small model is not asked: it is slow, and busy."""
+        try:
+            if words := summaries.title_from_words(transcript):
+                await self._store.sessions.rename(session_id, words, chosen=False)
+            if not model.small and (title := await summaries.title(model, transcript)):
+                await self._store.sessions.rename(session_id, title, chosen=False)
+        except UserError as error:
+            logger.warning("%s has no title: %s", session_id, error)
+
+
+@contextlib.asynccontextmanager
+async def _first_of(*causes: asyncio.Event | None) -> AsyncGenerator[asyncio.Event]:
+    """An event that is set as soon as any of `causes` is."""
+    first = asyncio.Event()
+
+    async def follow(cause: asyncio.Event) -> None:
+        await cause.wait()
+        first.set()
+
+    following = {asyncio.create_task(follow(cause)) for cause in causes if cause is not None}
+    if any(cause.is_set() for cause in causes if cause is not None):
+        first.set()
+    try:
+        yield first
+    finally:
+        await _end(following)
+
+
+async def _end(tasks: set[asyncio.Task[None]]) -> None:
+    left = set(tasks)
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left)

@@ -1,0 +1,96 @@
+"""The agent's tools for one session: those of the machine, and those that need the store."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from segue.agent.tools.base import Tool, ToolFailed
+from segue.agent.tools.files import FILES
+from segue.agent.tools.notes import remember
+from segue.agent.tools.sending import send_message
+from segue.agent.tools.sessions import search_sessions
+from segue.agent.tools.shell import shell
+from segue.agent.tools.web import FETCH
+from segue.core.address import Address, Platform
+from segue.core.context import Context, Delivery
+from segue.core.note import Note
+from segue.core.session import Session
+from segue.store import Store
+from segue.store.outbox import Draft
+from segue.store.search import Hit
+
+_FOR_SMALL = ("read_file", "list_files", "shell")
+_MOST_CHATS = 1000
+
+
+def tools(
+    store: Store, session: Session, context: Context, environment: dict[str, str], *, small: bool
+) -> Mapping[str, Tool[Any]]:
+    """By name, in the order in which the model is told of them. A small model gets few."""
+
+    async def find(words: str, limit: int) -> Sequence[Hit]:
+        return await store.sessions.search(session.owner, words, limit=limit, without=session.id)
+
+    async def keep(text: str) -> Note:
+        return await store.notes.add(session.owner, text)
+
+    every: list[Tool[Any]] = [
+        shell(environment),
+        *FILES,
+        FETCH,
+        search_sessions(find),
+        remember(keep),
+        send_message(_Channels(store, session, context).send),
+    ]
+    named = {tool.name: tool for tool in every}
+    return {name: named[name] for name in _FOR_SMALL} if small else named
+
+
+class _Channels:
+    """Where the agent may send something: to its owner, and to nobody else."""
+
+    def __init__(self, store: Store, session: Session, context: Context) -> None:
+        self._store = store
+        self._session = session
+        self._context = context
+
+    async def send(self, to: Delivery, text: str) -> str:
+        address = await self._address(to)
+        draft = Draft(
+            key=f"sent:{secrets.token_hex(16)}",
+            address=address,
+            body=text,
+            session_id=self._session.id,
+        )
+        await self._store.outbox.enqueue(draft)
+        if await self._store.gateways.serving(address.platform) is None:
+            return f"It waits for {address}: no gateway is running for {address.platform} now."
+        return f"It is on its way to {address}."
+
+    async def _address(self, to: Delivery) -> Address:
+        platform = to.platform or self._context.source.platform
+        if platform is Platform.LOCAL:
+            raise ToolFailed("Your person reads you there already; just say it.")
+        if to.platform is None:
+            return self._context.source
+        homes = [h.address for h in await self._store.owners.homes(self._session.owner)]
+        if to.chat_id is None:
+            found = next((home for home in homes if home.platform is platform), None)
+            why = f"There is no home channel on {platform}."
+        else:
+            chats = [*homes, *await self._chats(platform)]
+            found = next(
+                (a for a in chats if (a.platform, a.chat_id) == (platform, to.chat_id)), None
+            )
+            why = f"{to} is not one of your person's own chats."
+        if found is None:
+            raise ToolFailed(why)
+        return found
+
+    async def _chats(self, platform: Platform) -> list[Address]:
+        sessions = await self._store.sessions.list(
+            self._session.owner, platform=platform, limit=_MOST_CHATS
+        )
+        return [session.address for session in sessions if session.address is not None]

@@ -1,0 +1,124 @@
+"""A store, a session in it, and turns to take there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import segue.store
+from segue import config
+from segue.agent.models.base import Model
+from segue.agent.models.scripted import Script, ScriptedModel
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.errors import NoModel
+from segue.core.events import Event
+from segue.core.session import Session
+from segue.core.transcript import Message, ToolCall
+from segue.store import Store
+from segue.turns import Place, Turns
+
+OpenStore = Callable[[], Awaitable[Store]]
+
+
+@dataclass
+class Offered:
+    """The models of a test, by name; the usual one is `usual`."""
+
+    usual: Model | None = None
+    others: dict[str, Model] | None = None
+
+    async def get(self, wanted: str | None) -> Model:
+        found = self.usual if wanted is None else (self.others or {}).get(wanted)
+        if found is None:
+            raise NoModel(reason=f"there is no {wanted}")
+        return found
+
+    async def close(self) -> None: ...
+
+
+def call(name: str, number: int = 1, **arguments: object) -> ToolCall:
+    return ToolCall(f"c{number}", name, json.dumps(arguments))
+
+
+class Desk:
+    """One store, opened once, and what is done there."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+
+    @asynccontextmanager
+    async def turns(
+        self, model: Model | Script | Offered, *, titles: bool = False, **changes: Any
+    ) -> AsyncGenerator[Turns]:
+        if isinstance(model, Iterable):
+            model = ScriptedModel(model)
+        offered = model if isinstance(model, Offered) else Offered(model)
+        settings = replace(self.settings, **changes)
+        async with Turns(self.store, settings, models=offered, titles=titles) as turns:
+            yield turns
+
+    async def take(
+        self,
+        model: Model | Script | Offered,
+        session: Session,
+        said: str | Message | None = "hi",
+        place: Place = Place(),  # noqa: B008 - a value
+        **more: Any,
+    ) -> list[Event]:
+        """One turn, from its beginning to its end."""
+        async with self.turns(model) as turns:
+            return [event async for event in turns.take_turn(session.id, said, place, **more)]
+
+    async def transcript(self, session: Session) -> list[tuple[str, str]]:
+        return [(m.role.value, m.content) for m in await self.store.transcripts.load(session.id)]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Those of somebody who has decided nothing."""
+    return config.load({"SEGUE_CONFIG": f"{tmp_path}/config.toml", "SEGUE_STORE": "sqlite:///none"})
+
+
+@pytest.fixture
+def open_store(tmp_path: Path, runner: asyncio.Runner) -> Generator[OpenStore]:
+    """Opens the store once more, as another process would; closes all of them afterwards."""
+    opened: list[Store] = []
+
+    async def open_one() -> Store:
+        opened.append(await segue.store.open(f"sqlite://{tmp_path}/segue.db"))
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        runner.run(store.close())
+
+
+@pytest.fixture
+def desk(open_store: OpenStore, settings: Settings, runner: asyncio.Runner) -> Desk:
+    async def prepare() -> Desk:
+        store = await open_store()
+        await store.owners.ensure("me", "Me")
+        return Desk(store, settings)
+
+    return runner.run(prepare())
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def session(desk: Desk, cwd: Path, runner: asyncio.Runner) -> Session:
+    return runner.run(desk.store.sessions.create("me", Platform.LOCAL, cwd=str(cwd)))

@@ -1,0 +1,77 @@
+"""A session's name, found in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.scripted import ScriptedModel
+from segue.core.errors import ModelBusy
+from segue.core.events import TurnDone
+from segue.core.session import Session
+from tests.turns.conftest import Desk
+
+
+async def title(desk: Desk, session: Session) -> str | None:
+    kept = await desk.store.sessions.get(session.id)
+    assert kept is not None
+    return kept.title
+
+
+async def test_a_session_has_a_name_after_its_first_exchange(desk: Desk, session: Session):
+    model = ScriptedModel(["About 300 kilometres.", "Distance to Bergen", "Yes."])
+    async with desk.turns(model, titles=True) as turns:
+        _ = [event async for event in turns.take_turn(session.id, "How far is Bergen?")]
+    assert await title(desk, session) == "Distance to Bergen"
+    assert len(model.prompts) == 2
+    await desk.take(model, session, "Really?")
+    assert await title(desk, session) == "Distance to Bergen"
+
+
+async def test_a_name_that_the_person_chose_meanwhile_stays(desk: Desk, session: Session):
+    class Thinking(ScriptedModel):
+        asked = asyncio.Event()
+        go_on = asyncio.Event()
+
+        async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+            if "title" in prompt.system:
+                self.asked.set()
+                await self.go_on.wait()
+            async for piece in super().stream(prompt):
+                yield piece
+
+    model = Thinking(["Far.", "Distance to Bergen"])
+    async with desk.turns(model, titles=True) as turns:
+        events = [event async for event in turns.take_turn(session.id, "How far is Bergen?")]
+        assert events[-1] == TurnDone()
+        async with asyncio.timeout(20):
+            await model.asked.wait()
+        assert await title(desk, session) == "How far is Bergen?"
+        await desk.store.sessions.rename(session.id, "My trip")
+        model.go_on.set()
+    assert await title(desk, session) == "My trip"
+
+
+async def test_a_model_that_finds_no_name_leaves_the_persons_own_words(
+    desk: Desk, session: Session
+):
+    model = ScriptedModel(["Far.", ModelBusy(provider="It", reason="full")])
+    async with desk.turns(model, titles=True) as turns:
+        events = [event async for event in turns.take_turn(session.id, "How far is Bergen?")]
+    assert events[-1] == TurnDone()
+    assert await title(desk, session) == "How far is Bergen?"
+
+
+async def test_the_end_of_the_program_does_not_wait_for_a_name(desk: Desk, session: Session):
+    class Silent(ScriptedModel):
+        async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+            if "title" in prompt.system:
+                await asyncio.Event().wait()
+            async for piece in super().stream(prompt):
+                yield piece
+
+    async with asyncio.timeout(20):
+        async with desk.turns(Silent(["Far."]), titles=True) as turns:
+            _ = [event async for event in turns.take_turn(session.id, "How far is Bergen?")]
+    assert await title(desk, session) == "How far is Bergen?"
