@@ -47,6 +47,8 @@ bench: .venv/.dev ## Measure: make bench ARGS="--quick store"
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock"
 WHOLE := .venv/whole.txt
+# What `segue model pull` installs, shipped with the program.
+RUNTIME := src/segue/agent/models/local/requirements.txt
 
 lock: .venv/.dev ## Lock the dependencies anew; UPGRADE=--upgrade takes the newest versions
 	cat requirements/*.txt > $(WHOLE)
@@ -56,12 +58,14 @@ lock: .venv/.dev ## Lock the dependencies anew; UPGRADE=--upgrade takes the newe
 	cp $(WHOLE) requirements/build.txt
 	$(COMPILE) --group build -o requirements/build.txt
 	cp $(WHOLE) requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra postgres --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra postgres --extra local --group dev -o requirements/dev.txt
 	for extra in $(EXTRAS); do \
 		cp $(WHOLE) requirements/$$extra.txt && \
 		$(COMPILE) pyproject.toml --extra $$extra -o requirements/$$extra.txt || exit 1; \
 	done
-	@disagree=$$(sed -n 's/^\([a-z0-9][^ =]*==[^ ;]*\).*/\1/p' requirements/*.txt | sort -u | cut -d= -f1 | uniq -d); \
+	cp $(WHOLE) $(RUNTIME)
+	echo xllamacpp | $(COMPILE) --no-annotate - -o $(RUNTIME)
+	@disagree=$$(sed -n 's/^\([a-z0-9][^ =]*==[^ ;]*\).*/\1/p' requirements/*.txt $(RUNTIME) | sort -u | cut -d= -f1 | uniq -d); \
 		test -z "$$disagree" || { echo "locked at two versions: $$disagree" >&2; exit 1; }
 
 clean: ## Remove .venv and every cache

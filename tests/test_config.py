@@ -300,7 +300,8 @@ def test_a_file_that_was_named_and_is_not_there_is_warned_of(home: dict[str, str
 
 
 def test_a_model_is_written_and_everything_else_stays_as_it_was(home: dict[str, str]):
-    before = f'# mine\nmodel = "a/b"  # for now\n\nidle_minutes = 3 # short\n{FULL[FULL.index("[keys]") :]}'
+    rest = FULL[FULL.index("[keys]") :]
+    before = f'# mine\nmodel = "a/b"  # for now\n\nidle_minutes = 3 # short\n{rest}'
     path = write(home, before)
     assert config.set_model("openrouter/x/y", home) == path
     assert path.read_text() == before.replace('"a/b"', '"openrouter/x/y"')

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from segue.agent.models.choice import Survey
     from segue.agent.models.offers import Offer
     from segue.config import Settings
+
+T = TypeVar("T")
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -52,7 +53,7 @@ def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
     from segue.agent.models.choice import survey  # noqa: PLC0415
 
     settings = around.settings()
-    found = asyncio.run(survey(settings, servers=around.local_servers()))
+    found = _run(survey(settings, servers=around.local_servers()))
     if as_json:
         _print_json({**dataclasses.asdict(found), "warnings": settings.warnings})
     else:
@@ -67,7 +68,7 @@ def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
     """List the models there are to choose from, of all or of one PROVIDER."""
     from segue.agent.models.offers import available  # noqa: PLC0415
 
-    offers = asyncio.run(available(around.settings(), provider, servers=around.local_servers()))
+    offers = _run(available(around.settings(), provider, servers=around.local_servers()))
     if as_json:
         _print_json({"offers": [dataclasses.asdict(offer) for offer in offers]})
     else:
@@ -89,7 +90,7 @@ def use(around: Around, *, name: str) -> None:
         choice = await choose(settings, name, servers=servers)
         return choice.name, await check(choice, settings, servers=servers)
 
-    chosen, doubt = asyncio.run(checked())
+    chosen, doubt = _run(checked())
     path = config.set_model(chosen, around.environ)
     lines = [f"{chosen} is used from now on; {path} says so."]
     if doubt:
@@ -116,7 +117,7 @@ def test(around: Around, *, name: str | None) -> None:
     """Ask a model for one sentence, and tell how long it took. This may cost a little."""
     from segue.terminal.trial import run  # noqa: PLC0415
 
-    trial = asyncio.run(run(around.settings(), name, around.local_servers()))
+    trial = _run(run(around.settings(), name, around.local_servers()))
     _print(trial.lines())
 
 
@@ -158,6 +159,12 @@ def _offered(offers: Sequence[Offer]) -> list[str]:
         if not offer.models:
             lines.append(f"  ({one_line(offer.problem) or 'It has no model for a conversation.'})")
     return lines
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio  # noqa: PLC0415
+
+    return asyncio.run(work)
 
 
 def _print(lines: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import click
 
 from segue.agent.models.local import runtime
 from segue.agent.models.local.pull import Progress, fetch
-from segue.agent.models.local.weights import QWEN, present
+from segue.agent.models.local.weights import QWEN, Weights, present
 from segue.core.text import one_line
 
 _STEP = 10
@@ -18,38 +18,37 @@ _STEP = 10
 _WIDTH = 78
 
 
-def pull(folder: Path, *, ask: bool) -> None:
+def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
     """Install what runs the model, then get its weights, unless they are here. PullFailed when
     that cannot be; what has come so far is kept for the next time."""
-    if runtime.present() and present(folder):
+    if runtime.present() and present(folder, weights):
         click.echo("The embedded model is here already. Type `segue model test local` to try it.")
         return
-    _tell(folder)
+    _tell(folder, weights)
     if ask and sys.stdin.isatty() and not click.confirm("Get it now?", default=True):
         raise click.Abort
-    watched = sys.stdout.isatty()
-    asyncio.run(_get(folder, _Meter(watched=watched)))
+    asyncio.run(_get(folder, weights, Meter(watched=sys.stdout.isatty())))
     click.echo("The embedded model is here. Type `segue model test local` to try it.")
 
 
-def _tell(folder: Path) -> None:
-    sources = ", or else ".join(source.name for source in QWEN.sources)
-    click.echo(f"{QWEN.label}, {QWEN.size / 1e6:.0f} MB, licence {QWEN.licence}")
+def _tell(folder: Path, weights: Weights) -> None:
+    sources = ", or else ".join(source.name for source in weights.sources)
+    click.echo(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
     click.echo(f"  from {sources}; checked by its hash, whoever sends it")
     click.echo(f"  to   {one_line(str(folder))}")
     if not runtime.present():
         click.echo(f"  and  the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
 
 
-async def _get(folder: Path, meter: _Meter) -> None:
+async def _get(folder: Path, weights: Weights, meter: Meter) -> None:
     try:
         await runtime.install(meter.said)
-        await fetch(folder, meter.moved)
+        await fetch(folder, meter.moved, weights)
     finally:
         meter.end()
 
 
-class _Meter:
+class Meter:
     """Shows how far it has come: on one line for somebody who watches, else on few lines."""
 
     def __init__(self, *, watched: bool) -> None:

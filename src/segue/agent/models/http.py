@@ -8,7 +8,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -129,6 +131,7 @@ class Client:
                 headers={"Content-Type": "application/json", **end.headers},
                 timeout=timeout,
                 limits=limits,
+                mounts=around_proxies(end.base_url),
             )
         return self._http
 
@@ -170,6 +173,16 @@ class Client:
             return min(asked, patience.longest_pause)
         grown = patience.first_pause * 2 ** (patience.tries - 1 - left)
         return min(grown, patience.longest_pause) * random.uniform(0.5, 1.0)
+
+
+def around_proxies(url: str) -> dict[str, None]:
+    """A server on this machine is asked directly, whatever proxy the environment names."""
+    try:
+        host = urlsplit(url).hostname or ""
+        here = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return {}
+    return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if here else {}
 
 
 def _is_stream(response: httpx2.Response) -> bool:

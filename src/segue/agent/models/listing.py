@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 from typing import Any, Literal
 
@@ -12,12 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.catalog import Server, Wire
+from segue.agent.models.http import around_proxies
 from segue.agent.models.routes import Route
 from segue.core.errors import BadKey, ModelError, ModelOffline
 from segue.core.text import one_line
 
 _PAGES = 20
-_BYTES = 32 * 1024 * 1024
+_BYTES = 8 * 1024 * 1024
 _NO_CHAT = re.compile(
     r"""embed | bge- | \bgte- | \be5- | minilm | rerank | moderation | guard
     | whisper | transcribe | \btts | -tts | realtime | dall-e | gpt-image | imagen | \bveo | sora
@@ -57,22 +57,13 @@ def _client(route: Route) -> httpx2.AsyncClient:
         base_url=route.base_url,
         headers=headers,
         timeout=None,
-        # A proxy does not know what is on this machine.
-        trust_env=not _on_this_machine(route.base_url),
+        mounts=around_proxies(route.base_url),
     )
-
-
-def _on_this_machine(url: str) -> bool:
-    host = httpx2.URL(url).host
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _get(client: httpx2.AsyncClient, route: Route, path: str, **query: str) -> bytes:
     async with client.stream("GET", path, params=query) as response:
-        body = b""
+        body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
             if len(body) > _BYTES:
@@ -84,7 +75,7 @@ async def _get(client: httpx2.AsyncClient, route: Route, path: str, **query: str
         raise ModelError(provider=route.title, reason="it does not list its models (HTTP 404)")
     if response.status_code != 200:
         raise ModelError(provider=route.title, reason=f"HTTP {response.status_code}")
-    return body
+    return bytes(body)
 
 
 def _no_list(route: Route) -> ModelError:

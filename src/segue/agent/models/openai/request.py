@@ -62,7 +62,10 @@ def build(prompt: Prompt, *, model: str, dialect: Dialect, small: bool = False) 
     }
     if dialect.usage:
         request["stream_options"] = {"include_usage": True}
-    if prompt.tools and not small:
+    if small:
+        # What a small model thinks most likely is its best; the rest is mostly noise.
+        request["temperature"] = 0
+    elif prompt.tools:
         request["tools"] = [_tool(tool) for tool in prompt.tools]
     return encoded(request)
 

@@ -1,0 +1,95 @@
+"""The embedded model, as the agent talks to it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.http import Patience
+from segue.agent.models.local import runtime
+from segue.agent.models.local.serve import CONTEXT, Reached, Run
+from segue.agent.models.local.server import Server
+from segue.agent.models.local.weights import QWEN, Weights, present
+from segue.agent.models.openai import OpenAIModel
+from segue.core.errors import LocalMissing, ModelOffline
+
+_LONGEST_ANSWER = 1024
+"""Tokens. A small model that goes on for longer repeats itself, and keeps others waiting."""
+# Others may be answered first, and a long prompt takes a minute: silence says nothing. A server
+# that is gone does not come back by asking again; it has to be started.
+_PATIENCE = Patience(connect=5.0, silence=600.0, tries=1)
+
+
+class LocalModel:
+    """A small model on this machine. Its server is started when it is first needed."""
+
+    name = "local"
+    context = CONTEXT
+    small = True
+    images = False
+
+    def __init__(self, *, folder: Path, idle: float = 600.0, weights: Weights = QWEN) -> None:
+        self._folder = folder
+        self._weights = weights
+        run = Run(folder / "run")
+        self._server = Server(run=run, weights=folder / weights.file, idle=idle)
+        self._reached: Reached | None = None
+        self._model: OpenAIModel | None = None
+
+    async def close(self) -> None:
+        if self._model is not None:
+            await self._model.close()
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+        self._make_sure_it_is_here()
+        prompt = replace(prompt, max_tokens=min(prompt.max_tokens, _LONGEST_ANSWER))
+        try:
+            async with contextlib.aclosing(self._ask(prompt)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        except ModelOffline:
+            pass  # It was killed before it said anything: the next one is asked.
+        try:
+            async with contextlib.aclosing(self._ask(prompt)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except ModelOffline as error:
+            raise self._server.failed("it ended before it answered") from error
+
+    async def _ask(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+        async with self._server.serving() as reached:
+            model = await self._talking_to(reached)
+            async with contextlib.aclosing(model.stream(prompt)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def _talking_to(self, reached: Reached) -> OpenAIModel:
+        if self._model is None or reached != self._reached:
+            former, self._reached = self._model, reached
+            self._model = OpenAIModel(
+                name="the embedded model",
+                model=self._weights.file,
+                base_url=reached.url,
+                key=reached.key,
+                setting=str(self._folder),
+                context=CONTEXT,
+                small=True,
+                patience=_PATIENCE,
+                reuse=False,
+            )
+            if former is not None:
+                await former.close()
+        return self._model
+
+    def _make_sure_it_is_here(self) -> None:
+        missing: list[str] = []
+        if not runtime.present():
+            missing.append(f"the package {runtime.PACKAGE}")
+        if not present(self._folder, self._weights):
+            missing.append(f"its weights ({self._weights.size / 1e6:.0f} MB)")
+        if missing:
+            raise LocalMissing(missing=" and ".join(missing))

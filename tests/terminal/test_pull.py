@@ -1,0 +1,138 @@
+"""`segue model pull`: what a person sees of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from segue.agent.models.local.pull import Progress
+from segue.agent.models.local.weights import Site, Weights, present
+from segue.core.errors import PullFailed
+from segue.terminal import pull
+from segue.testing.http import Request, Response, serving
+
+DATA = bytes(range(256)) * 4000
+
+
+def weights(url: str) -> Weights:
+    return Weights(
+        label="A tiny model",
+        file="tiny.gguf",
+        size=len(DATA),
+        sha256=hashlib.sha256(DATA).hexdigest(),
+        licence="MIT",
+        sources=(Site(name="the test's own site", url=f"{url}/tiny"),),
+    )
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks like the package that runs models."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "xllamacpp.py").write_text("")
+    monkeypatch.syspath_prepend(packages)
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+
+
+async def pulled(folder: Path, site: Weights) -> None:
+    """Pull as the command does, which has a loop of its own."""
+    await asyncio.to_thread(pull.pull, folder, ask=True, weights=site)
+
+
+async def test_nobody_is_asked_where_nobody_is_and_few_lines_tell_how_far_it_is(
+    runtime: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    async def handle(request: Request) -> Response:
+        assert request.headers["range"] == "bytes=0-"
+        return Response(206, {"Content-Range": f"bytes 0-{len(DATA) - 1}/{len(DATA)}"}, DATA)
+
+    folder = tmp_path / "models"
+    async with serving(handle) as url:
+        await pulled(folder, weights(url))
+        told = capsys.readouterr().out
+        assert present(folder, weights(url))
+        assert told.startswith("A tiny model, 1 MB, licence MIT\n  from the test's own site;")
+        assert str(folder) in told
+        assert "100 %  1 of 1 MB  from the test's own site\n" in told
+        assert "\r" not in told
+        assert told.endswith("Type `segue model test local` to try it.\n")
+        await pulled(folder, weights(url))
+    assert capsys.readouterr().out.startswith("The embedded model is here already.")
+
+
+async def test_it_goes_on_where_it_stopped(runtime: None, tmp_path: Path):
+    half = len(DATA) // 2
+
+    async def handle(request: Request) -> Response:
+        assert request.headers["range"] == f"bytes={half}-"
+        headers = {"Content-Range": f"bytes {half}-{len(DATA) - 1}/{len(DATA)}"}
+        return Response(206, headers, DATA[half:])
+
+    (tmp_path / "tiny.gguf.part").write_bytes(DATA[:half])
+    async with serving(handle) as url:
+        await pulled(tmp_path, weights(url))
+        assert present(tmp_path, weights(url))
+
+
+async def test_what_stops_it_is_told(runtime: None, tmp_path: Path):
+    async def handle(_: Request) -> Response:
+        return Response(503)
+
+    async with serving(handle) as url:
+        with pytest.raises(PullFailed, match="go on where it stopped"):
+            await pulled(tmp_path, weights(url))
+
+
+def test_somebody_who_is_there_is_asked_first_and_may_refuse(tmp_path: Path):
+    ours, theirs = pty.openpty()
+    given = {
+        "SEGUE_CONFIG": "/dev/null",
+        "SEGUE_STORE": "sqlite:///nowhere.db",
+        "SEGUE_MODELS": str(tmp_path / "models"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "NO_PROXY": "*",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "segue", "model", "pull"],
+        env=given,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    os.close(theirs)
+    os.write(ours, b"n\n")
+    said, _ = process.communicate(timeout=50)
+    os.close(ours)
+    assert process.returncode == 1
+    assert "491 MB, licence Apache-2.0" in said.decode()
+    assert "Get it now? [Y/n]" in said.decode()
+    assert not (tmp_path / "models").exists()
+
+
+def test_somebody_who_watches_sees_one_line(capsys: pytest.CaptureFixture[str]):
+    meter = pull.Meter(watched=True)
+    meter.said("Collecting a very long \x1b[2Jline\n")
+    for done in (0, 5, 5, 1000):
+        meter.moved(Progress(done=done * 1_000_000, total=1_000_000_000, source="there"))
+    meter.end()
+    told = capsys.readouterr().out
+    assert told.count("\n") == 1
+    assert told.count("\r") == 4, "the same is not shown twice"
+    assert "\x1b" not in told
+    last = told.rstrip("\n").split("\r")[-1]
+    assert last == "100 %  1000 of 1000 MB  from there"
+
+
+def test_a_shorter_line_leaves_nothing_of_a_longer_one(capsys: pytest.CaptureFixture[str]):
+    meter = pull.Meter(watched=True)
+    meter.said("a long line")
+    meter.said("short")
+    assert capsys.readouterr().out == "\ra long line\rshort      "
