@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+from datetime import UTC, datetime
 
 import pytest
 
 from segue.core import images
 from segue.core.errors import BadImage
-from segue.core.images import LIMIT, SIDE_LIMIT, image, tokens
-from segue.core.transcript import Image
+from segue.core.images import LIMIT, SIDE_LIMIT, image, tokens, with_images
+from segue.core.transcript import Image, spoken
 from segue.store.values import MESSAGE_LIMIT
 from segue.testing.pictures import BMP, GIF, JPEG, WEBP, WEBP_LOSSLESS, png
 
@@ -122,3 +123,11 @@ def test_a_picture_costs_tokens_by_its_size_within_bounds(data: bytes, count: in
 
 def test_a_picture_of_unknown_size_is_counted_as_the_dearest():
     assert tokens(Image("image/tiff", b"?")) == tokens(Image("image/png", b"?")) == 1600
+
+
+def test_a_message_with_pictures_costs_their_tokens_as_well():
+    said = spoken("What is this?", datetime(2026, 11, 1, tzinfo=UTC))
+    picture = image(png())
+    shown = with_images(said, [picture, picture])
+    assert shown.images == (picture, picture)
+    assert shown.tokens == said.tokens + 2 * tokens(picture)

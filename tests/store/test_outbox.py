@@ -244,8 +244,8 @@ async def test_what_no_database_can_hold_is_marked_not_rejected(store: Store):
     address = replace(DM, chat_id=ODD)
     assert await store.outbox.enqueue(draft("1", address, ODD))
     (outgoing,) = await next_ones(store)
-    assert (outgoing.body, outgoing.address) == ("a\ufffdb?c", address)
+    assert (outgoing.body, outgoing.address) == ("a\ufffdb\ufffdc", address)
     assert await store.outbox.retry(outgoing, ODD, seconds=0)
     (outgoing,) = await next_ones(store)
     assert await store.outbox.sent(outgoing, ODD)
-    assert (await stands(store)).receipt == "a\ufffdb?c"
+    assert (await stands(store)).receipt == "a\ufffdb\ufffdc"

@@ -119,7 +119,7 @@ async def test_times_are_kept_to_the_microsecond_whatever_their_zone(
 async def test_what_no_database_can_hold_is_marked_rather_than_rejected(
     store: Store, session: Session
 ):
-    marked = "a\ufffdb?c"
+    marked = "a\ufffdb\ufffdc"
     await say(
         store,
         session.id,

@@ -45,7 +45,7 @@ from segue.core.events import (
     TurnInterrupted,
     UsageAdded,
 )
-from segue.core.text import tokens_in
+from segue.core.text import tokens_in, whole
 from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall, Transcript
 
 MOST_STEPS = 40
@@ -259,7 +259,7 @@ class _Turn:
                 running = {call.id: task for call, task in zip(allowed, tasks, strict=True)}
                 for call in group:
                     outcome = refused.get(call.id) or await _outcome(running[call.id])
-                    text = _sendable(outcome.text)
+                    text = whole(outcome.text)  # of a file name that is no Unicode, for one
                     yield ToolFinished(call, text, outcome.ok)
                     yield self._add(_result(call, text, self._agent.now()))
 
@@ -401,12 +401,6 @@ def _with_own_ids(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
         own = next(name for name in ids if name and name not in taken)
         taken.add(own)
         yield call if own == call.id else ToolCall(own, call.name, call.arguments)
-
-
-def _sendable(text: str) -> str:
-    """`text` without lone surrogates, such as stand for the bytes of a file name that is no
-    Unicode: neither a model nor a store would take them, now or ever after."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _result(call: ToolCall, text: str, at: datetime) -> Message:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import structs
 
 from segue.core.errors import BadImage
-from segue.core.transcript import Image
+from segue.core.transcript import Image, Message
 
 LIMIT = 3_900_000
 """Bytes. Of the providers, Anthropic takes the least: 5 MiB, counted after base64 has made four
@@ -44,6 +46,12 @@ def image(data: bytes) -> Image:
     if max(size) > SIDE_LIMIT:
         raise _bad(f"it is {size[0]} by {size[1]} pixels large, and {SIDE_LIMIT} is the most")
     return picture
+
+
+def with_images(message: Message, images: Sequence[Image]) -> Message:
+    """`message` with pictures, which cost tokens of their own."""
+    cost = message.tokens + sum(map(tokens, images))
+    return structs.replace(message, images=(*message.images, *images), tokens=cost)
 
 
 def tokens(image: Image) -> int:

@@ -77,7 +77,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def spoken(text: str, at: datetime) -> Message:
-    """What a person said."""
+    """What a person said. For pictures see `segue.core.images.with_images`."""
     return Message(Role.USER, text, at, tokens=tokens_in(text))
 
 

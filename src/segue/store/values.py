@@ -10,6 +10,7 @@ import msgspec
 
 from segue.core.address import Address
 from segue.core.errors import MessageTooLong
+from segue.core.text import whole
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
@@ -56,14 +57,7 @@ def address_or_none(key: str | None) -> Address | None:
 
 def text(value: str) -> str:
     """`value` as both databases can keep it: what UTF-8 or PostgreSQL cannot hold is marked."""
-    return utf8(value).replace("\0", "\ufffd")
-
-
-def utf8(value: str) -> str:
-    """`value` as JSON can keep it: half a character, which some send, is marked."""
-    if value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value):
-        return value
-    return value.encode("utf-8", "replace").decode()
+    return whole(value).replace("\0", "\ufffd")
 
 
 def message_columns(message: Message, message_id: int) -> dict[str, Any]:
@@ -100,9 +94,9 @@ def _plain(value: Any) -> Any:
     """The same JSON, of text that can be kept."""
     match value:
         case str():
-            return utf8(value)
+            return whole(value)
         case dict():
-            return {utf8(str(k)): _plain(v) for k, v in cast("dict[Any, Any]", value).items()}
+            return {whole(str(k)): _plain(v) for k, v in cast("dict[Any, Any]", value).items()}
         case list() | tuple():
             return [_plain(v) for v in cast("list[Any]", value)]
         case _:

@@ -465,8 +465,9 @@ async def test_nothing_at_all_can_still_be_asked():
 def test_summaries_and_our_own_prompts_are_the_users_words():
     summary = Message(Role.ASSISTANT, "They talked.", AT, kind=Kind.SUMMARY)
     synthetic = Message(Role.SYSTEM, "Moved here.", AT, kind=Kind.SYNTHETIC)
+    told = "[A summary of our conversation up to here:]\n\nThey talked."
     assert sent(summary, synthetic, user("hi")) == [
-        {"role": "user", "content": [text("They talked."), text("Moved here."), text("hi")]}
+        {"role": "user", "content": [text(told), text("Moved here."), text("hi")]}
     ]
 
 

@@ -12,7 +12,17 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
+from segue.agent.models.base import (
+    Call,
+    End,
+    Piece,
+    Prompt,
+    Stop,
+    Text,
+    ToolSpec,
+    as_user,
+    by_agent,
+)
 from segue.agent.models.http import Client, Endpoint, Patience, Refusal, encoded
 from segue.agent.models.pictures import shown
 from segue.agent.models.refused import IMAGE, carried, conceding
@@ -28,7 +38,7 @@ from segue.core.errors import (
 )
 from segue.core.images import KINDS
 from segue.core.session import Usage
-from segue.core.transcript import Image, Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Message, Role, ToolCall
 
 PROVIDER = "Anthropic"
 BASE_URL = "https://api.anthropic.com"
@@ -225,12 +235,12 @@ def _messages(
     for message, pictures in told:
         if message.role is Role.TOOL:
             say("user", [_result(message, ids)])
-        elif message.role is Role.ASSISTANT and (message.kind is Kind.SAID or message.tool_calls):
+        elif by_agent(message):
             if not turns:
                 say("user", _text(OPENING))
             say("assistant", _assistant(message, ids, thinking=thinking))
         else:
-            say("user", [*map(_picture, pictures), *_text(message.content)])
+            say("user", [*map(_picture, pictures), *_text(as_user(message))])
     if not turns or turns[-1]["role"] == "assistant":
         say("user", _text(ONWARD if turns else OPENING))
     return turns

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from segue.core.session import Usage
-from segue.core.transcript import Message, ToolCall
+from segue.core.transcript import Kind, Message, Role, ToolCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +68,19 @@ class End:
 
 
 Piece = Text | Call | End
+
+
+def by_agent(message: Message) -> bool:
+    """Whether the model is shown `message` as something that it said itself."""
+    said = message.kind is Kind.SAID or bool(message.tool_calls)
+    return message.role is Role.ASSISTANT and said
+
+
+def as_user(message: Message) -> str:
+    """The text of any other message but a tool's, which the model is shown as the person's."""
+    if message.kind is Kind.SUMMARY:
+        return f"[A summary of our conversation up to here:]\n\n{message.content}"
+    return message.content
 
 
 class Model(Protocol):

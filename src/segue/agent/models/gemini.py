@@ -12,7 +12,17 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec
+from segue.agent.models.base import (
+    Call,
+    End,
+    Piece,
+    Prompt,
+    Stop,
+    Text,
+    ToolSpec,
+    as_user,
+    by_agent,
+)
 from segue.agent.models.http import Client, Endpoint, Patience, Refusal, encoded
 from segue.agent.models.pictures import shown
 from segue.agent.models.refused import IMAGE, carried, conceding
@@ -28,7 +38,7 @@ from segue.core.errors import (
 )
 from segue.core.images import KINDS
 from segue.core.session import Usage
-from segue.core.transcript import Image, Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Message, Role, ToolCall
 
 PROVIDER = "Gemini"
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
@@ -205,7 +215,7 @@ def _contents(
     for message, pictures in told:
         if message.role is Role.TOOL:
             say("user", [_response(message, waiting)])
-        elif message.role is Role.ASSISTANT and (message.kind is Kind.SAID or message.tool_calls):
+        elif by_agent(message):
             if not turns:
                 say("user", _text(OPENING))
             waiting, parts = _said(message, signed=signed)
@@ -213,7 +223,7 @@ def _contents(
                 waiting[0].part["thoughtSignature"] = UNSIGNED
             say("model", parts)
         else:
-            say("user", [*map(_picture, pictures), *_text(message.content)])
+            say("user", [*map(_picture, pictures), *_text(as_user(message))])
     if not turns or turns[-1]["role"] == "model":
         say("user", _text(ONWARD if turns else OPENING))
     return turns

@@ -12,13 +12,13 @@ from typing import Any, cast
 import msgspec
 
 from segue.agent.models import plain
-from segue.agent.models.base import Prompt, ToolSpec
+from segue.agent.models.base import Prompt, ToolSpec, as_user, by_agent
 from segue.agent.models.http import encoded
 from segue.agent.models.openai.arguments import is_object
 from segue.agent.models.pictures import shown
 from segue.core.images import KINDS
 from segue.core.text import whole
-from segue.core.transcript import Image, Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Message, Role, ToolCall
 
 IMAGE_URL = "image_url"
 
@@ -133,7 +133,7 @@ def _entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None:
     if message.role is Role.TOOL:
         call_id = _sendable_id(message.tool_call_id or "")
         return {"role": "tool", "tool_call_id": call_id, "content": message.content}
-    if not _by_assistant(message):
+    if not by_agent(message):
         return {"role": "user", "content": _as_user(message, pictures)}
     if message.tool_calls:
         calls = [_sent_call(call) for call in message.tool_calls]
@@ -145,26 +145,17 @@ def _plain_entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None
     """The same for a model that knows tools only as text."""
     if message.role is Role.TOOL:
         return {"role": "user", "content": plain.result_text(message.tool_name, message.content)}
-    if not _by_assistant(message):
+    if not by_agent(message):
         return {"role": "user", "content": _as_user(message, pictures)}
     texts = [message.content, *(plain.call_text(call) for call in message.tool_calls)]
     said = "\n".join(text for text in texts if text)
     return {"role": "assistant", "content": said} if said else None
 
 
-def _by_assistant(message: Message) -> bool:
-    return message.role is Role.ASSISTANT and (
-        message.kind is Kind.SAID or bool(message.tool_calls)
-    )
-
-
 def _as_user(message: Message, pictures: _Pictures) -> str | list[dict[str, Any]]:
     """A text; or, where there are pictures to see, a list of parts, which not every server knows
     how to read."""
-    text = message.content
-    if message.kind is Kind.SUMMARY:
-        text = f"[A summary of our conversation up to here:]\n\n{text}"
-    told = [part for part in (*pictures, text) if part]
+    told = [part for part in (*pictures, as_user(message)) if part]
     if any(isinstance(part, Image) for part in told):
         return [_part(part) for part in told]
     return "\n\n".join(map(str, told))
