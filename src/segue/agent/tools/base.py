@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from unicodedata import category
@@ -73,7 +74,8 @@ class Tool(Generic[A]):
             raise ToolFailed(f"These arguments do not fit {self.name}: {error}") from error
 
 
-def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+@cache
+def _schema(arguments: type[msgspec.Struct]) -> Mapping[str, Any]:
     """A plain JSON schema without references, as every provider takes it."""
     (schema,), components = msgspec.json.schema_components([arguments])
     name = schema["$ref"].rpartition("/")[2]
