@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from segue.agent.models.http import Client, Endpoint, Patience, Refusal, _retry_after
+from segue.agent.models.http import (
+    Client,
+    Endpoint,
+    Patience,
+    Refusal,
+    _around_proxies,
+    _retry_after,
+)
 from segue.core.errors import (
     BadKey,
     ModelBusy,
@@ -335,3 +342,37 @@ async def test_a_server_closes_the_answer_of_a_client_that_has_left():
             await anext(events)
         async with asyncio.timeout(10):
             await left.wait()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_server_on_this_machine_is_asked_without_the_proxy_of_the_environment(
+    host: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    proxy, server = Server(HELLO), Server(HELLO)
+    async with serving(proxy.handle) as between, serving(server.handle) as url:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, between)
+        async with client(url.replace("127.0.0.1", host)) as acme:
+            assert [event.data async for event in acme.events("/ask", b"{}")] == ["hello"]
+    assert (len(proxy.requests), len(server.requests)) == (0, 1)
+
+
+async def test_any_other_server_is_asked_through_the_proxy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    proxy = Server(HELLO)
+    async with serving(proxy.handle) as between:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, between)
+        async with client("http://models.example") as acme:
+            assert [event.data async for event in acme.events("/ask", b"{}")] == ["hello"]
+    assert proxy.requests[0].target == "http://models.example/ask"
+
+
+def test_only_this_machine_is_asked_around_proxies():
+    assert list(_around_proxies("http://[::1]:8080/v1")) == ["all://[::1]"]
+    assert list(_around_proxies("http://127.1.2.3")) == ["all://127.1.2.3"]
+    for url in ("http://10.0.0.1", "http://localhost.example", "http://[", "nonsense", ""):
+        assert not _around_proxies(url)

@@ -127,13 +127,15 @@ class _Meter:
     told: Told
 
     def look(self) -> None:
-        found = sum(_size(path) for path in self.scratch.rglob("*"))
+        # Path.rglob would fail over what pip removes meanwhile; os.walk passes it over.
+        files = (Path(at, name) for at, _, names in os.walk(self.scratch) for name in names)
+        found = sum(map(_size, files))
         self.told(self.start + min(found, self.piece))
 
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size if path.is_file() else 0
+        return path.lstat().st_size
     except FileNotFoundError:  # pip has moved it on
         return 0
 

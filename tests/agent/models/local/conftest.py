@@ -1,0 +1,82 @@
+"""What the tests of the embedded model share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+import venv
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from segue.agent.models.local import private
+from segue.agent.models.local.serve import Run
+from segue.agent.models.local.server import Server
+from segue.agent.models.local.weights import Weights, mark
+from tests.agent.models.local.index import weights
+
+CONTENT = b"fake weights"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    """A folder with weights, and a runtime that needs none. What runs at the end is ended."""
+    monkeypatch.syspath_prepend(Path(__file__).with_name("runtime"))
+    folder = tmp_path / "models"
+    put(folder, CONTENT)
+    yield folder
+    end(folder)
+
+
+def put(folder: Path, content: bytes) -> Weights:
+    """Weights in `folder`, as if they had been fetched."""
+    private.make_folder(folder)
+    tiny = weights(content=content)
+    (folder / tiny.file).write_bytes(content)
+    mark(folder, tiny)
+    return tiny
+
+
+def server(folder: Path, *, idle: float = 600.0, patience: float = 30.0) -> Server:
+    run = Run(folder / "run")
+    return Server(run=run, weights=folder / "tiny.gguf", idle=idle, patience=patience)
+
+
+def end(folder: Path) -> None:
+    """Kill the server of `folder`, if there is one."""
+    (folder / "go on").touch()  # for one that is slow to start
+    ours = server(folder)
+    deadline = time.monotonic() + 20
+    while ours.run.folder.is_dir() and private.locked(ours.run.lock):
+        if (found := ours._state()) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found.pid, signal.SIGKILL)
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for what happens in another process."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def no_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A Python that has no pip, used for ours."""
+    python = bare_python(tmp_path / "bare")
+    monkeypatch.setattr(sys, "executable", python)
+    return python
+
+
+def bare_python(folder: Path) -> str:
+    venv.create(folder, with_pip=False, symlinks=True)
+    return str(folder / "bin" / "python")

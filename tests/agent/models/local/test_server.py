@@ -1,0 +1,182 @@
+"""One server for all of the person's programs: found or started, watched, and ended when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from segue.agent.models.local import private
+from segue.agent.models.local.serve import Reached
+from segue.core.errors import LocalFailed
+from tests.agent.models.local.conftest import put, server, until
+
+IDLE = 0.4
+
+
+async def reach(folder: Path, *, idle: float = 600.0) -> Reached:
+    async with server(folder, idle=idle).serving() as reached:
+        return reached
+
+
+def running(folder: Path) -> bool:
+    return private.locked(server(folder).run.lock)
+
+
+async def kill(folder: Path, reached: Reached) -> None:
+    os.kill(reached.pid, signal.SIGKILL)
+    await until(lambda: not running(folder))
+
+
+async def test_a_server_is_started_and_answers_only_those_who_know_the_key(here: Path):
+    reached = await reach(here)
+    assert reached.url.startswith("http://127.0.0.1:")
+    with httpx2.Client(trust_env=False) as client:
+        body = {"messages": [{"role": "user", "content": "hi"}]}
+        assert client.post(f"{reached.url}/chat/completions", json=body).status_code == 401
+        headers = {"Authorization": f"Bearer {reached.key}"}
+        answer = client.post(f"{reached.url}/chat/completions", json=body, headers=headers)
+        assert answer.status_code == 200
+
+
+async def test_its_files_are_for_the_person_alone(here: Path):
+    await reach(here)
+    run = server(here).run
+    assert run.folder.stat().st_mode & 0o777 == 0o700
+    for path in (run.state, run.lock, run.use, run.log):
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_those_who_come_at_once_share_one_server(here: Path):
+    found = await asyncio.gather(*(reach(here) for _ in range(5)))
+    assert len(set(found)) == 1
+    assert await reach(here) == found[0]
+
+
+async def test_processes_that_come_at_once_share_one_server(here: Path):
+    script = (
+        "import asyncio, sys; from pathlib import Path;"
+        "from tests.agent.models.local.test_server import reach;"
+        "print(asyncio.run(reach(Path(sys.argv[1]))).pid)"
+    )
+    command = (sys.executable, "-c", script, str(here))
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = [
+        await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    pids = {(await process.communicate())[0] for process in processes}
+    assert len(pids) == 1
+    assert int(pids.pop()) == (await reach(here)).pid
+
+
+async def test_it_belongs_to_no_terminal_and_is_nobodys_child(here: Path):
+    reached = await reach(here)
+    session, parent = shown(reached, "sess="), shown(reached, "ppid=")
+    assert session != shown(Reached("", "", os.getpid()), "sess=")
+    assert int(parent) != os.getpid()
+
+
+async def test_it_is_told_nothing_of_our_environment(here: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACME_API_KEY", "secret")
+    reached = await reach(here)
+    environment = shown(reached, "command=")
+    assert "GOMP_SPINCOUNT=" in environment, "the environment is to be seen at all"
+    assert "secret" not in environment
+    assert reached.key not in environment
+
+
+def shown(reached: Reached, column: str) -> str:
+    """What `ps` shows to everybody."""
+    command = ["ps", "eww", "-o", column, "-p", str(reached.pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+async def test_one_that_was_killed_is_replaced_though_its_state_is_still_there(here: Path):
+    first = await reach(here)
+    await kill(here, first)
+    assert server(here).run.state.exists()
+    second = await reach(here)
+    assert second.pid != first.pid
+    assert second.key != first.key
+
+
+async def test_one_that_is_asked_to_end_does_so_and_leaves_no_state(here: Path):
+    os.kill((await reach(here)).pid, signal.SIGTERM)
+    await until(lambda: not running(here))
+    assert not server(here).run.state.exists()
+
+
+async def test_one_that_nobody_uses_ends(here: Path):
+    await reach(here, idle=IDLE)
+    await until(lambda: not running(here))
+    assert not server(here).run.state.exists()
+    assert (await reach(here)).pid
+
+
+async def test_one_that_is_in_use_does_not_end(here: Path):
+    async with server(here, idle=IDLE).serving() as reached:
+        began = time.monotonic()
+        await until(lambda: time.monotonic() - began > 4 * IDLE)
+        assert running(here)
+        assert await reach(here) == reached
+
+
+async def test_each_use_begins_the_wait_anew(here: Path):
+    first = await reach(here, idle=3 * IDLE)
+    began = time.monotonic()
+    while time.monotonic() - began < 6 * IDLE:
+        assert await reach(here) == first
+        await asyncio.sleep(IDLE / 4)
+
+
+@pytest.mark.parametrize("what", ["weights", "run folder"])
+async def test_one_whose_files_vanish_ends(here: Path, what: str):
+    reached = await reach(here, idle=20)
+    if what == "weights":
+        (here / "tiny.gguf").unlink()
+    else:
+        shutil.rmtree(here / "run")
+
+    def gone() -> bool:
+        try:
+            os.kill(reached.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    await until(gone)
+
+
+async def test_one_that_cannot_load_its_weights_says_so(here: Path):
+    put(here, b"junk")
+    with pytest.raises(LocalFailed, match=r"tiny.gguf cannot be loaded: .*server.log"):
+        await reach(here)
+    assert not running(here)
+
+
+async def test_one_that_misses_a_library_says_which(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    missing = "libgomp.so.1: cannot open shared object file"
+    (tmp_path / "xllamacpp.py").write_text(f"raise ImportError({missing!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(LocalFailed, match="apt install libgomp1"):
+        await reach(here)
+
+
+async def test_one_that_takes_too_long_is_not_waited_for(here: Path):
+    put(here, b"slow")
+    with pytest.raises(LocalFailed, match="longer than 1 seconds"):
+        async with server(here, patience=1.0).serving():
+            pass
