@@ -16,8 +16,8 @@ from segue.agent.models.http import (
     Endpoint,
     Patience,
     Refusal,
-    around_proxies,
     _retry_after,
+    around_proxies,
 )
 from segue.core.errors import (
     BadKey,
