@@ -3,14 +3,15 @@
     SegueError
     ├── UserError                 the person can mend it; the text says what to type next
     │   ├── SessionError          SessionNotFound, AmbiguousSession, SessionHeld, SessionMoved,
-    │   │                         SessionBusy, NothingToUndo, NothingToRestore, NothingToCompress,
-    │   │                         SessionChanged
+    │   │                         SessionBusy, NothingSaid, NothingToUndo, NothingToRestore,
+    │   │                         NothingToCompress, SessionChanged
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
     │   │                         HandoffInFlight
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
     │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
+    │   ├── CommandError          UnknownCommand, BadCommand
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable
     │   ├── PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery, OwnerNotFound,
@@ -71,6 +72,11 @@ class SessionBusy(SessionError):
 class SessionChanged(SessionError):
     """The session went on somewhere else while it was being handed off, so it stayed where it
     is. Type /handoff again from there."""
+
+
+class NothingSaid(SessionError):
+    """There is no session here yet: it begins with the first thing you say. Type /resume to bring
+    an earlier one here."""
 
 
 class NothingToUndo(SessionError):
@@ -193,6 +199,21 @@ class LocalFailed(ModelError):
 class PullFailed(UserError):
     """The embedded model could not be fetched: {reason}. Type `segue model pull` to go on where it
     stopped."""
+
+
+# Commands
+
+
+class CommandError(UserError):
+    """That command does not work."""
+
+
+class UnknownCommand(CommandError):
+    """There is no command /{name} here{hint}. Type /help to see all of them."""
+
+
+class BadCommand(CommandError):
+    """That does not work: {reason}. Type {usage}."""
 
 
 # Notes

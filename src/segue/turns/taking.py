@@ -148,6 +148,10 @@ class Turns:
             )
             return done.summary
 
+    async def model(self, session: Session | None) -> Model:
+        """The model that the session talks to, or any without a choice of its own."""
+        return await self._models.get(session.model if session else None)
+
     async def use_model(self, held: Held, name: str) -> Model:
         """From now on the session talks to the model of that name; a ModelError, and no change,
         when it cannot."""
@@ -158,7 +162,7 @@ class Turns:
     async def agent(self, session: Session, place: Place, held: Held | None = None) -> Agent:
         """What a turn of the session is taken with; NoModel when there is nothing to take it with.
         Approvals for the session are kept if it is in hand."""
-        model = await self._models.get(session.model)
+        model = await self.model(session)
         cwd = Path(session.cwd) if session.cwd else Path.home()
         context = replace(place.context, cwd=str(cwd))
         notes = await self._store.notes.list(session.owner)
