@@ -54,7 +54,7 @@ class Meter:
     def __init__(self, *, watched: bool) -> None:
         self._watched = watched
         self._last = ""
-        self._step = -1
+        self._step = ("", -1)
 
     def said(self, line: str) -> None:
         """Something that pip said."""
@@ -66,8 +66,9 @@ class Meter:
             f"{part:3d} %  {progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB  "
             f"from {one_line(progress.source)}"
         )
-        if self._watched or part // _STEP != self._step:
-            self._step = part // _STEP
+        source, step = self._step
+        if self._watched or progress.source != source or part // _STEP > step:
+            self._step = (progress.source, part // _STEP)
             self._show(told)
 
     def end(self) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import platformdirs
 import pytest
 
+from segue import config
 from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.base import End, Piece, Prompt, Text
@@ -38,15 +38,11 @@ SYSTEM = "You are Segue, a helpful assistant. Answer briefly."
 LONG = "Count from 1 to 500, one number a line."
 
 
-def unheard(_: object) -> None:
-    pass
-
-
 @pytest.fixture(scope="session")
 def fetched() -> Path:
-    """The weights, fetched once and kept for the next run of the tests."""
-    folder = Path(platformdirs.user_cache_dir("segue-tests", appauthor=False)) / "models"
-    asyncio.run(pull.fetch(folder, unheard))
+    """The weights. `make test-real` fetches them, as a person would, before it runs any test."""
+    folder = config.load().models_folder
+    assert present(folder), f"no weights in {folder}: run `make test-real`"
     return folder
 
 
