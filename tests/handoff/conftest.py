@@ -98,12 +98,14 @@ class Terminal:
 
 
 class Faulty:
-    """A real engine that fails when it is told to: the next reads, or after the next writes."""
+    """A real engine whose next reads and writes fail as they are told to."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.reads: list[StoreError] = []
         self.writes: list[StoreError] = []
+        self.kept: list[StoreError] = []
+        """Raised for writes that were kept nevertheless."""
 
     @property
     def process(self) -> str:
@@ -119,10 +121,12 @@ class Faulty:
         return await self._engine.read(*args, **kwargs)
 
     async def write(self, *args: Any, **kwargs: Any) -> Any:
-        kept = await self._engine.write(*args, **kwargs)
         if self.writes:
             raise self.writes.pop(0)
-        return kept
+        answer = await self._engine.write(*args, **kwargs)
+        if self.kept:
+            raise self.kept.pop(0)
+        return answer
 
     async def close(self) -> None:
         await self._engine.close()

@@ -232,7 +232,7 @@ async def test_a_request_of_which_nobody_knows_whether_it_was_kept_is_made_once(
     store: Store, session: Session
 ):
     engine = Faulty(store._engine)
-    engine.writes = [StoreUncertain(path="the store")]
+    engine.kept = [StoreUncertain(path="the store")]
     asked = await ask(Store(engine), session.id, None, "telegram")
-    assert engine.writes == []
+    assert engine.kept == []
     assert await store.list_handoffs(session.id) == (asked,)
