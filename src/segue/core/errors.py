@@ -66,7 +66,8 @@ class SessionMoved(SessionError):
 
 
 class SessionBusy(SessionError):
-    """A handoff of this session is under way. Wait for it to finish, or cancel it first."""
+    """A handoff of this session is under way. Wait until it is over, or press Ctrl-C in the
+    terminal that began it."""
 
 
 class SessionChanged(SessionError):
@@ -115,23 +116,27 @@ class HandoffError(UserError):
 
 
 class UnknownPlatform(HandoffError):
-    """There is no platform {platform!r}. Type /handoff to see the ones there are."""
+    """There is no platform {platform!r} to hand off to. Try {suggestion}."""
 
 
 class PlatformNotEnabled(HandoffError):
-    """{platform} is not set up yet. Type `segue setup {platform}`."""
+    """The gateway that is running does not serve {platform}. Type `segue setup {platform}`, then
+    `segue gateway stop` and `segue gateway start`."""
 
 
 class NoHomeChannel(HandoffError):
-    """No home channel on {platform} yet. Send /sethome in the chat where handoffs should arrive."""
+    """There is no home channel on {platform} yet. Send /sethome in the chat where handoffs should
+    arrive; if nobody answers you there, type `segue pair` first."""
 
 
 class NoGateway(HandoffError):
-    """No gateway is running for {platform}. Type `segue gateway start`."""
+    """No gateway is running, and only a gateway can bring a session to {platform}. Type `segue
+    gateway start` in another terminal, then /handoff {platform} again."""
 
 
 class HandoffInFlight(HandoffError):
-    """This session is already being handed off to {platform}. Wait for it, or cancel it first."""
+    """This session is already being handed off to {platform}. Wait until that is over, or press
+    Ctrl-C in the terminal that began it."""
 
 
 # Models

@@ -22,7 +22,10 @@ from segue.core.lease import Ticks
 MAX_ATTEMPTS = 3
 ERROR_LIMIT = 500
 
-EXPIRED = "No gateway took it up in time. Type `segue gateway start`, then /handoff again."
+EXPIRED = (
+    "No gateway took it up in time. The session stayed where it was. Type `segue gateway status` to"
+    " see whether one is running, `segue gateway start` if none is, then /handoff again."
+)
 CANCELLED = "Cancelled. The session stayed where it was."
 ABANDONED = (
     "The gateway stopped in the middle of it, and none went on with it. The session stayed where"

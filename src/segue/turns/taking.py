@@ -128,7 +128,7 @@ class Turns:
         """
         async with self._in_hand(session_id, place, held) as held:
             await self._begin(held, said, answers)
-            async with _first_of(interrupt, held.lost) as stop:
+            async with first_of(interrupt, held.lost) as stop:
                 try:
                     async with contextlib.aclosing(self._go_on(held, place, stop)) as events:
                         async for event in events:
@@ -289,7 +289,7 @@ class Turns:
 
 
 @contextlib.asynccontextmanager
-async def _first_of(*causes: asyncio.Event | None) -> AsyncGenerator[asyncio.Event]:
+async def first_of(*causes: asyncio.Event | None) -> AsyncGenerator[asyncio.Event]:
     """An event that is set as soon as any of `causes` is."""
     first = asyncio.Event()
 
