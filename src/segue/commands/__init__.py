@@ -7,7 +7,9 @@ import difflib
 from collections.abc import Iterator
 
 from segue.commands import agent, conversation, session
-from segue.commands.base import EVERYWHERE, PREFIX, TERMINAL, Category, Command, Run, Scene, Where
+from segue.commands.base import EVERYWHERE, PREFIX, TERMINAL, Category, Command, Run
+from segue.commands.base import Scene as Scene
+from segue.commands.base import Where as Where
 from segue.core.errors import UnknownCommand
 from segue.core.text import one_line
 
@@ -63,7 +65,7 @@ async def _help(scene: Scene, arguments: str) -> None:
         return
     command, _ = find(arguments, scene.where)
     also = f" Also: {', '.join(PREFIX + a for a in command.aliases)}." if command.aliases else ""
-    await scene.notice(f"{command.usage}\n{command.summary}.{also}")
+    await scene.notice(f"{command.usage}\n{command.summary.capitalize()}.{also}")
 
 
 async def _quit(scene: Scene, _: str) -> None:

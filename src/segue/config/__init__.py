@@ -83,6 +83,12 @@ def tool_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]
     return {name: value for name, value in everything.items() if name not in hidden}
 
 
+def terminal_variables() -> dict[str, str]:
+    """What the environment says about the terminal."""
+    names = ("NO_COLOR", "TERM")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def secret_names() -> frozenset[str]:
     """The variables that may hold a secret of ours, which no command of the agent's may see."""
     # The address of a store may hold its password.
