@@ -6,7 +6,7 @@ from segue.commands.base import PREFIX, Scene, number
 from segue.core.errors import BadCommand
 from segue.core.text import one_line
 
-MEMORY_ARGUMENTS = "[add TEXT | edit NUMBER TEXT | remove NUMBER]"
+MEMORY_ARGUMENTS = "[add | edit | remove]"
 
 
 async def model(scene: Scene, arguments: str) -> None:

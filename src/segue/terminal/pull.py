@@ -34,7 +34,7 @@ def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
 def _tell(folder: Path, weights: Weights) -> None:
     sources = ", or else ".join(source.name for source in weights.sources)
     click.echo(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
-    click.echo(f"  from {sources}; checked by its hash, whoever sends it")
+    click.echo(f"  from {sources}; its hash decides")
     click.echo(f"  to   {one_line(str(folder))}")
     if not runtime.present():
         click.echo(f"  and  the Python package {runtime.PACKAGE}, which runs it, about 34 MB")

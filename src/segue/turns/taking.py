@@ -231,7 +231,7 @@ class Turns:
                         spent = Usage()
                         added.append(message)
                     case TurnDone():
-                        self._name(session, agent.model, Transcript((*window, *added)))
+                        await self._name(session, agent.model, Transcript((*window, *added)))
                     case TurnInterrupted() if held.moved:
                         event = TurnFailed(held.moved)
                     case _:
@@ -269,23 +269,31 @@ class Turns:
 
     # Titles
 
-    def _name(self, session: Session, model: Model, transcript: Transcript) -> None:
-        """Begin to give the session a name, if it has none."""
-        if self._titles and session.title is None:
-            naming = asyncio.create_task(self._rename(session.id, model, transcript))
+    async def _name(self, session: Session, model: Model, transcript: Transcript) -> None:
+        """Give the session a name if it has none: at once one from the person's own words, and a
+        better one when the model has found it. A small model is not asked: it is slow, and busy."""
+        if not self._titles or session.title is not None:
+            return
+        if words := summaries.title_from_words(transcript):
+            await self._rename(session.id, words)
+        if not model.small:
+            naming = asyncio.create_task(self._find_name(session.id, model, transcript))
             self._behind.add(naming)
             naming.add_done_callback(self._behind.discard)
 
-    async def _rename(self, session_id: str, model: Model, transcript: Transcript) -> None:
-        """At once a name from the person's own words; a better one when the model has found it.
-        A small model is not asked: it is slow, and busy."""
+    async def _find_name(self, session_id: str, model: Model, transcript: Transcript) -> None:
         try:
-            if words := summaries.title_from_words(transcript):
-                await self._store.sessions.rename(session_id, words, chosen=False)
-            if not model.small and (title := await summaries.title(model, transcript)):
-                await self._store.sessions.rename(session_id, title, chosen=False)
-        except UserError as error:
-            logger.warning("%s has no title: %s", session_id, error)
+            title = await summaries.title(model, transcript)
+        except ModelError as error:
+            logger.warning("%s keeps its name: %s", session_id, error)
+        else:
+            await self._rename(session_id, title)
+
+    async def _rename(self, session_id: str, title: str) -> None:
+        try:
+            await self._store.sessions.rename(session_id, title, chosen=False)
+        except UserError as error:  # a conversation goes on under whatever name
+            logger.warning("%s keeps its name: %s", session_id, error)
 
 
 @contextlib.asynccontextmanager
