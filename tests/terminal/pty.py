@@ -160,7 +160,7 @@ async def terminal(
     """`segue` with these arguments, in a terminal of that size."""
     ours, theirs = pty.openpty()
     _set_size(theirs, columns, lines)
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: ASYNC220 - the pty is read, and nothing waits for it
         [*command, *arguments],
         stdin=theirs,
         stdout=theirs,
