@@ -17,7 +17,6 @@ from segue.core.transcript import Message
 from segue.handoff import Completed, Failed, Progress, hand_off
 from segue.store import Store, Topic
 from segue.store.base import Engine
-from segue.store.wake import Bell
 from segue.turns import Held, hold
 from tests.store.conftest import OpenStore
 from tests.store.conftest import clock as clock
@@ -102,6 +101,7 @@ class Faulty:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.bell = engine.bell
         self.reads: list[StoreError] = []
         self.writes: list[StoreError] = []
         self.kept: list[StoreError] = []
@@ -110,10 +110,6 @@ class Faulty:
     @property
     def process(self) -> str:
         return self._engine.process
-
-    @property
-    def bell(self) -> Bell:
-        return self._engine.bell
 
     async def read(self, *args: Any, **kwargs: Any) -> Any:
         if self.reads:

@@ -25,6 +25,7 @@ from segue.handoff import (
 from segue.handoff.request import LOOK, PATIENCE, TRIES
 from segue.store import Store
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
+from segue.store.wake import Bell, Ring
 from segue.testing.clock import FakeClock
 from tests.handoff.conftest import BOUND, STEPS, TELEGRAM, Faulty, Gateway, outcome
 from tests.store.conftest import OpenStore
@@ -257,6 +258,42 @@ async def test_a_look_that_fails_is_made_again(
     assert isinstance(await told(steps), Completed)
     assert engine.reads == []
     assert len(caplog.records) == TRIES - 1
+
+
+async def test_looks_that_fail_now_and_then_do_not_add_up(
+    store: Store, asked: Handoff, gateway: Gateway
+):
+    engine = Faulty(store._engine)
+    steps = follow(Store(engine), asked)
+    await told(steps)
+    claim = await gateway.claim()
+    for step in (Step.CLAIMED, *STEPS):
+        engine.reads = [StoreBusy(path="the store")] * 2
+        await gateway.store.record_handoff_step(claim, step)
+        assert await told(steps) == Working(TELEGRAM, step)
+        assert engine.reads == []
+
+
+async def test_when_nothing_can_be_heard_any_more_it_listens_anew(
+    store: Store, asked: Handoff, gateway: Gateway
+):
+    begun = 0
+
+    async def watch(ring: Ring) -> None:
+        nonlocal begun
+        begun += 1
+        ring(None)
+        if begun == 1:
+            raise StoreBusy(path="the store")
+        await asyncio.Event().wait()
+
+    engine = Faulty(store._engine)
+    engine.bell = Bell(watch)
+    steps = follow(Store(engine), asked)
+    await told(steps)
+    await gateway.complete(await gateway.claim())
+    assert isinstance(await told(steps), Completed)
+    assert begun == 2
 
 
 async def test_a_store_that_stays_out_of_order_does_not_look_like_an_idle_one(
