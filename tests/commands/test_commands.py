@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import segue.store
 from segue import commands, config
 from segue.agent.models.scripted import ScriptedModel
 from segue.commands import Where
+from segue.commands.base import Command
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import (
@@ -75,6 +76,9 @@ class Stage:
 
     async def notice(self, text: str) -> None:
         self.told.append(text)
+
+    async def list_commands(self, listed: Sequence[Command]) -> None:
+        self.told += [command.usage for command in listed]
 
     async def say(self, message: str | Message | None) -> None:
         session = await self.begun()
@@ -180,6 +184,10 @@ def test_help_names_every_command_of_the_place_in_its_category():
         assert command.summary in text
     assert text.index("Session\n") < text.index("/handoff PLATFORM") < text.index("Agent\n")
     assert "/handoff" not in commands.help_text(Where.CHAT)
+
+
+async def test_help_lists_what_can_be_typed_here(stage: Stage):
+    assert (await stage.do("/help")).splitlines() == [c.usage for c in commands.COMMANDS]
 
 
 async def test_help_for_one_command(stage: Stage):

@@ -61,7 +61,7 @@ def help_text(where: Where) -> str:
 
 async def _help(scene: Scene, arguments: str) -> None:
     if not arguments:
-        await scene.notice(help_text(scene.where))
+        await scene.list_commands(list(available(scene.where)))
         return
     command, _ = find(arguments, scene.where)
     also = f" Also: {', '.join(PREFIX + a for a in command.aliases)}." if command.aliases else ""

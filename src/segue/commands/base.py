@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -69,6 +69,10 @@ class Scene(Protocol):
 
     async def notice(self, text: str) -> None:
         """Tell the person something that is not part of the conversation."""
+        ...
+
+    async def list_commands(self, listed: Sequence[Command]) -> None:
+        """Show the person what they can type."""
         ...
 
     async def say(self, message: Message | None) -> None:

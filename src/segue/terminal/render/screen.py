@@ -29,6 +29,7 @@ class Style(enum.StrEnum):
 class Glyphs:
     """The signs that we draw ourselves."""
 
+    prompt: str = "❯"
     tool: str = "⏺"
     failed: str = "✗"
     stopped: str = "■"
@@ -45,8 +46,8 @@ class Glyphs:
 
 _UNICODE = Glyphs()
 _ASCII = Glyphs(
-    tool="*", failed="x", stopped="#", bar="|", folded=":", corner_top="+", corner_bottom="+",
-    rule="-", bullet="-", dot="|", more="...",
+    prompt=">", tool="*", failed="x", stopped="#", bar="|", folded=":", corner_top="+",
+    corner_bottom="+", rule="-", bullet="-", dot="|", more="...",
 )  # fmt: skip
 
 
