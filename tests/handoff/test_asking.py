@@ -19,9 +19,9 @@ from segue.core.errors import (
     StoreUncertain,
     UnknownPlatform,
 )
-from segue.core.handoff import State
+from segue.core.handoff import TARGETS, State
 from segue.core.session import Session
-from segue.handoff import TARGETS, ask
+from segue.handoff import ask
 from segue.store import Store
 from segue.testing.clock import FakeClock
 from tests.handoff.conftest import TELEGRAM, Faulty, Gateway, state

@@ -6,14 +6,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from segue.core.errors import BadCommand, NothingSaid
 from segue.core.session import Session
 from segue.core.text import one_line
 from segue.core.transcript import Message
-from segue.store import Store
-from segue.turns import Held, Place, Turns
+
+if TYPE_CHECKING:  # so that the table can be read, for completion, before anything else is loaded
+    from segue.store import Store
+    from segue.turns import Held, Place, Turns
 
 PREFIX = "/"
 

@@ -19,6 +19,8 @@ from enum import StrEnum
 from segue.core.address import Address, Platform
 from segue.core.lease import Ticks
 
+TARGETS = tuple(platform for platform in Platform if platform is not Platform.LOCAL)
+"""Where a session can be handed off to."""
 MAX_ATTEMPTS = 3
 ERROR_LIMIT = 500
 

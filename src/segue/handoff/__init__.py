@@ -8,7 +8,6 @@ from segue.handoff.progress import Progress as Progress
 from segue.handoff.progress import Stranded as Stranded
 from segue.handoff.progress import Waiting as Waiting
 from segue.handoff.progress import Working as Working
-from segue.handoff.request import TARGETS as TARGETS
 from segue.handoff.request import ask as ask
 from segue.handoff.request import cancel as cancel
 from segue.handoff.request import follow as follow

@@ -26,16 +26,13 @@ from segue.core.errors import (
     StoreUncertain,
     UnknownPlatform,
 )
-from segue.core.handoff import CANCELLED, Handoff
+from segue.core.handoff import CANCELLED, TARGETS, Handoff
 from segue.core.lease import Lease
 from segue.core.text import one_line
 from segue.handoff.progress import Completed, Failed, Progress, progress
 from segue.store import Store, Topic
 from segue.turns import Held
 from segue.turns.taking import first_of
-
-TARGETS = tuple(platform for platform in Platform if platform is not Platform.LOCAL)
-"""Where a session can be handed off to."""
 
 PATIENCE = 5.0
 """Seconds that a gateway has to take a request up. After that it is void, whoever comes later."""

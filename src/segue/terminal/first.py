@@ -10,7 +10,6 @@ import click
 from segue.agent.models.choice import choose, embedded
 from segue.config import Settings
 from segue.core.errors import NoModel
-from segue.terminal.pull import pull
 
 
 def make_ready(settings: Settings) -> None:
@@ -28,6 +27,8 @@ def make_ready(settings: Settings) -> None:
 def _offer(settings: Settings) -> None:
     click.echo("There is no model to talk to yet: no key is set, and no server answers here.")
     click.echo("A small one can run on this machine. It is slow and simple, but needs no key.\n")
+    from segue.terminal.pull import pull  # noqa: PLC0415 - once in a lifetime
+
     try:
         pull(settings.models_folder, ask=True)
     except click.Abort:

@@ -9,7 +9,7 @@ from prompt_toolkit.document import Document
 
 from segue import commands
 from segue.commands.base import PREFIX, Where
-from segue.handoff import TARGETS
+from segue.core.handoff import TARGETS
 from segue.terminal.clean import clean
 
 Names = Callable[[], Awaitable[Sequence[str]]]
