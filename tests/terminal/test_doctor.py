@@ -267,21 +267,46 @@ def test_a_screen_that_can_show_little_is_warned_of(
 
 def test_what_is_stuck_is_told_within_seconds(environ: dict[str, str], tmp_path: Path):
     """A program that was stopped in the middle of a write keeps the others from writing."""
-    with_store = run(environ)
-    assert with_store.exit_code == 0
+    assert run(environ).exit_code == 0
     gate = os.open(tmp_path / "segue.db-run" / "gate", os.O_RDWR)
     fcntl.flock(gate, fcntl.LOCK_EX)
     try:
-        began = time.monotonic()
-        command = [sys.executable, "-m", "segue", "doctor"]
-        ran = subprocess.run(
-            command, env=plain(environ), capture_output=True, text=True, timeout=50, check=False
-        )
-        took = time.monotonic() - began
+        code, told, took = timed(environ, "from segue.terminal.main import main; main(['doctor'])")
     finally:
         os.close(gate)
-    assert ran.returncode == 1
-    assert "problem  store     No answer within a few seconds." in ran.stdout
-    assert "ok       model     scripted" in ran.stdout
-    assert ran.stderr == ""
+    assert code == 1
+    assert "problem  store     No answer within a few seconds." in told
+    assert "ok       model     scripted" in told
     assert took < 14, "the store itself would wait for half a minute"
+
+
+def test_what_cannot_be_called_off_is_not_waited_for(environ: dict[str, str]):
+    """A name server that does not answer keeps a thread busy, whoever has given up on it."""
+    program = (
+        "import asyncio, threading\n"
+        "from segue.terminal import checks\n"
+        "from segue.terminal.main import main\n"
+        "wait = lambda *_: asyncio.run(asyncio.to_thread(threading.Event().wait, 40))\n"
+        "checks.model = wait\n"
+        "main(['doctor'])\n"
+    )
+    code, told, took = timed(environ, program)
+    assert code == 1
+    assert "problem  model     No answer within a few seconds." in told
+    assert "ok       store " in told
+    assert took < 14
+
+
+def timed(environ: Mapping[str, str], program: str) -> tuple[int, str, float]:
+    """The exit code of a program, what it printed, and how many seconds it took."""
+    began = time.monotonic()
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=plain(environ),
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert ran.stderr == ""
+    return ran.returncode, ran.stdout, time.monotonic() - began

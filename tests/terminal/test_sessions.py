@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,9 +15,11 @@ from click.testing import CliRunner, Result
 
 import segue.store
 from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import StoreBusy
 from segue.core.session import ME, Origin, Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.store import Store, Tx
+from segue.store.transcripts import Transcripts
 from segue.terminal.main import main
 from segue.terminal.session_text import listed
 from tests.terminal.screen import on_screen
@@ -372,6 +374,35 @@ def test_a_file_is_not_replaced_unless_asked(person: Person, tmp_path: Path):
     assert sorted(p.name for p in tmp_path.glob("*precious*")) == ["precious.txt"]
 
 
+def test_a_link_stays_a_link(person: Person, tmp_path: Path):
+    person.talk("mine", "one")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text("old")
+    person("export", "mine", "--output", str(tmp_path / "link"), "--force")
+    assert (tmp_path / "link").is_symlink()
+    assert len((tmp_path / "elsewhere").read_text().splitlines()) == 3
+
+
+def test_half_a_session_is_never_left(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    person.talk("mine", "one")
+    person.talk("other", "one")
+    (tmp_path / "there").write_text("precious")
+
+    async def broken(*_: object) -> AsyncIterator[bytes]:
+        yield b"{}\n"
+        raise StoreBusy(path="x")
+
+    monkeypatch.setattr(Transcripts, "export", broken)
+    before = sorted(tmp_path.iterdir())
+    assert "locked" in person.refused("export", "mine", "--output", str(tmp_path / "new"))
+    forced = ("export", "mine", "--output", str(tmp_path / "there"), "--force")
+    assert "locked" in person.refused(*forced)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "there").read_text() == "precious"
+
+
 def test_a_link_to_nowhere_is_there_too(person: Person, tmp_path: Path):
     person.talk("mine")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
@@ -438,11 +469,13 @@ def test_on_a_screen_it_asks_first(person: Person):
 def test_what_somebody_holds_is_not_deleted(person: Person):
     session = person.talk("mine", "one")
 
-    async def holding(store: Store) -> str:
+    async def holding(store: Store) -> tuple[str, str]:
         await store.leases.acquire(session.id, "a terminal on desk (12)")
-        return await asyncio.to_thread(person.refused, "delete", "mine", "--yes")
+        told = await asyncio.to_thread(person.refused, "delete", "mine", "--yes")
+        return told, (await asyncio.to_thread(person.on_screen, "delete", "mine"))[1]
 
-    told = person.do(holding)
+    told, screen = person.do(holding)
+    assert screen == told, "nobody is asked in vain"
     assert "This session is open in a terminal on desk (12)." in told
     assert len(person.json("list")) == 1
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -49,15 +49,15 @@ def _standard_output() -> Generator[Write]:
 
 @contextlib.contextmanager
 def _file(target: Path, *, force: bool) -> Generator[Write]:
-    """A file that becomes `target` when all went well; readable for its owner alone, for it holds
-    a conversation."""
+    """Tell why it cannot be written, if it cannot."""
     try:
-        if _is_device(target):
+        if target.exists() and not target.is_file():
+            # Something like /dev/stdout or a pipe: it is written to, and never replaced.
             with target.open("wb") as file:
                 yield file.write
         else:
-            with _new(target, force=force) as write:
-                yield write
+            with _replacement(target) if force else _new(target) as file:
+                yield file.write
     except FileExistsError as error:
         told = f"{one_line(str(target))} is there already. Give another name, or add --force."
         raise click.ClickException(told) from error
@@ -67,23 +67,26 @@ def _file(target: Path, *, force: bool) -> Generator[Write]:
 
 
 @contextlib.contextmanager
-def _new(target: Path, *, force: bool) -> Generator[Write]:
-    if not force and os.path.lexists(target):
-        raise FileExistsError
-    number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    temporary = Path(name)
+def _new(target: Path) -> Generator[IO[bytes]]:
+    """A file that was not there; for its owner alone, since it holds a conversation."""
+    number = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(number, "wb") as file:
-            yield file.write
-        if force:
-            temporary.replace(os.path.realpath(target))
-        else:
-            # Unlike a rename, this does not replace what somebody made meanwhile.
-            target.hardlink_to(temporary)
-    finally:
-        temporary.unlink(missing_ok=True)
+            yield file
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
-def _is_device(target: Path) -> bool:
-    """Whether it is something like /dev/stdout or a pipe, which is written to and not replaced."""
-    return target.exists() and not stat.S_ISREG(target.stat().st_mode)
+@contextlib.contextmanager
+def _replacement(target: Path) -> Generator[IO[bytes]]:
+    """A file that takes the place of `target` when it is whole; a link to it stays a link."""
+    real = Path(os.path.realpath(target))
+    number, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+        Path(name).replace(real)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
