@@ -26,7 +26,9 @@ run: .venv/.core ## Run the program: make run ARGS="--help"
 test: .venv/.dev ## Run every test that needs no outside component
 	$(BIN)/python -m pytest -m "not real" -n $(JOBS) $(ARGS)
 
+test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
 test-real: .venv/.dev ## Run the tests against real components, one at a time
+	$(BIN)/segue model pull --yes
 	$(BIN)/python -m pytest -m real $(ARGS)
 
 check: .venv/.dev ## Lint, formatting, types and the direction of imports

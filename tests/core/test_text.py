@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.core.text import is_blank, one_line, whole
+from segue.core.text import is_blank, is_hidden, one_line, visible, whole
 
 text = st.text(st.characters(exclude_categories=())) | st.text(
     "ae \u0301\u0338=\u200b\u202e\u034f\u1100\u1161\u115f\u3164\n\t\0\ud800\u2028\u0344"
@@ -75,3 +75,14 @@ def test_a_whole_text_can_be_encoded_and_what_can_be_encoded_is_whole(raw: str):
 def test_half_a_character_is_marked_and_two_halves_are_put_together():
     assert whole("a\ud83db\ude00") == "a\ufffdb\ufffd"
     assert whole("\ud83d\ude00!") == "😀!"
+
+
+def test_what_a_screen_would_hide_is_written_out_though_it_counts_as_a_letter():
+    assert visible("a\u3164b\ufe01c\U000e0100") == r"a\u3164b\ufe01c\U000e0100"
+    assert visible("I ❤\ufe0f tea\t\n") == "I ❤\ufe0f tea\t\n"
+
+
+@given(text)
+def test_what_is_visible_stays_as_it_is(raw: str):
+    assert visible(visible(raw)) == visible(raw)
+    assert not any(map(is_hidden, visible(raw).replace("\n", "").replace("\t", "")))

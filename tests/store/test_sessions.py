@@ -54,7 +54,7 @@ async def test_a_session_needs_an_owner_who_exists(store: Store):
 
 async def test_a_directory_that_no_database_can_hold_is_marked_not_rejected(store: Store):
     made = await store.sessions.create("me", Platform.LOCAL, cwd="/home/\udcff\0")
-    assert made.cwd == "/home/?\ufffd"
+    assert made.cwd == "/home/\ufffd\ufffd"
 
 
 async def test_there_is_no_session_under_an_unknown_id(store: Store):

@@ -35,11 +35,15 @@ class Rules:
     """Beginnings of commands, word by word: `git status` allows `git status --short`. One that is
     more than plain words allows nothing."""
 
+    def asks(self, risk: Risk) -> bool:
+        """Whether, as a rule, a person is asked first."""
+        return risk is not Risk.READ and self.policy is not Policy.AUTO
+
     def verdict(
         self, risk: Risk, call: ToolCall, cwd: Path, granted: Collection[str] = ()
     ) -> Verdict:
         """`granted` are the fingerprints that the person allowed for this session."""
-        if risk is Risk.READ or self.policy is Policy.AUTO:
+        if not self.asks(risk):
             return Verdict.ALLOWED
         if fingerprint(call, cwd) in granted:
             return Verdict.ALLOWED

@@ -44,6 +44,7 @@ def system_prompt(
 ) -> str:
     """What the model is told before the conversation. For a small model: the least of it."""
     if small:
+        # It makes up the paths of files unless it knows where it is.
         where = f"Working directory: {context.cwd}" if context.cwd else ""
         parts = [_WHO_SMALL, where, _notes(notes), shorten(project, _SMALL_LIMIT)]
     else:

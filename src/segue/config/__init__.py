@@ -150,6 +150,19 @@ def tool_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]
     return {name: value for name, value in everything.items() if name not in hidden}
 
 
+def history() -> Path:
+    """The file that remembers what was typed, for its person alone."""
+    path = Path(platformdirs.user_state_dir("segue", appauthor=False, ensure_exists=True)) / "typed"
+    path.touch(mode=0o600)
+    return path
+
+
+def terminal_variables() -> dict[str, str]:
+    """What the environment says about the terminal."""
+    names = ("NO_COLOR", "TERM")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def secret_names() -> frozenset[str]:
     """The variables that may hold a secret of ours, which no command of the agent's may see."""
     # The address of a store may hold its password.

@@ -3,14 +3,15 @@
     SegueError
     ├── UserError                 the person can mend it; the text says what to type next
     │   ├── SessionError          SessionNotFound, AmbiguousSession, SessionHeld, SessionMoved,
-    │   │                         SessionBusy, NothingToUndo, NothingToRestore, NothingToCompress,
-    │   │                         SessionChanged
+    │   │                         SessionBusy, NothingSaid, NothingToUndo, NothingToRestore,
+    │   │                         NothingToCompress, SessionChanged
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
     │   │                         HandoffInFlight
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
     │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
+    │   ├── CommandError          UnknownCommand, BadCommand
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, UnknownSetting, SettingRefused,
     │   │                         NoEditor
@@ -66,12 +67,18 @@ class SessionMoved(SessionError):
 
 
 class SessionBusy(SessionError):
-    """A handoff of this session is under way. Wait for it to finish, or cancel it first."""
+    """A handoff of this session is under way. Wait until it is over, or press Ctrl-C in the
+    terminal that began it."""
 
 
 class SessionChanged(SessionError):
     """The session went on somewhere else while it was being handed off, so it stayed where it
     is. Type /handoff again from there."""
+
+
+class NothingSaid(SessionError):
+    """There is no session here yet: it begins with the first thing you say. Type /resume to bring
+    an earlier one here."""
 
 
 class NothingToUndo(SessionError):
@@ -110,23 +117,27 @@ class HandoffError(UserError):
 
 
 class UnknownPlatform(HandoffError):
-    """There is no platform {platform!r}. Type /handoff to see the ones there are."""
+    """There is no platform {platform!r} to hand off to. Try {suggestion}."""
 
 
 class PlatformNotEnabled(HandoffError):
-    """{platform} is not set up yet. Type `segue setup {platform}`."""
+    """The gateway that is running does not serve {platform}. Type `segue setup {platform}`, then
+    `segue gateway stop` and `segue gateway start`."""
 
 
 class NoHomeChannel(HandoffError):
-    """No home channel on {platform} yet. Send /sethome in the chat where handoffs should arrive."""
+    """There is no home channel on {platform} yet. Send /sethome in the chat where handoffs should
+    arrive; if nobody answers you there, type `segue pair` first."""
 
 
 class NoGateway(HandoffError):
-    """No gateway is running for {platform}. Type `segue gateway start`."""
+    """No gateway is running, and only a gateway can bring a session to {platform}. Type `segue
+    gateway start` in another terminal, then /handoff {platform} again."""
 
 
 class HandoffInFlight(HandoffError):
-    """This session is already being handed off to {platform}. Wait for it, or cancel it first."""
+    """This session is already being handed off to {platform}. Wait until that is over, or press
+    Ctrl-C in the terminal that began it."""
 
 
 # Models
@@ -194,6 +205,21 @@ class LocalFailed(ModelError):
 class PullFailed(UserError):
     """The embedded model could not be fetched: {reason}. Type `segue model pull` to go on where it
     stopped."""
+
+
+# Commands
+
+
+class CommandError(UserError):
+    """That command does not work."""
+
+
+class UnknownCommand(CommandError):
+    """There is no command /{name} here{hint}. Type /help to see all of them."""
+
+
+class BadCommand(CommandError):
+    """That does not work: {reason}. Type {usage}."""
 
 
 # Notes

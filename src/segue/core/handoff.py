@@ -19,10 +19,15 @@ from enum import StrEnum
 from segue.core.address import Address, Platform
 from segue.core.lease import Ticks
 
+TARGETS = tuple(platform for platform in Platform if platform is not Platform.LOCAL)
+"""Where a session can be handed off to."""
 MAX_ATTEMPTS = 3
 ERROR_LIMIT = 500
 
-EXPIRED = "No gateway took it up in time. Type `segue gateway start`, then /handoff again."
+EXPIRED = (
+    "No gateway took it up in time. The session stayed where it was. Type `segue gateway status` to"
+    " see whether one is running, `segue gateway start` if none is, then /handoff again."
+)
 CANCELLED = "Cancelled. The session stayed where it was."
 ABANDONED = (
     "The gateway stopped in the middle of it, and none went on with it. The session stayed where"

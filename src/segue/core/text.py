@@ -7,8 +7,34 @@ import unicodedata
 # Letters and symbols by category, blank to the eye: Hangul fillers, the empty braille cell, CGJ,
 # the musical null notehead.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159")
-_GONE = frozenset({"Cc", "Cf", "Cs"})
+# Control, format (bidi, zero width), surrogate, line and paragraph separator.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# Selectors of a variant and what Unicode keeps free for more of the kind, never drawn: enough of
+# them in a row hold a whole letter. Not U+FE0E and U+FE0F, which emoji are written with.
+_UNDRAWN = (
+    ("\u180b", "\u180f"),
+    ("\u2065", "\u2065"),
+    ("\ufe00", "\ufe0d"),
+    ("\ufff0", "\ufff8"),
+    ("\U000e0000", "\U000e0fff"),
+)
 _BYTES_PER_TOKEN = 4
+
+
+def is_hidden(c: str) -> bool:
+    """Whether a screen obeys the character `c`, or shows nothing of it. Spaces are not hidden."""
+    return (
+        c in _BLANK
+        or unicodedata.category(c) in _UNSEEN
+        or any(first <= c <= last for first, last in _UNDRAWN)
+    )
+
+
+def visible(text: str) -> str:
+    """`text` with all that a screen would hide or obey written out, such as `\\x1b`."""
+    return "".join(
+        c.encode("unicode_escape").decode() if c not in "\n\t" and is_hidden(c) else c for c in text
+    )
 
 
 def one_line(text: str, limit: int | None = None) -> str:
@@ -17,7 +43,7 @@ def one_line(text: str, limit: int | None = None) -> str:
     Longer than `limit` characters, it ends in an ellipsis.
     """
     spaced = "".join(" " if c.isspace() else c for c in text)
-    seen = "".join(c for c in spaced if c not in _BLANK and unicodedata.category(c) not in _GONE)
+    seen = "".join(c for c in spaced if not is_hidden(c))
     # Composed last: what was taken out may have stood between a letter and its accent.
     line = unicodedata.normalize("NFC", " ".join(seen.split()))
     if limit is None or len(line) <= limit:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 
 import click
@@ -35,22 +37,84 @@ class Program(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            # Whoever read our output has gone, and so do we. Python would say so once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return ctx.exit(1)
         except UserError as error:
             # It may quote a server.
             raise click.ClickException(one_line(str(error))) from error
 
 
+_here = click.option(
+    "--here", is_flag=True, help="Stay in this directory, rather than go to the session's."
+)
+
+
 @click.group(cls=Program, invoke_without_command=True)
 @click.version_option(segue.__version__, prog_name="segue")
+@click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
+@click.option(
+    "-p",
+    "--print",
+    "words",
+    metavar="TEXT",
+    help="Say TEXT (-: standard input), print the answer, and end.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With -p: print events, one object a line.")
+@_here
 @click.pass_context
-def main(ctx: click.Context) -> None:
+def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, here: bool) -> None:
     """A personal AI agent whose live conversations move with you.
 
-    Today there is only the foundation: the store that will carry the conversations. Without a
-    command, the state of the store is shown.
+    Without a command, a conversation begins.
     """
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(status)
+    if ctx.invoked_subcommand is not None:
+        return
+    resume = "latest" if latest else None
+    if words is None:
+        _converse(resume=resume, here=here)
+    elif not _say(words, resume, as_json=as_json):
+        ctx.exit(1)
+
+
+@main.command()
+@click.option("--title", help="What the new session is called.")
+def chat(*, title: str | None) -> None:
+    """Begin a conversation."""
+    _converse(title=title)
+
+
+@main.command()
+@click.argument("name", nargs=-1)
+@_here
+def resume(name: tuple[str, ...], *, here: bool) -> None:
+    """Bring a session here: the one called NAME, or the latest."""
+    _converse(resume=" ".join(name) or "latest", here=here)
+
+
+def _converse(*, resume: str | None = None, title: str | None = None, here: bool = False) -> None:
+    import asyncio  # noqa: PLC0415 - `segue --version` does without
+
+    from segue import config  # noqa: PLC0415
+    from segue.terminal import first  # noqa: PLC0415
+    from segue.terminal.chat.run import Wish, chat  # noqa: PLC0415
+
+    settings = config.load()
+    first.make_ready(settings)
+    asyncio.run(chat(settings, Wish(resume=resume, title=title, here=here)))
+
+
+def _say(words: str, resume: str | None, *, as_json: bool) -> bool:
+    import asyncio  # noqa: PLC0415
+
+    from segue import config  # noqa: PLC0415
+    from segue.terminal.once import once  # noqa: PLC0415
+
+    said = sys.stdin.read() if words == "-" else words
+    if not said.strip():
+        raise click.UsageError("There is nothing to say. Give a text after -p.")
+    return asyncio.run(once(config.load(), said, resume, as_json=as_json))
 
 
 @main.command()

@@ -34,7 +34,7 @@ def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
 def _tell(folder: Path, weights: Weights) -> None:
     sources = ", or else ".join(source.name for source in weights.sources)
     click.echo(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
-    click.echo(f"  from {sources}; checked by its hash, whoever sends it")
+    click.echo(f"  from {sources}; its hash decides")
     click.echo(f"  to   {one_line(str(folder))}")
     if not runtime.present():
         click.echo(f"  and  the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
@@ -54,7 +54,7 @@ class Meter:
     def __init__(self, *, watched: bool) -> None:
         self._watched = watched
         self._last = ""
-        self._step = -1
+        self._step = ("", -1)
 
     def said(self, line: str) -> None:
         """Something that pip said."""
@@ -66,8 +66,9 @@ class Meter:
             f"{part:3d} %  {progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB  "
             f"from {one_line(progress.source)}"
         )
-        if self._watched or part // _STEP != self._step:
-            self._step = part // _STEP
+        source, step = self._step
+        if self._watched or progress.source != source or part // _STEP > step:
+            self._step = (progress.source, part // _STEP)
             self._show(told)
 
     def end(self) -> None:

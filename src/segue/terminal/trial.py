@@ -41,8 +41,10 @@ class Trial:
             f"  {one_line(self.answer, _SHOWN)}",
             f"  first word after {self.first:.2f} s, all after {self.whole:.2f} s",
         ]
-        if self.tokens and self.whole > 0:
-            told.append(f"  {self.tokens} tokens, {self.tokens / self.whole:.0f} per second")
+        writing = self.whole - self.first
+        if self.tokens > 1 and writing > 0:
+            rate = (self.tokens - 1) / writing
+            told.append(f"  {self.tokens} tokens, {rate:,.0f} per second once it had begun")
         return told
 
 

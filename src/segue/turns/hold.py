@@ -7,10 +7,12 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator
 
+from segue.core.address import Address
 from segue.core.errors import SessionError, StoreError
 from segue.core.lease import Lease
-from segue.store import Store
-from segue.store.base import Topic
+from segue.core.session import Origin
+from segue.store import Store, bindings, leases
+from segue.store.base import Topic, Tx
 from segue.store.leases import SECONDS
 
 logger = logging.getLogger(__name__)
@@ -37,11 +39,14 @@ async def hold(
     holder: str,
     *,
     take_over: bool = False,
+    address: Address | None = None,
     seconds: float = SECONDS,
 ) -> AsyncGenerator[Held]:
     """Nobody else can append to the session while this is open; SessionHeld when somebody else
-    has it, unless it is to be taken over."""
-    lease = await store.leases.acquire(session_id, holder, seconds=seconds, take_over=take_over)
+    has it, unless it is to be taken over. With an `address`, it is there from now on."""
+    lease = await store.write(
+        _take, session_id, holder, take_over=take_over, address=address, seconds=seconds
+    )
     held = Held(lease)
     keeping = asyncio.create_task(_keep(store, held, seconds))
     try:
@@ -51,6 +56,21 @@ async def hold(
         await asyncio.wait({keeping})
         if not held.lost.is_set():
             await store.leases.release(held.lease)
+
+
+def _take(
+    tx: Tx,
+    session_id: str,
+    holder: str,
+    *,
+    take_over: bool,
+    address: Address | None,
+    seconds: float,
+) -> Lease:
+    lease = leases.acquire(tx, session_id, holder, seconds=seconds, take_over=take_over)
+    if address is not None:
+        bindings.rebind(tx, session_id, address, Origin.RESUME)
+    return lease
 
 
 async def _keep(store: Store, held: Held, seconds: float) -> None:

@@ -128,7 +128,7 @@ class Turns:
         """
         async with self._in_hand(session_id, place, held) as held:
             await self._begin(held, said, answers)
-            async with _first_of(interrupt, held.lost) as stop:
+            async with first_of(interrupt, held.lost) as stop:
                 try:
                     async with contextlib.aclosing(self._go_on(held, place, stop)) as events:
                         async for event in events:
@@ -148,6 +148,10 @@ class Turns:
             )
             return done.summary
 
+    async def model(self, session: Session | None) -> Model:
+        """The model that the session talks to, or any without a choice of its own."""
+        return await self._models.get(session.model if session else None)
+
     async def use_model(self, held: Held, name: str) -> Model:
         """From now on the session talks to the model of that name; a ModelError, and no change,
         when it cannot."""
@@ -158,7 +162,7 @@ class Turns:
     async def agent(self, session: Session, place: Place, held: Held | None = None) -> Agent:
         """What a turn of the session is taken with; NoModel when there is nothing to take it with.
         Approvals for the session are kept if it is in hand."""
-        model = await self._models.get(session.model)
+        model = await self.model(session)
         cwd = Path(session.cwd) if session.cwd else Path.home()
         context = replace(place.context, cwd=str(cwd))
         notes = await self._store.notes.list(session.owner)
@@ -227,7 +231,7 @@ class Turns:
                         spent = Usage()
                         added.append(message)
                     case TurnDone():
-                        self._name(session, agent.model, Transcript((*window, *added)))
+                        await self._name(session, agent.model, Transcript((*window, *added)))
                     case TurnInterrupted() if held.moved:
                         event = TurnFailed(held.moved)
                     case _:
@@ -265,27 +269,35 @@ class Turns:
 
     # Titles
 
-    def _name(self, session: Session, model: Model, transcript: Transcript) -> None:
-        """Begin to give the session a name, if it has none."""
-        if self._titles and session.title is None:
-            naming = asyncio.create_task(self._rename(session.id, model, transcript))
+    async def _name(self, session: Session, model: Model, transcript: Transcript) -> None:
+        """Give the session a name if it has none: at once one from the person's own words, and a
+        better one when the model has found it. A small model is not asked: it is slow, and busy."""
+        if not self._titles or session.title is not None:
+            return
+        if words := summaries.title_from_words(transcript):
+            await self._rename(session.id, words)
+        if not model.small:
+            naming = asyncio.create_task(self._find_name(session.id, model, transcript))
             self._behind.add(naming)
             naming.add_done_callback(self._behind.discard)
 
-    async def _rename(self, session_id: str, model: Model, transcript: Transcript) -> None:
-        """At once a name from the person's own words; a better one when the model has found it.
-        A small model is not asked: it is slow, and busy."""
+    async def _find_name(self, session_id: str, model: Model, transcript: Transcript) -> None:
         try:
-            if words := summaries.title_from_words(transcript):
-                await self._store.sessions.rename(session_id, words, chosen=False)
-            if not model.small and (title := await summaries.title(model, transcript)):
-                await self._store.sessions.rename(session_id, title, chosen=False)
-        except UserError as error:
-            logger.warning("%s has no title: %s", session_id, error)
+            title = await summaries.title(model, transcript)
+        except ModelError as error:
+            logger.warning("%s keeps its name: %s", session_id, error)
+        else:
+            await self._rename(session_id, title)
+
+    async def _rename(self, session_id: str, title: str) -> None:
+        try:
+            await self._store.sessions.rename(session_id, title, chosen=False)
+        except UserError as error:  # a conversation goes on under whatever name
+            logger.warning("%s keeps its name: %s", session_id, error)
 
 
 @contextlib.asynccontextmanager
-async def _first_of(*causes: asyncio.Event | None) -> AsyncGenerator[asyncio.Event]:
+async def first_of(*causes: asyncio.Event | None) -> AsyncGenerator[asyncio.Event]:
     """An event that is set as soon as any of `causes` is."""
     first = asyncio.Event()
 

@@ -16,8 +16,8 @@ from segue.agent.models.http import (
     Endpoint,
     Patience,
     Refusal,
-    _around_proxies,
     _retry_after,
+    around_proxies,
 )
 from segue.core.errors import (
     BadKey,
@@ -371,8 +371,8 @@ async def test_any_other_server_is_asked_through_the_proxy_of_the_environment(
     assert proxy.requests[0].target == "http://models.example/ask"
 
 
-def test_only_this_machine_is_asked_around_proxies():
-    assert list(_around_proxies("http://[::1]:8080/v1")) == ["all://[::1]"]
-    assert list(_around_proxies("http://127.1.2.3")) == ["all://127.1.2.3"]
+def test_only_this_machine_is_askedaround_proxies():
+    assert list(around_proxies("http://[::1]:8080/v1")) == ["all://[::1]"]
+    assert list(around_proxies("http://127.1.2.3")) == ["all://127.1.2.3"]
     for url in ("http://10.0.0.1", "http://localhost.example", "http://[", "nonsense", ""):
-        assert not _around_proxies(url)
+        assert not around_proxies(url)

@@ -607,13 +607,21 @@ async def test_an_answer_of_ten_thousand_pieces_comes_in_good_time():
 async def test_a_small_model_is_told_of_tools_in_words_and_its_json_becomes_a_call():
     script = [Say(text='```json\n{"name": "read", "arguments": {"path": "a"}}\n```')]
     async with talking(script, small=True) as (fake, model):
-        pieces = await hear(model)
+        pieces = await hear(model, ask(user("Read the file a.")))
     assert "tools" not in fake.requests[0]
     assert "read(path): Read a file" in fake.requests[0]["messages"][0]["content"]
     assert isinstance(pieces[0], Call)
     assert (pieces[0].call.name, pieces[0].call.arguments) == ("read", '{"path": "a"}')
     assert isinstance(pieces[1], End)
     assert pieces[1].stop is Stop.CALLS
+
+
+async def test_a_small_model_is_not_told_of_tools_that_nobody_wants():
+    text = '{"name": "read", "arguments": {"path": "a"}}'
+    async with talking([Say(text=text)], small=True) as (fake, model):
+        pieces = await hear(model, ask(user("My name is Anna.")))
+    assert fake.requests[0]["messages"][0]["content"] == "Be brief."
+    assert "".join(p.text for p in pieces if isinstance(p, Text)) == text
 
 
 def test_a_small_model_sees_calls_and_results_as_text():
@@ -650,7 +658,7 @@ async def test_a_small_models_words_stream_at_once():
 async def test_a_small_models_call_that_ran_out_of_room_is_shown_as_text():
     text = '{"name": "read", "arguments": {"pa'
     async with talking([Say(text=text, finish="length")], small=True) as (_, model):
-        pieces = await hear(model)
+        pieces = await hear(model, ask(user("Read the file a.")))
     assert pieces[0] == Text(text)
     assert isinstance(pieces[-1], End)
     assert pieces[-1].stop is Stop.LENGTH

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from segue.agent.models import plain
 from segue.agent.models.base import ToolSpec
-from segue.core.transcript import ToolCall
+from segue.core.transcript import Message, Role, ToolCall, spoken
 
+AT = datetime(2026, 11, 1, tzinfo=UTC)
 NAMES = frozenset({"weather", "write"})
 WEATHER = ToolSpec(
     name="weather",
@@ -34,8 +36,33 @@ def read(*pieces: str) -> tuple[list[str], ToolCall | str]:
 
 def test_tools_are_described_in_few_words():
     told = plain.describe([WEATHER])
-    assert "- weather(city, days?: integer): The weather in a city\n" in told
+    assert "- weather(city): The weather in a city\n" in told
     assert len(told) < 220
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("My name is Anna and I work as a baker.", False),
+        ("What is my name?", False),
+        ("Tell me a story. A long one.", False),
+        ("Which files are here?", True),
+        ("What does notes.md say?", True),
+        ("Look into src/segue, please.", True),
+        ("Run `date`.", True),
+        ("LIST everything", True),
+    ],
+)
+def test_tools_are_told_only_when_they_are_wanted(said: str, wanted: bool):
+    asked = spoken(said, AT)
+    answered = Message(Role.ASSISTANT, "Let me read the file.", AT)
+    assert plain.are_wanted([asked, answered]) is wanted
+
+
+def test_a_tools_result_may_lead_to_another_call():
+    result = Message(Role.TOOL, "done", AT, tool_call_id="1", tool_name="weather")
+    assert plain.are_wanted([spoken("Hello", AT), result])
+    assert not plain.are_wanted([])
 
 
 def test_without_tools_nothing_is_said_about_them():

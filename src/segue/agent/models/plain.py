@@ -7,33 +7,51 @@ tool's message. So it is told about tools in the system prompt, and sees calls a
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from segue.agent.models.base import ToolSpec
 from segue.core.text import whole
-from segue.core.transcript import ToolCall
+from segue.core.transcript import Message, Role, ToolCall
 
 _CLOSERS = {"<tool_call>": "</tool_call>", "<tools>": "</tools>", "```json": "```", "```": "```"}
 _NAMES = ("name", "tool", "tool_name", "function", "function_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _HOW = """\
-To use a tool, answer with only JSON: {"name": "<tool>", "arguments": {"<argument>": "<value>"}}
-If no tool is needed, answer in words."""
+To use a tool, answer with only JSON: {"name": "<tool>", "arguments": {"<argument>": "<value>"}}"""
+_OR_WORDS = "If no tool is needed, answer in words."
+# Without it, a small model calls a tool by the name of the command.
+_EXAMPLES = {"shell": 'For example: {"name": "shell", "arguments": {"command": "pwd"}}'}
+_WORK = re.compile(
+    r"""\b(?:files?|folders?|director(?:y|ies)|read|list|ls|cat|run|execute|commands?|shell|script
+        |path|disk|process(?:es)?)\b
+    |   \w\.[a-z]\w{0,4}\b | [~\w.]/\w | `""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _KEYS = (*_NAMES, *_ARGUMENTS, "type", "id")
 
 
 # What the model is told
 
 
+def are_wanted(messages: Sequence[Message]) -> bool:
+    """Whether what was asked last sounds like work for a tool. Told of tools, a small model makes a
+    call of everything, be it only a name that it was told."""
+    said = next((m for m in reversed(messages) if m.role is not Role.ASSISTANT), None)
+    return said is not None and (said.role is Role.TOOL or bool(_WORK.search(said.content)))
+
+
 def describe(tools: Iterable[ToolSpec]) -> str:
     """The tools in few words; empty when there are none."""
-    lines = [f"- {tool.name}({_signature(tool.parameters)}): {_brief(tool)}" for tool in tools]
-    if not lines:
+    tools = list(tools)
+    if not tools:
         return ""
-    return "\n".join(("Tools:", *lines, _HOW))
+    lines = [f"- {tool.name}({_signature(tool.parameters)}): {_brief(tool)}" for tool in tools]
+    examples = [_EXAMPLES[tool.name] for tool in tools if tool.name in _EXAMPLES]
+    return "\n".join(("Tools:", *lines, _HOW, *examples, _OR_WORDS))
 
 
 def call_text(call: ToolCall) -> str:
@@ -57,12 +75,10 @@ def ask_for_words(told: str) -> str:
 
 
 def _signature(schema: Mapping[str, Any]) -> str:
+    """What it needs. What it could also take would be filled in without sense."""
     properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
     required = cast("Collection[str]", schema.get("required") or ())
-    return ", ".join(
-        f"{name}{'' if name in required else '?'}{_kind(about)}"
-        for name, about in properties.items()
-    )
+    return ", ".join(f"{name}{_kind(properties.get(name, {}))}" for name in required)
 
 
 def _kind(about: Mapping[str, Any]) -> str:

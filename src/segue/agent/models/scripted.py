@@ -62,7 +62,8 @@ class ScriptedModel:
 
     @property
     def small(self) -> bool:
-        return False
+        """Without a script nothing more than the least is of any use to it."""
+        return self._script is None
 
     @property
     def images(self) -> bool:

@@ -8,17 +8,15 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from unicodedata import category
 
 import msgspec
 
 from segue.agent.models.base import ToolSpec
+from segue.core.text import visible as visible
 from segue.core.transcript import ToolCall
 
 OUTPUT_LIMIT = 30_000
 """The most characters that one tool call gives to the model."""
-# Control, format (bidi, zero width), surrogate, line and paragraph separator.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 class Risk(StrEnum):
@@ -91,11 +89,6 @@ def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:
     half = limit // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[… {left_out:,} characters left out …]\n{text[-half:]}"
-
-
-def visible(text: str) -> str:
-    """`text` with all that a screen would hide or obey written out, such as `\\x1b`."""
-    return "".join(repr(c)[1:-1] if c not in "\n\t" and category(c) in _UNSEEN else c for c in text)
 
 
 def clean(text: str) -> str:

@@ -179,6 +179,7 @@ async def test_a_redirect_is_followed(tmp_path: Path):
         (Response(200, {}, b"<h1>Log in</h1>"), "a file of another size"),
         (Response(404), "HTTP 404"),
         (Response(206, {"Content-Range": "bytes 7-9/10"}, b"abc"), "bytes 7-9/10"),
+        (Response(206, {"Content-Range": f"bytes 7-/{len(BYTES)}"}, b"abc"), "bytes 7-/"),
         (Response(206, {}, b"abc"), "instead of bytes 0-"),
     ],
 )
@@ -288,12 +289,20 @@ async def test_a_pull_from_the_index_can_be_cancelled_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     shop = Shop()
-    asked = asyncio.Event()
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def for_ever() -> AsyncGenerator[bytes]:
+        asked.set()
+        try:
+            while True:
+                yield b"x"
+                await asyncio.sleep(0.01)
+        finally:
+            left.set()
 
     async def stuck(request: Request) -> Response:
         if NAMES[1].replace("-", "_") in request.target and not asked.is_set():
-            asked.set()
-            await asyncio.Event().wait()
+            return Response(200, {}, for_ever())
         return await shop.handle(request)
 
     async with serving(stuck) as url:
@@ -304,6 +313,8 @@ async def test_a_pull_from_the_index_can_be_cancelled_and_goes_on(
         pulling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await pulling
+        async with asyncio.timeout(10):
+            await left.wait()
         assert part(tmp_path).stat().st_size == PIECES[0]
         await fetch(tmp_path, unheard, tiny)
     assert_here(tmp_path, tiny)

@@ -111,6 +111,14 @@ async def test_one_that_was_killed_is_replaced_though_its_state_is_still_there(h
     assert second.key != first.key
 
 
+async def test_the_state_of_one_that_was_killed_is_not_taken_for_that_of_the_next(here: Path):
+    await kill(here, await reach(here))
+    put(here, b"slow")
+    with pytest.raises(LocalFailed, match="longer than 1 seconds"):
+        async with server(here, patience=1.0).serving():
+            pass
+
+
 async def test_one_that_is_asked_to_end_does_so_and_leaves_no_state(here: Path):
     os.kill((await reach(here)).pid, signal.SIGTERM)
     await until(lambda: not running(here))

@@ -53,7 +53,7 @@ class Run:
 
     @property
     def use(self) -> Path:
-        """Locked, shared, by everybody who uses the server; touched before and after."""
+        """Locked, shared, by everybody who uses the server; touched afterwards."""
         return self.folder / "use"
 
     @property

@@ -37,7 +37,6 @@ class Server:
         """How it can be reached; it does not end of itself meanwhile. Or LocalFailed."""
         private.make_folder(self.run.folder)
         async with private.holding(self.run.use, shared=True) as use:
-            os.utime(use)
             try:
                 yield await self._reach()
             finally:

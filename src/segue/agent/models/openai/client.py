@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
+from segue.agent.models import plain
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.http import Client, Endpoint, Patience
 from segue.agent.models.openai.answer import CHUNKS, Answer, Chunk
@@ -119,7 +120,8 @@ class OpenAIModel:
                 self._dialect = dialect.without(error.field)
 
     async def _ask(self, prompt: Prompt, dialect: Dialect) -> AsyncGenerator[Piece]:
-        answer = Answer({t.name for t in prompt.tools} if self.small else ())
+        plain_calls = self.small and plain.are_wanted(prompt.messages)
+        answer = Answer({t.name for t in prompt.tools} if plain_calls else ())
         body = build(prompt, model=self._model, dialect=dialect, small=self.small)
         async with contextlib.aclosing(self._client.events("/chat/completions", body)) as events:
             try:

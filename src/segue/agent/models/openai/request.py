@@ -63,8 +63,9 @@ def build(prompt: Prompt, *, model: str, dialect: Dialect, small: bool = False) 
     if dialect.usage:
         request["stream_options"] = {"include_usage": True}
     if small:
-        # What a small model thinks most likely is its best; the rest is mostly noise.
-        request["temperature"] = 0
+        # What a small model thinks most likely is its best; the rest is mostly noise. But left to
+        # that alone, it says one sentence for ever.
+        request |= {"temperature": 0, "frequency_penalty": 0.4}
     elif prompt.tools:
         request["tools"] = [_tool(tool) for tool in prompt.tools]
     return encoded(request)
@@ -89,7 +90,8 @@ def _messages(prompt: Prompt, kinds: Collection[str], *, small: bool) -> list[di
     """
     system = prompt.system
     answered = bool(prompt.messages) and prompt.messages[-1].role is Role.TOOL
-    if small and not answered and (tools := plain.describe(prompt.tools)):
+    wanted = small and not answered and plain.are_wanted(prompt.messages)
+    if wanted and (tools := plain.describe(prompt.tools)):
         system = f"{system}\n\n{tools}".strip()
     sent: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     entry_of = _plain_entry if small else _entry

@@ -1,0 +1,56 @@
+"""Commands about the agent: its model, its tools, what it keeps in mind."""
+
+from __future__ import annotations
+
+from segue.commands.base import PREFIX, Scene, number
+from segue.core.errors import BadCommand
+from segue.core.text import one_line
+
+MEMORY_ARGUMENTS = "[add | edit | remove]"
+
+
+async def model(scene: Scene, arguments: str) -> None:
+    if arguments:
+        await scene.begun()
+        async with scene.in_hand() as held:
+            chosen = await scene.turns.use_model(held, arguments)
+        await scene.notice(f"From now on this session talks to {chosen.name}.")
+        return
+    session = scene.session
+    used = await scene.turns.model(session)
+    why = "chosen for this session" if session and session.model else "the usual one"
+    hint = f"Type {PREFIX}model NAME for another; `segue model list` shows the names."
+    await scene.notice(f"{used.name}, {why}. {hint}")
+
+
+async def tools(scene: Scene, _: str) -> None:
+    agent = await scene.turns.agent(await scene.begun(), scene.place)
+    lines = [
+        f"{name:<16} {'asks first' if agent.rules.asks(tool.risk) else 'runs at once':<13}"
+        f" {tool.description.partition('. ')[0].rstrip('.')}"
+        for name, tool in agent.tools.items()
+    ]
+    await scene.notice("\n".join(lines))
+
+
+async def memory(scene: Scene, arguments: str) -> None:
+    verb, _, rest = arguments.partition(" ")
+    notes = scene.store.notes
+    match verb:
+        case "":
+            lines = [f"{note.number:>3}  {note.text}" for note in await notes.list(scene.owner)]
+            told = "\n".join(lines) or f"There are no notes yet. Type {PREFIX}memory add TEXT."
+        case "add":
+            note = await notes.add(scene.owner, rest)
+            told = f"Kept as note {note.number}: {note.text}"
+        case "edit":
+            which, _, text = rest.partition(" ")
+            note = await notes.edit(scene.owner, number(which, "memory edit NUMBER TEXT"), text)
+            told = f"Note {note.number} is now: {note.text}"
+        case "remove":
+            note = await notes.remove(scene.owner, number(rest, "memory remove NUMBER"))
+            told = f"Gone: {note.text}"
+        case _:
+            reason = f"there is no {one_line(verb, 20)!r}"
+            raise BadCommand(usage=f"{PREFIX}memory {MEMORY_ARGUMENTS}", reason=reason)
+    await scene.notice(told)

@@ -1,0 +1,14 @@
+"""The handoff: a session moves while it lives. `request` is the side that lets it go."""
+
+from segue.handoff.leaving import handed_over as handed_over
+from segue.handoff.leaving import way_back as way_back
+from segue.handoff.progress import Completed as Completed
+from segue.handoff.progress import Failed as Failed
+from segue.handoff.progress import Progress as Progress
+from segue.handoff.progress import Stranded as Stranded
+from segue.handoff.progress import Waiting as Waiting
+from segue.handoff.progress import Working as Working
+from segue.handoff.request import ask as ask
+from segue.handoff.request import cancel as cancel
+from segue.handoff.request import follow as follow
+from segue.handoff.request import hand_off as hand_off

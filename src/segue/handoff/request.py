@@ -1,0 +1,241 @@
+"""The sending side of a handoff: ask, follow, cancel; and `hand_off`, which is all of it.
+
+Nothing here moves the session: a gateway does, in one transaction, and the store then says so. This
+side asks, looks, and may cancel, which the store allows only while nothing has moved. So a terminal
+never has to guess how it ended, and never ends, closes or rewrites what it gave away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import functools
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any
+
+from segue.core.address import Platform
+from segue.core.errors import (
+    NoGateway,
+    NoHomeChannel,
+    PlatformNotEnabled,
+    SessionNotFound,
+    StoreError,
+    StoreUncertain,
+    UnknownPlatform,
+)
+from segue.core.handoff import CANCELLED, TARGETS, Handoff
+from segue.core.lease import Lease
+from segue.core.text import one_line
+from segue.handoff.progress import Completed, Failed, Progress, progress
+from segue.store import Store, Topic
+from segue.turns import Held
+from segue.turns.taking import first_of
+
+PATIENCE = 5.0
+"""Seconds that a gateway has to take a request up. After that it is void, whoever comes later."""
+LOOK = 1.0
+"""Seconds between two looks when nothing is heard: a gateway that dies says nothing."""
+TRIES = 5
+"""So many looks in a row must fail before the store counts as out of order."""
+
+logger = logging.getLogger(__name__)
+
+
+# Asking
+
+
+async def ask(
+    store: Store,
+    session_id: str,
+    lease: Lease | None,
+    platform: str,
+    *,
+    message: str | None = None,
+    patience: float = PATIENCE,
+) -> Handoff:
+    """Ask for the session to be moved to `platform`, or say at once what is in the way, in the
+    order in which a person can clear it: UnknownPlatform, NoGateway, PlatformNotEnabled,
+    NoHomeChannel, then whatever `Store.request_handoff` refuses."""
+    target = _target(platform)
+    if (session := await store.sessions.get(session_id)) is None:
+        raise SessionNotFound(name=session_id)
+    gateways = await store.gateways.alive()
+    if not gateways:
+        raise NoGateway(platform=target)
+    if not any(target in gateway.platforms for gateway in gateways):
+        raise PlatformNotEnabled(platform=target)
+    homes = {home.platform: home.address for home in await store.owners.homes(session.owner)}
+    if target not in homes:
+        raise NoHomeChannel(platform=target)
+    request = functools.partial(
+        store.request_handoff,
+        session_id,
+        target,
+        lease=lease,
+        home=homes[target],
+        message=message,
+        key=secrets.token_hex(16),
+        claim_seconds=patience,
+    )
+    try:
+        return await request()
+    except StoreUncertain:
+        return await request()  # under the same key it is the same request, if it was kept
+
+
+def _target(name: str) -> Platform:
+    """The platform that a person means by `name`."""
+    wanted = one_line(name, 40).casefold()
+    if wanted in TARGETS:
+        return Platform(wanted)
+    near = difflib.get_close_matches(wanted, TARGETS, n=1)
+    others = "one of " + ", ".join(target for target in TARGETS if target not in near)
+    suggestion = f"{near[0]}, or else {others}" if near else others
+    raise UnknownPlatform(platform=one_line(name, 40), suggestion=suggestion)
+
+
+# Following
+
+
+async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
+    """How it stands, then each change as it is seen, until it is Completed or Failed. A look that
+    fails is made again; the error of a store that stays out of order is raised."""
+    told: Progress | None = None
+    failed = 0
+    while not isinstance(told, Completed | Failed):
+        try:
+            async with contextlib.aclosing(_looks(store, handoff)) as looks:
+                async for seen in looks:
+                    failed = 0
+                    if seen != told:
+                        told = seen
+                        yield seen
+        except StoreError as error:
+            failed += 1
+            if failed == TRIES:
+                raise
+            logger.warning("A look at the handoff of %s failed: %s", handoff.session_id, error)
+            await asyncio.sleep(LOOK)
+
+
+async def _looks(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
+    """How it stands, whenever that may have changed, until it is over."""
+    async with store.listen(Topic.HANDOFFS) as wake:
+        while True:
+            now = await _current(store, handoff)
+            alive = {gateway.process for gateway in await store.gateways.alive()}
+            yield progress(now, at_work=now.claimed_by in alive)
+            if not now.in_flight:
+                return
+            await wake.wait(LOOK)
+
+
+async def _current(store: Store, handoff: Handoff) -> Handoff:
+    """`handoff` as it is now. One that nobody took up in time has failed with this very look."""
+    latest = await store.get_handoff_state(handoff.session_id)
+    if latest is not None and latest.id == handoff.id:
+        return latest
+    for earlier in await store.list_handoffs(handoff.session_id):  # the session moved on since
+        if earlier.id == handoff.id:
+            return earlier
+    raise SessionNotFound(name=handoff.session_id)
+
+
+# Cancelling
+
+
+async def cancel(store: Store, handoff: Handoff, reason: str = CANCELLED) -> bool:
+    """True when it was called off in time; False when it was over already, and stays as it is."""
+    return await store.cancel_handoff(handoff.id, reason)
+
+
+# All of it, for a terminal
+
+
+async def hand_off(
+    store: Store,
+    held: Held,
+    platform: str,
+    *,
+    message: str | None = None,
+    interrupt: asyncio.Event | None = None,
+    patience: float = PATIENCE,
+) -> AsyncGenerator[Progress]:
+    """Hand the session in hand off to `platform`, and tell how it goes; it refuses as `ask` does.
+
+    Set `interrupt` to call it off: the last Progress tells the truth, which is Completed if that
+    came too late. Whoever is cancelled, or closes this early, leaves nothing in flight either, and
+    finds in the store how it ended.
+    """
+    lease = held.lease
+    asking = asyncio.create_task(
+        ask(store, lease.session_id, lease, platform, message=message, patience=patience)
+    )
+    over = False
+    try:
+        handoff = await asyncio.shield(asking)
+        async with (
+            _called_off(store, handoff, held, interrupt),
+            contextlib.aclosing(follow(store, handoff)) as steps,
+        ):
+            async for step in steps:
+                over = isinstance(step, Completed | Failed)
+                yield step
+    finally:
+        if not over:
+            await _surely(_leave_nothing(store, asking))
+
+
+@contextlib.asynccontextmanager
+async def _called_off(
+    store: Store, handoff: Handoff, held: Held, interrupt: asyncio.Event | None
+) -> AsyncGenerator[None]:
+    """Meanwhile, cancel it once the person says so or somebody takes the session over."""
+
+    async def watch() -> None:
+        async with first_of(interrupt, held.lost) as stop:
+            await stop.wait()
+        while True:
+            try:
+                # If it was the handoff that took the session away, this changes nothing.
+                await cancel(store, handoff, str(held.moved or CANCELLED))
+                return
+            except StoreError as error:
+                logger.warning("The handoff of %s goes on: %s", handoff.session_id, error)
+                await asyncio.sleep(LOOK)
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
+async def _leave_nothing(store: Store, asking: asyncio.Task[Handoff]) -> None:
+    """Cancel what was asked for, if it was."""
+    await asyncio.wait({asking})
+    if asking.exception():
+        return
+    handoff = asking.result()
+    try:
+        await cancel(store, handoff)
+    except StoreError as error:
+        logger.warning("The handoff of %s was not cancelled: %s", handoff.session_id, error)
+
+
+async def _surely(work: Coroutine[Any, Any, None]) -> None:
+    """Bring `work` to its end, however often the waiting for it is cancelled."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled:
+        raise cancelled

@@ -1,0 +1,290 @@
+"""A conversation in the terminal: what is typed is said or done, one thing after another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from segue import commands, handoff
+from segue.commands.base import Command, Where
+from segue.core.address import Address, ChatType, Platform
+from segue.core.approval import Answer
+from segue.core.context import Context
+from segue.core.errors import ModelError, NothingSaid, SessionHeld, SessionNotFound, UserError
+from segue.core.session import ME, Session
+from segue.core.transcript import Message, ToolCall
+from segue.store import Store
+from segue.terminal.chat.display import Display
+from segue.turns import Held, Place, Turns, hold
+
+_ANSWERS = {"y": Answer.ONCE, "s": Answer.SESSION, "n": Answer.NEVER}
+_FOLLOW = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How the conversation begins."""
+
+    session: Session | None = None
+    """The one to go on with; without it a new one begins with the first thing said."""
+    title: str | None = None
+    here: bool = False
+    """Whether to stay in the directory of the program, rather than to go to the session's."""
+
+
+class Conversation:
+    """The scene of commands, and the queue of what is to be said."""
+
+    where = Where.TERMINAL
+
+    def __init__(self, store: Store, turns: Turns, display: Display, cwd: Path) -> None:
+        self.store = store
+        self.turns = turns
+        self.owner = ME
+        self.session: Session | None = None
+        self.interrupt: asyncio.Event | None = None
+        """Set it to stop the turn that is under way; None when none is."""
+        self._display = display
+        self._cwd = cwd
+        self._title: str | None = None
+        self._held: Held | None = None
+        self._hold = AsyncExitStack()
+        self._watching: asyncio.Task[None] | None = None
+        self._left = False
+        self._farewell = ""
+
+    # From the beginning to the end
+
+    @contextlib.asynccontextmanager
+    async def open(self, opening: Opening) -> AsyncGenerator[None]:
+        """Hold the session that is gone on with, if any, until the end."""
+        self._title = opening.title
+        try:
+            if opening.session is not None:
+                await self.resume(opening.session, here=opening.here)
+            yield
+        finally:
+            await self._let_go()
+
+    async def do(self, text: str) -> bool:
+        """Say it, or do it if it is a command. False when the person has left."""
+        try:
+            if commands.is_command(text):
+                await commands.run(self, text)
+            else:
+                await self.say(text)
+        except UserError as error:
+            await self._display.trouble(error)
+        return not self._left
+
+    # The scene
+
+    @property
+    def place(self) -> Place:
+        session = self.session
+        address = _address(session.id) if session else _NOWHERE
+        return Place(
+            context=Context(source=address, cwd=str(self._cwd)),
+            holder=_holder(),
+            approve=self._approve,
+        )
+
+    async def begun(self) -> Session:
+        if self.session is None:
+            await self.store.owners.ensure(ME)
+            session = await self.store.sessions.create(
+                ME, Platform.LOCAL, title=self._title, cwd=str(self._cwd)
+            )
+            await self._take(session)
+        return await self._seen()
+
+    @contextlib.asynccontextmanager
+    async def in_hand(self) -> AsyncGenerator[Held]:
+        yield await self._in_hand()
+
+    async def notice(self, text: str) -> None:
+        await self._display.notice(text)
+
+    async def list_commands(self, listed: Sequence[Command]) -> None:
+        await self._display.commands(listed)
+
+    async def say(self, message: str | Message | None) -> None:
+        await self.begun()
+        held = await self._in_hand()
+        self.interrupt = asyncio.Event()
+        try:
+            async with contextlib.aclosing(
+                self.turns.take_turn(
+                    held.lease.session_id,
+                    message,
+                    self.place,
+                    held=held,
+                    interrupt=self.interrupt,
+                )
+            ) as events:
+                async for event in events:
+                    await self._display.event(event)
+        finally:
+            self.interrupt = None
+            await self._display.rest()
+        await self._seen()
+        await self.look_up_model()
+
+    async def fresh(self, title: str | None) -> None:
+        former = self.session
+        await self._let_go()
+        self._title = title
+        if title:
+            await self.begun()
+        if former is not None:
+            back = f"/resume {former.name}"
+            await self.notice(f"A new session. The one before stays as it is: {back}")
+
+    async def resume(self, session: Session, *, here: bool = False) -> None:
+        if self.session is not None and session.id == self.session.id and self._is_ours():
+            await self.notice("It is here already.")
+            return
+        try:
+            await self._take(session)
+        except SessionHeld as error:
+            await self._display.trouble(error)
+            if not await self._display.ask_whether("Take it over?"):
+                return
+            await self._take(session, take_over=True)
+        await self._welcome(session, here=here)
+
+    async def hand_off(self, platform: str) -> None:
+        held = await self._in_hand()
+        self.interrupt = asyncio.Event()
+        try:
+            async for progress in handoff.hand_off(
+                self.store, held, platform, interrupt=self.interrupt
+            ):
+                await self._display.progress(progress)
+                if isinstance(progress, handoff.Completed):
+                    self._left = True
+                    self._farewell = await handoff.handed_over(self.store, progress)
+        finally:
+            self.interrupt = None
+
+    async def follow(self) -> None:
+        session = await self._seen()
+        seen = session.messages
+        self.interrupt = asyncio.Event()
+        await self.notice("Showing what is said there. Ctrl-C ends it.")
+        try:
+            while not self.interrupt.is_set():
+                last = await self.store.transcripts.last(session.id, 50)
+                for message in last:
+                    if message.seq > seen:
+                        await self._display.message(message)
+                        seen = message.seq
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_FOLLOW):
+                        await self.interrupt.wait()
+        finally:
+            self.interrupt = None
+
+    async def leave(self) -> None:
+        self._left = True
+
+    async def farewell(self) -> str:
+        """What is printed at the very end: how to come back."""
+        if self._farewell or self.session is None or not self.session.messages:
+            return self._farewell
+        return f"To come back: {await handoff.way_back(self.store, await self._seen())}"
+
+    # Holding a session
+
+    async def _take(self, session: Session, *, take_over: bool = False) -> None:
+        """Hold `session` here, and let go of the one before."""
+        taking = AsyncExitStack()
+        held = await taking.enter_async_context(
+            hold(
+                self.store,
+                session.id,
+                _holder(),
+                take_over=take_over,
+                address=_address(session.id),
+            )
+        )
+        await self._let_go()
+        self.session, self._held, self._hold = session, held, taking
+        self._watching = asyncio.create_task(self._watch(held))
+        await self._seen()
+
+    async def _let_go(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+        self.session = self._held = self._watching = None
+        await self._hold.aclose()
+
+    async def _watch(self, held: Held) -> None:
+        """Tell when the session goes elsewhere without our doing."""
+        await held.lost.wait()
+        if held.moved is not None and self.interrupt is None:
+            await self._display.lost(held.moved)
+
+    async def _in_hand(self) -> Held:
+        if self._held is None:
+            raise NothingSaid
+        if self._held.moved is not None:
+            raise self._held.moved
+        return self._held
+
+    def _is_ours(self) -> bool:
+        return self._held is not None and self._held.moved is None
+
+    async def _seen(self) -> Session:
+        """The session as it is now; NothingSaid when there is none."""
+        if self.session is None:
+            raise NothingSaid
+        if (found := await self.store.sessions.get(self.session.id)) is None:
+            raise SessionNotFound(name=self.session.name)
+        self.session = self._display.session = found
+        return found
+
+    async def look_up_model(self) -> None:
+        """Find out what the status line is to show as the model."""
+        try:
+            self._display.model = (await self.turns.model(self.session)).name
+        except ModelError:
+            self._display.model = "no model yet"
+
+    async def _welcome(self, session: Session, *, here: bool) -> None:
+        """Go to its directory, and show what was said last."""
+        if session.cwd and not here:
+            try:
+                os.chdir(session.cwd)
+                self._cwd = Path(session.cwd)
+            except OSError as error:
+                gone = f"Its directory {session.cwd} cannot be used ({error.strerror})"
+                await self.notice(f"{gone}; you stay in {self._cwd}.")
+        if self._held is not None and str(self._cwd) != session.cwd:
+            await self.store.sessions.describe(self._held.lease, cwd=str(self._cwd))
+        recap = (await self.store.transcripts.last(session.id, 40)).recap()
+        await self.notice("\n".join(filter(None, (f"{session.name}, in {self._cwd}", recap))))
+
+    # Asking
+
+    async def _approve(self, call: ToolCall, what: str) -> Answer:
+        return await self._display.ask("Allow it? [y]es, for this [s]ession, [n]o", _ANSWERS)
+
+
+_NOWHERE = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="terminal")
+
+
+def _address(session_id: str) -> Address:
+    """A terminal's own: every session has one, so that many can be open in terminals at once."""
+    return replace(_NOWHERE, chat_id=session_id)
+
+
+def _holder() -> str:
+    return f"a terminal on {socket.gethostname()} (process {os.getpid()})"

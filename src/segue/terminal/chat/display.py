@@ -1,0 +1,153 @@
+"""What a conversation looks like: events, notices and questions become lines on the console."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from segue.core.address import Platform
+from segue.core.errors import SessionError, UserError
+from segue.core.events import Event, TextDelta
+from segue.core.session import Session, Usage
+from segue.core.transcript import Message, Role
+from segue.handoff import Progress
+from segue.terminal.clean import clean
+from segue.terminal.render import events
+from segue.terminal.render.command_list import Listed, command_list
+from segue.terminal.render.screen import Screen, Style
+from segue.terminal.render.status_line import status_line
+from segue.terminal.render.stream import Stream, begin
+
+T = TypeVar("T")
+
+
+class Console(Protocol):
+    """Where lines are printed and questions asked; with or without drawing."""
+
+    still_coming: Stream | None
+    """An answer of which not everything is printed yet."""
+
+    async def print(self, text: str) -> None: ...
+
+    def redraw(self) -> None: ...
+
+    async def ask(self, question: str, keys: Mapping[str, T]) -> T: ...
+
+
+class Display:
+    """Shows one conversation on one console."""
+
+    def __init__(self, console: Console, screen: Screen, *, echo: bool) -> None:
+        """`echo`: whether what was typed has to be printed, because the prompt took it away."""
+        self.session: Session | None = None
+        self.model = ""
+        self._console = console
+        self._screen = screen
+        self._echo = echo
+        self._activity = events.Activity()
+        self._answering = False
+
+    # The conversation
+
+    async def said(self, text: str) -> None:
+        """What the person typed, now that it is their turn."""
+        if self._echo:
+            await self._print(["", *self._spoken(text), ""])
+
+    async def event(self, event: Event) -> None:
+        if isinstance(event, TextDelta):
+            await self._print(self._stream().feed(event.text))
+            self._console.redraw()
+            return
+        await self.rest()
+        lines = self._activity.lines(event, self._now())
+        if lines and self._answering:  # set apart from the words before it
+            lines = ["", *lines]
+            self._answering = False
+        await self._print(lines)
+
+    async def rest(self) -> None:
+        """Print what is left of the answer."""
+        stream, self._console.still_coming = self._console.still_coming, None
+        if stream is not None:
+            await self._print(stream.end())
+            self._answering = True
+
+    async def message(self, message: Message) -> None:
+        """What was said elsewhere."""
+        screen = self._now()
+        match message.role:
+            case Role.USER:
+                await self._print(["", *self._spoken(message.content), ""])
+            case Role.TOOL:
+                await self._print(events.finished(message.content, screen, ok=True))
+            case _:
+                answer = begin(screen)
+                await self._print([*answer.feed(message.content), *answer.end()])
+                await self._print([events.started(call, screen) for call in message.tool_calls])
+
+    # The program
+
+    async def notice(self, text: str) -> None:
+        await self._print(clean(text).splitlines())
+
+    async def trouble(self, error: UserError) -> None:
+        await self._print(events.failure(str(error), self._now()))
+
+    async def lost(self, moved: SessionError) -> None:
+        await self.trouble(moved)
+        await self.notice(
+            "Type /follow to watch it there, /resume to take it back, /quit to leave."
+        )
+
+    async def commands(self, commands: Sequence[Listed]) -> None:
+        await self._print(command_list(commands, self._now()))
+
+    async def progress(self, progress: Progress) -> None:
+        await self._print([self._screen.paint(clean(progress.text()), Style.DIM)])
+
+    async def ask(self, question: str, keys: Mapping[str, T]) -> T:
+        return await self._console.ask(question, keys)
+
+    async def ask_whether(self, question: str) -> bool:
+        return await self._console.ask(f"{question} [y]es, [n]o", {"y": True, "n": False})
+
+    def status(self, width: int) -> str:
+        """The status line."""
+        session = self.session
+        return status_line(
+            title=session.name if session else "a new session",
+            model=self.model,
+            usage=session.usage if session else Usage(),
+            where=_where(session) if session else "",
+            screen=replace(self._screen, width=width),
+        )
+
+    # The pieces
+
+    def _spoken(self, text: str) -> list[str]:
+        """What the person said, as it is told apart from what the agent says."""
+        first, *more = clean(text).rstrip().split("\n")
+        lines = [f"{self._screen.glyphs.prompt} {first}", *(f"  {line}" for line in more)]
+        return [self._screen.paint(line, Style.BOLD) for line in lines]
+
+    def _stream(self) -> Stream:
+        if self._console.still_coming is None:
+            self._console.still_coming = begin(self._now())
+        return self._console.still_coming
+
+    def _now(self) -> Screen:
+        return replace(self._screen, width=shutil.get_terminal_size().columns)
+
+    async def _print(self, lines: Sequence[str]) -> None:
+        if lines:
+            await self._console.print("".join(f"{line}\n" for line in lines))
+
+
+def _where(session: Session) -> str:
+    address = session.address
+    if address is None or address.platform is Platform.LOCAL:
+        return "here"
+    return f"on {address}"

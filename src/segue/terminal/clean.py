@@ -1,0 +1,200 @@
+"""Text from a model, a tool or another person, as it may be shown on a terminal.
+
+A terminal obeys what it is sent. Escape sequences are therefore taken out whole, and so is every
+character that hides or reorders what stands around it. Nothing that such text holds can overwrite
+what was written before: a carriage return begins a new line, as every other line break does.
+"""
+
+from __future__ import annotations
+
+import enum
+from unicodedata import bidirectional, category, combining, east_asian_width
+
+from segue.core.text import is_hidden, whole
+
+TAB = 4
+"""Columns from one tab stop to the next, which is also what Markdown counts with."""
+
+_BREAKS = frozenset("\n\r\v\f\x85\u2028\u2029")
+_ZWNJ, _ZWJ = "\u200c", "\u200d"
+_PRESENTATIONS = frozenset("\ufe0e\ufe0f")
+"""Ask for a symbol as text or as emoji."""
+
+
+class _State(enum.Enum):
+    """What the terminal would take the next character for."""
+
+    TEXT = enum.auto()
+    ESCAPE = enum.auto()
+    INTERMEDIATE = enum.auto()
+    """In an escape sequence that only its last character ends, such as ESC ( B."""
+    CSI = enum.auto()
+    STRING = enum.auto()
+    """In an OSC, DCS, SOS, PM or APC."""
+
+
+def clean(text: str, *, newlines: bool = True) -> str:
+    """`text` without anything that a terminal would obey or hide; with `newlines` false, on one
+    line. Emoji and the letters of every script stay as they are."""
+    cleaner = Cleaner(newlines=newlines)
+    return cleaner.feed(text) + cleaner.end()
+
+
+class Cleaner:
+    """Cleans a text that comes in pieces: wherever it is cut, all of it together is the same.
+
+    An escape sequence that never ends takes no more than its own line with it.
+    """
+
+    def __init__(self, *, newlines: bool = True) -> None:
+        self._break = "\n" if newlines else " "
+        self._state = _State.TEXT
+        self._held = ""
+        """Half a character, or a joiner: what comes next decides about it."""
+        self._last = ""
+        self._after_cr = False
+        self._column = 0
+
+    def feed(self, text: str) -> str:
+        """What can be shown now."""
+        return self._quickly(text) if self._is_simple(text) else "".join(map(self._take, text))
+
+    def end(self) -> str:
+        """What was held back for what might have come."""
+        held, self._held = self._held, ""
+        return "\ufffd" if _is_half(held) else ""
+
+    def _is_simple(self, text: str) -> bool:
+        return (
+            self._state is _State.TEXT
+            and not self._held
+            and not self._after_cr
+            and text.isascii()
+            and text.replace("\n", "").isprintable()
+        )
+
+    def _quickly(self, text: str) -> str:
+        *before, line = text.split("\n")
+        self._column = len(line) if before else self._column + len(line)
+        self._last = line[-1:] if before else line[-1:] or self._last
+        return text if self._break == "\n" else text.replace("\n", self._break)
+
+    def _take(self, c: str) -> str:
+        if self._state is not _State.TEXT:
+            self._state, taken = _AFTER[self._state](c)
+            if taken:
+                return ""
+        if not _is_half(self._held):
+            return self._text(c)
+        high, self._held = self._held, ""
+        if _is_other_half(c):
+            return self._text(whole(high + c))
+        return self._shown("\ufffd") + self._text(c)
+
+    def _text(self, c: str) -> str:
+        if c in _BREAKS:
+            return self._new_line(c)
+        self._after_cr = False
+        if c == "\x1b":
+            self._state = _State.ESCAPE
+            return ""
+        if c == "\t":
+            return self._shown(" " * (TAB - self._column % TAB))
+        if c == "\u2800":  # drawings are made of braille, and this is the space in them
+            return self._shown(" ")
+        if _is_half(c) or c in (_ZWJ, _ZWNJ):
+            self._held = c
+            return ""
+        if _is_other_half(c):
+            return self._shown("\ufffd")
+        if is_hidden(c) or (c in _PRESENTATIONS and not _takes_presentation(self._last)):
+            return ""
+        return self._shown(c)
+
+    def _new_line(self, c: str) -> str:
+        after_cr, self._after_cr = self._after_cr, c == "\r"
+        if after_cr and c == "\n":
+            return ""
+        self._held, self._last, self._column = "", "", 0
+        return self._break
+
+    def _shown(self, text: str) -> str:
+        joiner, self._held = self._held, ""
+        if joiner and not _joins(joiner, self._last, text[0]):
+            joiner = ""
+        self._last = text[-1]
+        self._column += sum(map(_cells, text))
+        return joiner + text
+
+
+# What `c` makes of a sequence that has begun, and whether it is part of it. Whatever cannot be part
+# of one breaks it off.
+
+
+def _in_escape(c: str) -> tuple[_State, bool]:
+    if c == "[":
+        return _State.CSI, True
+    if c in "]PX^_":
+        return _State.STRING, True
+    return _in_intermediate(c)
+
+
+def _in_intermediate(c: str) -> tuple[_State, bool]:
+    if " " <= c <= "/":
+        return _State.INTERMEDIATE, True
+    return _State.TEXT, "0" <= c <= "~"
+
+
+def _in_csi(c: str) -> tuple[_State, bool]:
+    if " " <= c <= "?":
+        return _State.CSI, True
+    return _State.TEXT, "@" <= c <= "~"
+
+
+def _in_string(c: str) -> tuple[_State, bool]:
+    # An escape sequence ends it: ESC \ is the proper one. A terminal would read on over a line
+    # break; we do not, so that nobody can make the rest of an answer vanish.
+    if c == "\x1b" or c in _BREAKS:
+        return _State.TEXT, False
+    return (_State.TEXT if c in "\x07\x18\x1a\x9c" else _State.STRING), True
+
+
+_AFTER = {
+    _State.ESCAPE: _in_escape,
+    _State.INTERMEDIATE: _in_intermediate,
+    _State.CSI: _in_csi,
+    _State.STRING: _in_string,
+}
+
+
+def _is_half(c: str) -> bool:
+    return "\ud800" <= c <= "\udbff"
+
+
+def _is_other_half(c: str) -> bool:
+    return "\udc00" <= c <= "\udfff"
+
+
+def _joins(joiner: str, before: str, after: str) -> bool:
+    """Whether the joiner shapes what stands around it, rather than hides between letters."""
+    if not before:
+        return False
+    if combining(before) == 9:  # a virama, in the scripts of India
+        return category(after)[0] == "L"
+    if joiner == _ZWNJ:
+        return bidirectional(before) == bidirectional(after) == "AL"
+    return (before == "\ufe0f" or _is_pictograph(before)) and _is_pictograph(after)
+
+
+def _is_pictograph(c: str) -> bool:
+    return category(c) in ("So", "Sk", "Sm") or "\U0001f000" <= c <= "\U0001faff"
+
+
+def _takes_presentation(c: str) -> bool:
+    return bool(c) and (category(c)[0] in "SPN" or _is_pictograph(c))
+
+
+def _cells(c: str) -> int:
+    if combining(c) or category(c) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(c) in "WF" else 1

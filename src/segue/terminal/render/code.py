@@ -1,0 +1,138 @@
+"""Code in colours, also when it comes in parts. It imports pygments: import it only for use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
+from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
+from pygments.util import ClassNotFound
+from rich.style import Style
+from rich.text import Text
+
+_LONGEST_LINE = 2000
+_LONGEST = 20_000
+"""Characters. Beyond these it is data, and some lexers take very long for it."""
+_ENOUGH = 4
+"""Lines after which code that was read from its middle shows that it was read rightly."""
+_TRIES = 3
+
+_LANGUAGE = re.compile(r"[\w+#.-]+")
+
+# The sixteen colours that a theme makes readable, without black, white and what is near to them.
+_STYLES: Mapping[tuple[str, ...], Style] = {
+    Comment: Style(italic=True, dim=True),
+    Comment.Preproc: Style(color="magenta"),
+    Keyword: Style(color="magenta"),
+    Keyword.Type: Style(color="cyan"),
+    Operator.Word: Style(color="magenta"),
+    Name.Builtin: Style(color="cyan"),
+    Name.Class: Style(bold=True),
+    Name.Decorator: Style(color="cyan"),
+    Name.Exception: Style(color="cyan"),
+    Name.Function: Style(bold=True),
+    Name.Tag: Style(color="magenta"),
+    Name.Attribute: Style(color="cyan"),
+    Name.Variable: Style(color="cyan"),
+    Number: Style(color="yellow"),
+    String: Style(color="green"),
+    String.Interpol: Style(color="cyan"),
+    String.Escape: Style(color="cyan"),
+    Generic.Deleted: Style(color="red"),
+    Generic.Inserted: Style(color="green"),
+    Generic.Heading: Style(bold=True),
+    Generic.Subheading: Style(color="cyan"),
+    Generic.Prompt: Style(dim=True),
+}
+_Token = tuple[Style | None, str]
+
+
+class Highlighter:
+    """Colours one block of code, part by part.
+
+    A part is read together with enough of what was before it, so that a string or a comment that
+    spans two parts has one colour.
+    """
+
+    def __init__(self, language: str) -> None:
+        found = _LANGUAGE.search(language)
+        self._lexer = _lexer(found[0].lower()) if found else None
+        self._before = ""
+
+    def take(self, lines: tuple[str, ...]) -> list[Text]:
+        """The next lines."""
+        start, text = len(self._before), self._before + _joined(lines)
+        tokens = self._tokens(text)
+        if self._lexer:
+            self._before = self._needed(text, tokens)
+        return _lines(tokens, start)
+
+    def peek(self, lines: tuple[str, ...]) -> list[Text]:
+        """The lines as they look now, though they may still change."""
+        return _lines(self._tokens(self._before + _joined(lines)), len(self._before))
+
+    def _tokens(self, text: str) -> list[_Token]:
+        if self._lexer is None or len(text) > _LONGEST or _has_long_line(text):
+            return [(None, text)]
+        return [
+            (_style(kind), value) for _, kind, value in self._lexer.get_tokens_unprocessed(text)
+        ]
+
+    def _needed(self, text: str, tokens: list[_Token]) -> str:
+        """The end of `text` without which what follows would be read differently: from a line that
+        gives the same colours when nothing is known of what is before it."""
+        colours = _spread(tokens)
+        for start in _beginnings(text):
+            if _spread(self._tokens(text[start:])) == colours[start:]:
+                return text[start:]
+        return text if len(text) < _LONGEST // 2 else ""
+
+
+def _joined(lines: tuple[str, ...]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _has_long_line(text: str) -> bool:
+    return any(len(line) > _LONGEST_LINE for line in text.split("\n"))
+
+
+def _beginnings(text: str) -> Iterator[int]:
+    """The last places where something may begin: lines without blanks in front, after an empty
+    one, and not too near to the end to tell."""
+    ends = [m.end() for m in re.finditer(r"\n\n(?=\S)", text)]
+    fits = [end for end in ends if text.count("\n", end) >= _ENOUGH]
+    return reversed(fits[-_TRIES:])
+
+
+def _spread(tokens: list[_Token]) -> list[Style | None]:
+    """The colour of each character."""
+    return [style for style, value in tokens for _ in value]
+
+
+def _lines(tokens: list[_Token], start: int) -> list[Text]:
+    """The lines of the text from `start`."""
+    lines = [Text()]
+    for style, value in tokens:
+        skipped, start = min(start, len(value)), max(0, start - len(value))
+        first, *more = value[skipped:].split("\n")
+        lines[-1].append(first, style)
+        lines.extend(Text(piece, style or "") for piece in more)
+    return lines[:-1]
+
+
+@cache
+def _lexer(name: str) -> Lexer | None:
+    try:
+        return get_lexer_by_name(name)
+    except ClassNotFound:
+        return None
+
+
+@cache
+def _style(kind: tuple[str, ...]) -> Style | None:
+    """That of the token, or of the nearest more general one."""
+    kinds = (kind[:n] for n in range(len(kind), 0, -1))
+    return next((_STYLES[kind] for kind in kinds if kind in _STYLES), None)

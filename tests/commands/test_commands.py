@@ -1,0 +1,343 @@
+"""The commands, on a real store, in a scene that writes down what happens to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue import commands, config
+from segue.agent.models.scripted import ScriptedModel
+from segue.commands import Where
+from segue.commands.base import Command
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.errors import (
+    BadCommand,
+    NoModel,
+    NothingSaid,
+    NothingToUndo,
+    SessionNotFound,
+    TitleTaken,
+    UnknownCommand,
+    UserError,
+)
+from segue.core.session import ME, Session
+from segue.core.transcript import Message
+from segue.store import Store
+from segue.turns import Held, Place, Turns, hold
+from tests.turns.conftest import Offered
+
+
+class Scripted(Offered):
+    """The usual model, which answers everything, and one of another name."""
+
+    def __init__(self) -> None:
+        super().__init__(ScriptedModel(), {"scripted": ScriptedModel()})
+
+
+class Stage:
+    """A scene in which everything happens at once and is written down."""
+
+    where = Where.TERMINAL
+    owner = ME
+    place = Place()
+
+    def __init__(self, store: Store, turns: Turns, cwd: Path) -> None:
+        self.store = store
+        self.turns = turns
+        self.session: Session | None = None
+        self.told: list[str] = []
+        self.left = False
+        self.handed_to: list[str] = []
+        self.followed = 0
+        self._cwd = cwd
+
+    async def begun(self) -> Session:
+        if self.session is None:
+            self.session = await self.store.sessions.create(ME, Platform.LOCAL, cwd=str(self._cwd))
+        return await self.look()
+
+    async def look(self) -> Session:
+        assert self.session is not None
+        self.session = await self.store.sessions.find(ME, self.session.id)
+        return self.session
+
+    @asynccontextmanager
+    async def in_hand(self) -> AsyncGenerator[Held]:
+        if self.session is None:
+            raise NothingSaid
+        async with hold(self.store, self.session.id, "the stage") as held:
+            yield held
+
+    async def notice(self, text: str) -> None:
+        self.told.append(text)
+
+    async def list_commands(self, listed: Sequence[Command]) -> None:
+        self.told += [command.usage for command in listed]
+
+    async def say(self, message: str | Message | None) -> None:
+        session = await self.begun()
+        _ = [event async for event in self.turns.take_turn(session.id, message)]
+        await self.look()
+
+    async def fresh(self, title: str | None) -> None:
+        self.session = None
+        if title:
+            self.session = await self.store.sessions.create(ME, Platform.LOCAL, title=title)
+
+    async def resume(self, session: Session) -> None:
+        self.session = session
+
+    async def hand_off(self, platform: str) -> None:
+        self.handed_to.append(platform)
+
+    async def follow(self) -> None:
+        self.followed += 1
+
+    async def leave(self) -> None:
+        self.left = True
+
+    # For the tests
+
+    async def do(self, text: str) -> str:
+        """What the command tells."""
+        self.told.clear()
+        await commands.run(self, text)
+        return "\n".join(self.told)
+
+    async def transcript(self) -> list[str]:
+        session = await self.begun()
+        return [m.content for m in await self.store.transcripts.load(session.id)]
+
+
+@pytest.fixture
+def stage(tmp_path: Path, runner: asyncio.Runner) -> Generator[Stage]:
+    settings: Settings = config.load({"SEGUE_STORE": f"sqlite://{tmp_path}/segue.db"})
+
+    async def open_stage() -> Stage:
+        store = await segue.store.open(settings.store)
+        await store.owners.ensure(ME)
+        return Stage(store, Turns(store, settings, models=Scripted(), titles=False), tmp_path)
+
+    stage = runner.run(open_stage())
+    yield stage
+    runner.run(stage.store.close())
+
+
+# Finding them
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/help", True),
+        ("  /undo 2", True),
+        ("/nonesuch", True),
+        ("/etc/passwd", False),
+        ("/", False),
+        ("/ help", False),
+        ("// a comment", False),
+        ("help", False),
+        ("what is /help?", False),
+        ("", False),
+    ],
+)
+def test_a_command_is_a_slash_and_a_word(text: str, expected: bool):
+    assert commands.is_command(text) is expected
+
+
+def test_every_name_is_there_once():
+    names = [name for c in commands.COMMANDS for name in (c.name, *c.aliases)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["handoff", "quit", "follow"])
+def test_what_belongs_to_the_terminal_is_unknown_in_a_chat(name: str):
+    commands.find(f"/{name}", Where.TERMINAL)
+    with pytest.raises(UnknownCommand):
+        commands.find(f"/{name}", Where.CHAT)
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [("/hnadoff", "/handoff"), ("/modle", "/model"), ("/SESSION", "/sessions")],
+)
+def test_an_unknown_command_suggests_the_nearest(typed: str, nearest: str):
+    with pytest.raises(UnknownCommand, match=f"the nearest is {nearest}"):
+        commands.find(typed, Where.TERMINAL)
+
+
+def test_one_that_is_like_no_other_leads_to_help():
+    with pytest.raises(UnknownCommand, match=r"no command /xyzzy here\. Type /help"):
+        commands.find("/xyzzy", Where.TERMINAL)
+
+
+def test_help_names_every_command_of_the_place_in_its_category():
+    text = commands.help_text(Where.TERMINAL)
+    for command in commands.COMMANDS:
+        assert f"  {command.usage}" in text
+        assert command.summary in text
+    assert text.index("Session\n") < text.index("/handoff PLATFORM") < text.index("Agent\n")
+    assert "/handoff" not in commands.help_text(Where.CHAT)
+
+
+async def test_help_lists_what_can_be_typed_here(stage: Stage):
+    assert (await stage.do("/help")).splitlines() == [c.usage for c in commands.COMMANDS]
+
+
+async def test_help_for_one_command(stage: Stage):
+    assert await stage.do("/help undo") == "/undo [NUMBER]\nTake back the last turns."
+    assert "Also: /exit." in await stage.do("/help quit")
+
+
+# The conversation
+
+
+async def test_undo_and_redo(stage: Stage):
+    for words in ("one", "two", "three"):
+        await stage.say(words)
+    assert "two" in await stage.do("/undo 2")
+    assert [text for text in await stage.transcript() if len(text) < 6] == ["one"]
+    assert await stage.do("/redo") == "Back again: 4 messages."
+    assert len(await stage.transcript()) == 6
+    with pytest.raises(NothingToUndo):
+        await stage.do("/undo 9")
+    assert len(await stage.transcript()) == 6
+
+
+async def test_retry_asks_the_last_thing_again(stage: Stage):
+    await stage.say("one")
+    await stage.say("two")
+    assert await stage.do("/retry") == "Again: two"
+    said = await stage.transcript()
+    assert [text for text in said if len(text) < 6] == ["one", "two"]
+    assert len(said) == 4
+
+
+async def test_history_shows_the_last_turns(stage: Stage):
+    for number in range(4):
+        await stage.say(f"question {number}")
+    told = await stage.do("/history 2")
+    assert "question 1" not in told
+    assert "You: question 2" in told
+    assert "You: question 3" in told
+
+
+async def test_compress_goes_on_from_a_summary(stage: Stage):
+    for number in range(5):
+        await stage.say(f"question {number}")
+    assert "goes on from this summary" in await stage.do("/compress")
+    assert len(await stage.transcript()) == 11
+
+
+@pytest.mark.parametrize("text", ["/undo x", "/undo -1", "/undo 0", "/history 1.5", "/undo ²"])
+async def test_what_is_no_number_is_not_taken_for_one(stage: Stage, text: str):
+    await stage.say("one")
+    with pytest.raises(BadCommand, match="is no number"):
+        await stage.do(text)
+
+
+@pytest.mark.parametrize("text", ["/retry", "/undo", "/redo", "/history", "/status", "/usage",
+                                  "/export", "/compress"])  # fmt: skip
+async def test_before_anything_was_said_that_is_said(stage: Stage, text: str):
+    with pytest.raises(NothingSaid):
+        await stage.do(text)
+
+
+# The session
+
+
+async def test_a_title_is_given_and_shown(stage: Stage):
+    assert await stage.do("/title My trip") == "This session is called My trip."
+    assert await stage.do("/title") == "This session is called My trip."
+    await stage.do("/new")
+    with pytest.raises(TitleTaken):
+        await stage.do("/title my trip")
+
+
+async def test_sessions_are_listed_and_resumed_by_name(stage: Stage):
+    assert await stage.do("/sessions") == "There are no sessions yet."
+    await stage.do("/new Boats")
+    boats = await stage.begun()
+    await stage.do("/new Cars")
+    told = await stage.do("/sessions")
+    assert "* Cars" in told
+    assert "  Boats" in told
+    await stage.do("/resume boats")
+    assert (await stage.begun()).id == boats.id
+    with pytest.raises(SessionNotFound):
+        await stage.do("/resume planes")
+
+
+async def test_another_persons_session_cannot_be_resumed_by_title(stage: Stage):
+    await stage.store.owners.ensure("you")
+    await stage.store.sessions.create("you", Platform.LOCAL, title="Secrets")
+    with pytest.raises(SessionNotFound):
+        await stage.do("/resume Secrets")
+    assert "Secrets" not in await stage.do("/sessions")
+
+
+async def test_status_and_usage(stage: Stage):
+    await stage.say("hello")
+    told = await stage.do("/status")
+    assert (await stage.begun()).id in told
+    assert "Messages   2" in told
+    assert await stage.do("/usage") == "0 tokens in, 0 out."
+
+
+async def test_export_writes_a_file_and_never_over_one(stage: Stage, tmp_path: Path):
+    await stage.say("hello")
+    assert await stage.do("/export talk.jsonl") == f"2 messages written to {tmp_path}/talk.jsonl."
+    with pytest.raises(BadCommand, match="File exists"):
+        await stage.do("/export talk.jsonl")
+    lines = (tmp_path / "talk.jsonl").read_bytes().splitlines()
+    again = await stage.store.transcripts.import_lines(ME, lines)
+    assert again.messages == 2
+
+
+async def test_handoff_needs_a_platform_and_no_message(stage: Stage):
+    with pytest.raises(BadCommand, match="Type /handoff PLATFORM"):
+        await stage.do("/handoff")
+    await stage.do("/handoff telegram")
+    assert stage.handed_to == ["telegram"]
+    assert (await stage.begun()).messages == 0
+
+
+# The agent
+
+
+async def test_the_model_is_shown_and_changed_for_this_session(stage: Stage):
+    assert (await stage.do("/model")).startswith("scripted, the usual one.")
+    assert await stage.do("/model scripted") == "From now on this session talks to scripted."
+    assert (await stage.begun()).model == "scripted"
+    with pytest.raises(NoModel):
+        await stage.do("/model nonesuch")
+
+
+async def test_tools_say_which_of_them_ask(stage: Stage):
+    told = await stage.do("/tools")
+    assert "shell            asks first" in told
+    assert "read_file        runs at once" in told
+
+
+async def test_memory_is_listed_and_edited(stage: Stage):
+    assert "no notes yet" in await stage.do("/memory")
+    assert await stage.do("/memory add I live in Oslo.") == "Kept as note 1: I live in Oslo."
+    assert await stage.do("/memory edit 1 I live in Bergen.") == "Note 1 is now: I live in Bergen."
+    assert await stage.do("/memory") == "  1  I live in Bergen."
+    assert await stage.do("/memory remove 1") == "Gone: I live in Bergen."
+    for wrong in ("/memory remove x", "/memory forget 1", "/memory edit 7 x", "/memory add"):
+        with pytest.raises(UserError):
+            await stage.do(wrong)
+
+
+async def test_quit_and_follow_reach_the_place(stage: Stage):
+    await stage.do("/follow")
+    await stage.do("/exit")
+    assert stage.followed == 1
+    assert stage.left

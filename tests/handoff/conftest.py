@@ -1,0 +1,187 @@
+"""A terminal that has a session in hand, and a gateway beside it: each opened the store itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Generator, Sequence
+from typing import Any
+
+import pytest
+
+from segue.core.address import Address, HomeChannel, Platform
+from segue.core.errors import StoreError
+from segue.core.handoff import Handoff, State, Step
+from segue.core.session import Session
+from segue.core.transcript import Message
+from segue.handoff import Completed, Failed, Progress, hand_off
+from segue.store import Store, Topic
+from segue.store.base import Engine
+from segue.turns import Held, hold
+from tests.store.conftest import OpenStore
+from tests.store.conftest import clock as clock
+from tests.store.conftest import open_store as open_store
+from tests.store.conftest import postgres_database as postgres_database
+from tests.store.conftest import postgres_server as postgres_server
+from tests.store.conftest import session as session
+from tests.store.conftest import store as store
+from tests.store.conftest import url as url
+from tests.store.samples import DM, TOPIC
+
+TELEGRAM = Platform.TELEGRAM
+STEPS = (Step.OPENING, Step.REPLYING, Step.DELIVERING)
+BOUND = 30.0
+
+
+class Gateway:
+    """A small one: it takes handoffs up and takes each step when it is told to."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def announce(self, *platforms: Platform) -> None:
+        await self.store.gateways.announce("gateway", platforms or (TELEGRAM,))
+
+    async def claim(self) -> Handoff:
+        """The next one, as soon as there is one."""
+        async with asyncio.timeout(BOUND), self.store.listen(Topic.HANDOFFS) as wake:
+            while not (claim := await self.store.claim_next_handoff([TELEGRAM])):
+                await wake.wait(0.25)
+        return claim
+
+    async def come_to(self, claim: Handoff, step: Step) -> None:
+        """Take each step as far as `step`."""
+        for taken in STEPS[: STEPS.index(step) + 1] if step in STEPS else ():
+            assert await self.store.record_handoff_step(claim, taken)
+
+    async def complete(
+        self, claim: Handoff, messages: Sequence[Message] = (), at: Address = TOPIC
+    ) -> bool:
+        """Whether it could."""
+        done = await self.store.complete_handoff(claim, address=at, messages=messages)
+        return done is not None
+
+
+class Terminal:
+    """One that hands its session off, and keeps what it is told."""
+
+    def __init__(self, store: Store, held: Held) -> None:
+        self.store = store
+        self.held = held
+        self.interrupt = asyncio.Event()
+        self.told: list[Progress] = []
+        self.news = asyncio.Event()
+
+    async def hand_off(self, platform: str = "telegram", **more: Any) -> Progress:
+        """All of it; the last thing that was told."""
+        steps = hand_off(self.store, self.held, platform, interrupt=self.interrupt, **more)
+        async with contextlib.aclosing(steps):
+            async for step in steps:
+                self.told.append(step)
+                self.news.set()
+        return self.told[-1]
+
+    async def hears(self, kind: type[Progress], step: Step | None = None) -> None:
+        """Wait until it is told that."""
+
+        def heard() -> bool:
+            return any(
+                isinstance(told, kind) and step in (None, getattr(told, "step", None))
+                for told in self.told
+            )
+
+        async with asyncio.timeout(BOUND):
+            while not heard():
+                self.news.clear()
+                await self.news.wait()
+
+
+class Faulty:
+    """A real engine whose next reads and writes fail as they are told to."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.bell = engine.bell
+        self.reads: list[StoreError] = []
+        self.writes: list[StoreError] = []
+        self.kept: list[StoreError] = []
+        """Raised for writes that were kept nevertheless."""
+
+    @property
+    def process(self) -> str:
+        return self._engine.process
+
+    async def read(self, *args: Any, **kwargs: Any) -> Any:
+        if self.reads:
+            raise self.reads.pop(0)
+        return await self._engine.read(*args, **kwargs)
+
+    async def write(self, *args: Any, **kwargs: Any) -> Any:
+        if self.writes:
+            raise self.writes.pop(0)
+        answer = await self._engine.write(*args, **kwargs)
+        if self.kept:
+            raise self.kept.pop(0)
+        return answer
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+
+async def state(store: Store, session_id: str) -> Handoff:
+    latest = await store.get_handoff_state(session_id)
+    assert latest is not None
+    return latest
+
+
+async def nothing_is_left(store: Store, session: Session) -> None:
+    """The session is as if nobody had asked: not moved, not on its way."""
+    latest = await store.get_handoff_state(session.id)
+    assert latest is None or latest.state is State.FAILED
+    assert await store.list_pending_handoffs() == ()
+    found = await store.sessions.get(session.id)
+    assert found is not None
+    assert (found.address, found.ended) == (None, None)
+
+
+def outcome(last: Progress) -> Handoff:
+    assert isinstance(last, Completed | Failed)
+    return last.handoff
+
+
+@pytest.fixture
+def home(store: Store, runner: asyncio.Runner) -> HomeChannel:
+    """Where handoffs to Telegram arrive."""
+    home = HomeChannel(address=DM, name="Me and my agent")
+    runner.run(store.owners.set_home("me", home))
+    return home
+
+
+@pytest.fixture
+def gateway(open_store: OpenStore, home: HomeChannel, runner: asyncio.Runner) -> Gateway:
+    """One that serves Telegram, where `me` has a home channel."""
+
+    async def begin() -> Gateway:
+        gateway = Gateway(await open_store())
+        await gateway.announce()
+        return gateway
+
+    return runner.run(begin())
+
+
+@pytest.fixture
+def terminal(store: Store, session: Session, runner: asyncio.Runner) -> Generator[Terminal]:
+    holding = hold(store, session.id, "a terminal on desk")
+    yield Terminal(store, runner.run(holding.__aenter__()))
+    runner.run(holding.__aexit__(None, None, None))
+
+
+@contextlib.asynccontextmanager
+async def running(terminal: Terminal, **more: Any) -> AsyncGenerator[asyncio.Task[Progress]]:
+    """A handoff that the terminal has begun; the terminal is ended with the block."""
+    task = asyncio.create_task(terminal.hand_off(**more))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,0 +1,238 @@
+"""What a handoff is refused for, at once and in an order in which each advice can be followed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from segue.core.address import HomeChannel, Platform
+from segue.core.errors import (
+    HandoffInFlight,
+    NoGateway,
+    NoHomeChannel,
+    PlatformNotEnabled,
+    SessionHeld,
+    SessionMoved,
+    SessionNotFound,
+    StoreUncertain,
+    UnknownPlatform,
+)
+from segue.core.handoff import TARGETS, State
+from segue.core.session import Session
+from segue.handoff import ask
+from segue.store import Store
+from segue.testing.clock import FakeClock
+from tests.handoff.conftest import TELEGRAM, Faulty, Gateway, state
+from tests.store.conftest import OpenStore
+from tests.store.samples import CHANNEL, DM, hold, said, say
+
+
+async def refused(store: Store, session: Session, platform: str = "telegram") -> Exception:
+    """Why it is not done."""
+    with pytest.raises(Exception, match=r"\.$") as raised:
+        await ask(store, session.id, None, platform)
+    assert await store.list_handoffs(session.id) == ()
+    return raised.value
+
+
+async def test_a_platform_that_is_nearly_right_is_suggested_and_the_others_are_listed(
+    store: Store, session: Session
+):
+    why = await refused(store, session, "telegarm")
+    assert isinstance(why, UnknownPlatform)
+    assert str(why) == (
+        "There is no platform 'telegarm' to hand off to. Try telegram, or else one of web,"
+        " discord, slack, matrix, whatsapp, signal."
+    )
+
+
+async def test_a_platform_like_no_other_gets_the_list(store: Store, session: Session):
+    why = await refused(store, session, "the moon")
+    assert isinstance(why, UnknownPlatform)
+    assert str(why).endswith(" Try one of web, telegram, discord, slack, matrix, whatsapp, signal.")
+
+
+@pytest.mark.parametrize("name", ["local", "Local", ""])
+async def test_the_terminal_itself_is_no_target(store: Store, session: Session, name: str):
+    assert isinstance(await refused(store, session, name), UnknownPlatform)
+    assert Platform.LOCAL not in TARGETS
+
+
+async def test_a_name_that_would_play_tricks_with_the_screen_is_shown_tamed(
+    store: Store, session: Session
+):
+    why = await refused(store, session, "tele\x1b[2Jgram\n" + "x" * 1000)
+    assert "\x1b" not in str(why)
+    assert len(str(why)) < 200
+
+
+@pytest.mark.usefixtures("gateway")
+@pytest.mark.parametrize("name", ["telegram", " Telegram ", "TELEGRAM\n"])
+async def test_a_platform_is_known_however_it_is_typed(store: Store, session: Session, name: str):
+    assert (await ask(store, session.id, None, name)).platform is TELEGRAM
+
+
+@pytest.mark.usefixtures("home")
+async def test_failure_5_without_a_gateway_it_is_refused_at_once(store: Store, session: Session):
+    await refused(store, session)  # threads and pages are warm
+    began = time.perf_counter()
+    why = await refused(store, session)
+    assert time.perf_counter() - began < 0.2
+    assert isinstance(why, NoGateway)
+    assert "`segue gateway start`" in str(why)
+
+
+async def test_a_gateway_that_withdrew_is_none(store: Store, session: Session, gateway: Gateway):
+    await gateway.store.gateways.withdraw()
+    assert isinstance(await refused(store, session), NoGateway)
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_a_gateway_that_died_is_none_at_once(
+    store: Store, session: Session, gateway: Gateway
+):
+    await gateway.store.close()
+    assert isinstance(await refused(store, session), NoGateway)
+
+
+async def test_a_gateway_that_was_not_heard_of_for_long_is_none(
+    store: Store, session: Session, gateway: Gateway, clock: FakeClock
+):
+    clock.advance(15)
+    assert isinstance(await refused(store, session), NoGateway)
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_a_gateway_that_serves_other_platforms_cannot_do_it(store: Store, session: Session):
+    await store.owners.set_home("me", HomeChannel(address=CHANNEL))
+    why = await refused(store, session, "slack")
+    assert isinstance(why, PlatformNotEnabled)
+    assert "`segue setup slack`" in str(why)
+
+
+async def test_any_of_several_gateways_may_serve_the_platform(
+    store: Store, session: Session, gateway: Gateway, open_store: OpenStore
+):
+    other = Gateway(await open_store())
+    await other.announce(Platform.SLACK)
+    await store.owners.set_home("me", HomeChannel(address=CHANNEL))
+    assert (await ask(store, session.id, None, "slack")).platform is Platform.SLACK
+
+
+async def test_without_a_home_channel_there_it_says_how_to_get_one(
+    store: Store, session: Session, gateway: Gateway
+):
+    await store.owners.clear_home("me", TELEGRAM)
+    await store.owners.set_home("me", HomeChannel(address=CHANNEL))
+    why = await refused(store, session)
+    assert isinstance(why, NoHomeChannel)
+    assert "/sethome" in str(why)
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_the_home_channel_of_somebody_else_is_none(store: Store):
+    await store.owners.ensure("you")
+    theirs = await store.sessions.create("you", Platform.LOCAL)
+    assert isinstance(await refused(store, theirs), NoHomeChannel)
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_a_second_request_is_refused_while_the_first_is_in_flight(
+    store: Store, session: Session
+):
+    first = await ask(store, session.id, None, "telegram")
+    with pytest.raises(HandoffInFlight, match="telegram"):
+        await ask(store, session.id, None, "telegram")
+    assert await store.list_handoffs(session.id) == (first,)
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_of_two_who_ask_at_the_same_moment_one_is_refused(
+    store: Store, session: Session, open_store: OpenStore
+):
+    other = await open_store()
+    asked = await asyncio.gather(
+        ask(store, session.id, None, "telegram"),
+        ask(other, session.id, None, "telegram"),
+        return_exceptions=True,
+    )
+    assert sorted(type(each).__name__ for each in asked) == ["Handoff", "HandoffInFlight"]
+    assert len(await store.list_pending_handoffs()) == 1
+
+
+async def test_failure_9_whoever_follows_each_advice_gets_there(
+    store: Store, session: Session, open_store: OpenStore
+):
+    assert isinstance(await refused(store, session, "telegarm"), UnknownPlatform)
+    assert isinstance(await refused(store, session), NoGateway)
+    gateway = await open_store()
+    await gateway.gateways.announce("gateway", [])
+    assert isinstance(await refused(store, session), PlatformNotEnabled)
+    await gateway.gateways.withdraw()  # `segue gateway stop`, as it says
+    await gateway.gateways.announce("gateway", [TELEGRAM])
+    assert isinstance(await refused(store, session), NoHomeChannel)
+    await gateway.owners.set_home("me", HomeChannel(address=DM))
+    assert (await ask(store, session.id, None, "telegram")).state is State.PENDING
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_failure_8_a_session_with_no_message_yet_can_be_handed_off(
+    store: Store, session: Session
+):
+    assert session.messages == 0
+    lease = await hold(store, session.id)
+    assert (await ask(store, session.id, lease, "telegram")).state is State.PENDING
+
+
+async def test_a_request_says_where_to_and_what_to_say_there(
+    store: Store, session: Session, gateway: Gateway
+):
+    await say(store, session.id, said("Hello"))
+    lease = await hold(store, session.id)
+    asked = await ask(store, session.id, lease, "telegram", message="Go on there.")
+    assert await gateway.store.list_pending_handoffs() == (asked,)
+    assert (asked.home, asked.message) == (DM, "Go on there.")
+
+
+async def test_failure_5_a_request_is_void_after_a_few_seconds_even_if_the_terminal_is_dead(
+    store: Store, session: Session, gateway: Gateway, clock: FakeClock
+):
+    asked = await ask(store, session.id, None, "telegram")
+    clock.advance(6)
+    assert await gateway.store.claim_handoff(asked.id) is None
+    assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
+    assert (await state(store, session.id)).state is State.FAILED
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_only_who_has_the_session_in_hand_may_ask(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id)
+    other = await open_store()
+    with pytest.raises(SessionHeld, match="a terminal on desk"):
+        await ask(other, session.id, None, "telegram")
+    await other.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    with pytest.raises(SessionMoved, match="a terminal on sofa"):
+        await ask(store, session.id, lease, "telegram")
+    assert await store.list_handoffs(session.id) == ()
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_a_session_that_is_gone_cannot_be_handed_off(store: Store, session: Session):
+    await store.sessions.delete(session.id)
+    with pytest.raises(SessionNotFound):
+        await ask(store, session.id, None, "telegram")
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_a_request_of_which_nobody_knows_whether_it_was_kept_is_made_once(
+    store: Store, session: Session
+):
+    engine = Faulty(store._engine)
+    engine.kept = [StoreUncertain(path="the store")]
+    asked = await ask(Store(engine), session.id, None, "telegram")
+    assert engine.kept == []
+    assert await store.list_handoffs(session.id) == (asked,)

@@ -1,0 +1,346 @@
+"""What whoever follows a handoff is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from segue.core.errors import SessionNotFound, StoreBusy
+from segue.core.handoff import ABANDONED, CANCELLED, EXPIRED, MAX_ATTEMPTS, Handoff, State, Step
+from segue.core.session import Session
+from segue.handoff import (
+    Completed,
+    Failed,
+    Progress,
+    Stranded,
+    Waiting,
+    Working,
+    ask,
+    cancel,
+    follow,
+)
+from segue.handoff.request import LOOK, PATIENCE, TRIES
+from segue.store import Store
+from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
+from segue.store.wake import Bell, Ring
+from segue.testing.clock import FakeClock
+from tests.handoff.conftest import BOUND, STEPS, TELEGRAM, Faulty, Gateway, outcome
+from tests.store.conftest import OpenStore
+from tests.store.samples import TOPIC, on_sqlite
+
+pytestmark = pytest.mark.usefixtures("gateway")
+
+
+@pytest.fixture
+def asked(store: Store, session: Session, gateway: Gateway, runner: asyncio.Runner) -> Handoff:
+    """A request that nobody has taken up yet."""
+    return runner.run(ask(store, session.id, None, "telegram"))
+
+
+async def told(steps: AsyncGenerator[Progress]) -> Progress:
+    """The next thing that is told."""
+    async with asyncio.timeout(BOUND):
+        return await anext(steps)
+
+
+async def all_told(store: Store, handoff: Handoff) -> list[Progress]:
+    async with asyncio.timeout(BOUND):
+        return [step async for step in follow(store, handoff)]
+
+
+async def test_each_step_is_told_once_as_it_happens(store: Store, asked: Handoff, gateway: Gateway):
+    steps = follow(store, asked)
+    assert await told(steps) == Waiting(TELEGRAM)
+    claim = await gateway.claim()
+    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED)
+    for step in STEPS:
+        assert await gateway.store.record_handoff_step(claim, step)
+        assert await told(steps) == Working(TELEGRAM, step)
+        assert await gateway.store.heartbeat_handoff(claim)  # which is no news
+    assert await gateway.complete(claim)
+    last = await told(steps)
+    assert isinstance(last, Completed)
+    assert (last.handoff.state, last.handoff.thread) == (State.COMPLETED, TOPIC)
+    assert [step async for step in steps] == []
+
+
+async def test_each_step_is_told_within_a_moment(store: Store, asked: Handoff, gateway: Gateway):
+    steps = follow(store, asked)
+    await told(steps)
+    claim = await gateway.claim()
+    await told(steps)
+    for step in STEPS * 3:
+        began = time.perf_counter()
+        await gateway.store.record_handoff_step(claim, step)
+        await told(steps)
+        assert time.perf_counter() - began < LOOK / 2  # woken, not by looking now and then
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        (Waiting(TELEGRAM), "waiting for a gateway to take it to telegram…"),
+        (Working(TELEGRAM, Step.CLAIMED), "taken up by a gateway…"),
+        (Working(TELEGRAM, Step.OPENING), "opening a thread on telegram…"),
+        (Working(TELEGRAM, Step.REPLYING, 2), "agent replying on telegram (attempt 2 of 3)…"),
+        (Working(TELEGRAM, Step.DELIVERING), "delivering on telegram…"),
+        (Stranded(TELEGRAM), "the gateway is gone; waiting for one to go on with it…"),
+    ],
+)
+def test_every_step_has_words_for_people(progress: Progress, text: str):
+    assert progress.text() == text
+
+
+async def test_a_completed_one_is_told_with_its_place(
+    store: Store, asked: Handoff, gateway: Gateway
+):
+    await gateway.complete(await gateway.claim())
+    (last,) = await all_told(store, asked)
+    assert last.text() == "The session is on telegram group -100200, thread 7 now."
+
+
+async def test_a_failed_one_is_told_with_its_reason(store: Store, asked: Handoff, gateway: Gateway):
+    await gateway.store.fail_handoff(await gateway.claim(), "The chat is\x1b[31m gone.")
+    (last,) = await all_told(store, asked)
+    assert last.text() == "The handoff failed. The chat is[31m gone."
+
+
+async def test_what_is_over_is_told_even_if_it_was_asked_for_again(store: Store, asked: Handoff):
+    assert await cancel(store, asked)
+    await ask(store, asked.session_id, None, "telegram")
+    (last,) = await all_told(store, asked)
+    assert outcome(last).id == asked.id
+    assert last.text() == CANCELLED
+
+
+async def test_a_session_that_was_deleted_meanwhile_is_not_followed_for_ever(
+    store: Store, asked: Handoff
+):
+    await cancel(store, asked)
+    await store.sessions.delete(asked.session_id)
+    with pytest.raises(SessionNotFound):
+        await all_told(store, asked)
+
+
+# Nobody takes it up
+
+
+async def test_what_nobody_takes_up_within_a_few_seconds_fails_and_says_how_to_start_a_gateway(
+    store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
+):
+    steps = follow(store, asked)
+    assert await told(steps) == Waiting(TELEGRAM)
+    clock.advance(PATIENCE)
+    last = await told(steps)
+    assert outcome(last).error == EXPIRED
+    assert "`segue gateway start`" in last.text()
+    assert await gateway.store.claim_handoff(asked.id) is None
+
+
+async def test_what_was_taken_up_at_the_last_moment_goes_on(
+    store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
+):
+    steps = follow(store, asked)
+    await told(steps)
+    clock.advance(PATIENCE - 0.001)
+    claim = await gateway.claim()
+    clock.advance(PATIENCE)
+    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED)
+    assert await gateway.complete(claim)
+    assert isinstance(await told(steps), Completed)
+
+
+async def test_failure_3_a_gateway_that_takes_its_time_is_waited_for(
+    store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
+):
+    steps = follow(store, asked)
+    await told(steps)
+    claim = await gateway.claim()
+    await told(steps)
+    for _ in range(60):  # ten minutes
+        clock.advance(10)
+        await gateway.store.gateways.heartbeat()
+        assert await gateway.store.heartbeat_handoff(claim)
+    await gateway.store.record_handoff_step(claim, Step.REPLYING)
+    assert await told(steps) == Working(TELEGRAM, Step.REPLYING)
+    assert await gateway.complete(claim)
+    assert isinstance(await told(steps), Completed)
+
+
+# The gateway dies
+
+
+@on_sqlite
+async def test_failure_4_when_the_gateway_dies_the_next_one_goes_on(
+    store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
+):
+    steps = follow(store, asked)
+    await told(steps)
+    claim = await gateway.claim()
+    await gateway.store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
+    await told(steps)
+    await gateway.store.close()
+    assert await told(steps) == Stranded(TELEGRAM)
+    next_one = Gateway(await open_store())
+    await next_one.announce()
+    claim = await next_one.claim()
+    assert await told(steps) == Working(TELEGRAM, Step.OPENING, 2)
+    assert claim.thread == TOPIC
+    assert await next_one.complete(claim)
+    assert isinstance(await told(steps), Completed)
+
+
+async def test_a_gateway_that_hangs_is_replaced_when_its_time_is_over(
+    store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
+):
+    steps = follow(store, asked)
+    await told(steps)
+    await gateway.claim()
+    await told(steps)
+    clock.advance(LEASE_SECONDS)
+    assert await told(steps) == Stranded(TELEGRAM)
+    next_one = Gateway(await open_store())
+    await next_one.announce()
+    claim = await next_one.claim()
+    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED, 2)
+    assert await next_one.complete(claim)
+    assert isinstance(await told(steps), Completed)
+
+
+async def test_failure_4_when_the_gateway_dies_and_none_follows_it_fails_and_can_be_asked_again(
+    store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
+):
+    steps = follow(store, asked)
+    await told(steps)
+    await gateway.claim()
+    await told(steps)
+    await gateway.store.close()
+    clock.advance(LEASE_SECONDS)
+    assert await told(steps) == Stranded(TELEGRAM)
+    clock.advance(CLAIM_SECONDS)
+    last = await told(steps)
+    assert outcome(last).error == ABANDONED
+    await Gateway(await open_store()).announce()
+    assert (await ask(store, asked.session_id, None, "telegram")).state is State.PENDING
+
+
+@on_sqlite
+async def test_gateways_that_die_one_after_another_are_not_waited_for_without_end(
+    store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
+):
+    steps = follow(store, asked)
+    last = await told(steps)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        await gateway.claim()
+        assert await told(steps) == Working(TELEGRAM, Step.CLAIMED, attempt)
+        await gateway.store.close()
+        last = await told(steps)
+        gateway = Gateway(await open_store())
+        await gateway.announce()
+    assert isinstance(last, Failed)
+    assert last.handoff.error == ABANDONED
+
+
+# The store stumbles
+
+
+async def test_a_look_that_fails_is_made_again(
+    store: Store, asked: Handoff, gateway: Gateway, caplog: pytest.LogCaptureFixture
+):
+    engine = Faulty(store._engine)
+    steps = follow(Store(engine), asked)
+    await told(steps)
+    engine.reads = [StoreBusy(path="the store")] * (TRIES - 1)
+    await gateway.complete(await gateway.claim())
+    assert isinstance(await told(steps), Completed)
+    assert engine.reads == []
+    assert len(caplog.records) == TRIES - 1
+
+
+async def test_looks_that_fail_now_and_then_do_not_add_up(
+    store: Store, asked: Handoff, gateway: Gateway
+):
+    engine = Faulty(store._engine)
+    steps = follow(Store(engine), asked)
+    await told(steps)
+    claim = await gateway.claim()
+    for step in (Step.CLAIMED, *STEPS):
+        engine.reads = [StoreBusy(path="the store")] * 2
+        await gateway.store.record_handoff_step(claim, step)
+        assert await told(steps) == Working(TELEGRAM, step)
+        assert engine.reads == []
+
+
+async def test_when_nothing_can_be_heard_any_more_it_listens_anew(
+    store: Store, asked: Handoff, gateway: Gateway
+):
+    begun = 0
+
+    async def watch(ring: Ring) -> None:
+        nonlocal begun
+        begun += 1
+        ring(None)
+        if begun == 1:
+            raise StoreBusy(path="the store")
+        await asyncio.Event().wait()
+
+    engine = Faulty(store._engine)
+    engine.bell = Bell(watch)
+    steps = follow(Store(engine), asked)
+    await told(steps)
+    await gateway.complete(await gateway.claim())
+    assert isinstance(await told(steps), Completed)
+    assert begun == 2
+
+
+async def test_a_store_that_stays_out_of_order_does_not_look_like_an_idle_one(
+    store: Store, asked: Handoff
+):
+    engine = Faulty(store._engine)
+    engine.reads = [StoreBusy(path="the store")] * TRIES
+    with pytest.raises(StoreBusy):
+        await all_told(Store(engine), asked)
+    assert engine.reads == []
+
+
+async def test_following_costs_next_to_nothing_while_nothing_happens(
+    store: Store, asked: Handoff, gateway: Gateway
+):
+    steps = follow(store, asked)
+    await told(steps)
+    await gateway.claim()
+    await told(steps)
+    spent = time.process_time()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(2):
+            await anext(steps)
+    assert time.process_time() - spent < 0.2
+
+
+# Cancelling
+
+
+async def test_what_is_cancelled_in_time_does_not_happen(
+    store: Store, asked: Handoff, gateway: Gateway
+):
+    claim = await gateway.claim()
+    assert await cancel(store, asked) is True
+    assert await gateway.complete(claim) is False
+    assert await cancel(store, asked) is False
+    (last,) = await all_told(store, asked)
+    assert last.text() == CANCELLED
+
+
+async def test_failure_3_a_late_cancel_never_undoes_a_completed_handoff(
+    store: Store, asked: Handoff, gateway: Gateway
+):
+    assert await gateway.complete(await gateway.claim())
+    assert await cancel(store, asked) is False
+    (last,) = await all_told(store, asked)
+    assert isinstance(last, Completed)
+    found = await store.sessions.get(asked.session_id)
+    assert found is not None
+    assert found.address == TOPIC

@@ -1,0 +1,393 @@
+"""The whole of it, as a terminal does it: to the end, called off, cancelled, raced."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+
+import pytest
+
+from segue.core.errors import NoGateway, SessionMoved, StoreBusy, StoreFull
+from segue.core.handoff import CANCELLED, Handoff, State, Step
+from segue.core.session import Session
+from segue.handoff import Completed, Failed, Stranded, Waiting, Working, hand_off
+from segue.handoff.request import PATIENCE
+from segue.store import Store
+from segue.testing.clock import FakeClock
+from segue.turns import hold
+from tests.handoff.conftest import (
+    BOUND,
+    STEPS,
+    TELEGRAM,
+    Faulty,
+    Gateway,
+    Terminal,
+    nothing_is_left,
+    outcome,
+    running,
+    state,
+)
+from tests.store.conftest import OpenStore
+from tests.store.samples import TOPIC, answered, on_sqlite, said, texts
+
+LEADS = [random.Random(seed).uniform(-0.003, 0.003) for seed in range(200)]
+"""Seconds by which one of two is ahead of the other."""
+EVERY_STEP = (None, *Step)
+"""None: nobody has taken it up yet."""
+
+
+async def come_to(terminal: Terminal, gateway: Gateway, step: Step | None) -> None:
+    """Let the handoff come so far, and the terminal know."""
+    if step is None:
+        await terminal.hears(Waiting)
+        return
+    await gateway.come_to(await gateway.claim(), step)
+    await terminal.hears(Working, step)
+
+
+# To the end
+
+
+async def test_a_session_moves_with_all_its_steps_told(
+    terminal: Terminal, gateway: Gateway, session: Session
+):
+    async with running(terminal, message="Go on there.") as task:
+        await terminal.hears(Waiting)
+        claim = await gateway.claim()
+        assert claim.message == "Go on there."
+        await terminal.hears(Working, Step.CLAIMED)
+        for step in STEPS:
+            await gateway.store.record_handoff_step(claim, step)
+            await terminal.hears(Working, step)
+        assert await gateway.complete(claim, [said("You are here now."), answered("I am.")])
+        last = await task
+    assert terminal.told == [Waiting(TELEGRAM), *(Working(TELEGRAM, s) for s in Step), last]
+    assert isinstance(last, Completed)
+
+
+async def test_failure_1_the_leaving_terminal_leaves_the_session_as_it_is(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session
+):
+    async with hold(store, session.id, "a terminal on desk", take_over=True) as terminal.held:
+        async with running(terminal) as task:
+            assert await gateway.complete(await gateway.claim(), [said("You are here now.")])
+            assert isinstance(await task, Completed)
+        async with asyncio.timeout(BOUND):
+            await terminal.held.lost.wait()
+        with pytest.raises(SessionMoved, match="telegram"):
+            await store.transcripts.append(terminal.held.lease, [said("Am I still here?")])
+    # It has left. The next message there finds the session open, whole and free.
+    found = await gateway.store.sessions.get(session.id)
+    assert found is not None
+    assert (found.address, found.ended, found.messages) == (TOPIC, None, 1)
+    async with hold(gateway.store, session.id, "a gateway") as held:
+        await gateway.store.transcripts.append(held.lease, [said("I am on my phone.")])
+    kept = await store.transcripts.load(session.id)
+    assert texts(kept) == ["You are here now.", "I am on my phone."]
+
+
+async def test_failure_8_a_session_with_no_message_yet_moves(
+    terminal: Terminal, gateway: Gateway, session: Session
+):
+    assert session.messages == 0
+    async with running(terminal) as task:
+        assert await gateway.complete(await gateway.claim())
+        assert isinstance(await task, Completed)
+
+
+async def test_failure_10_a_handed_off_session_stays_in_the_terminals_own_list(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session
+):
+    async with running(terminal) as task:
+        await gateway.complete(await gateway.claim())
+        await task
+    assert [found.id for found in await store.sessions.list("me")] == [session.id]
+    assert (await store.sessions.find("me", "latest")).id == session.id
+
+
+async def test_a_refusal_is_raised_and_leaves_nothing(
+    terminal: Terminal, store: Store, session: Session
+):
+    with pytest.raises(NoGateway):
+        await terminal.hand_off()
+    assert await store.list_handoffs(session.id) == ()
+    await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
+
+
+async def test_what_the_gateway_cannot_do_leaves_the_session_in_hand(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session
+):
+    async with running(terminal) as task:
+        await gateway.store.fail_handoff(await gateway.claim(), "The chat is gone.")
+        last = await task
+    assert last.text() == "The handoff failed. The chat is gone."
+    await nothing_is_left(store, session)
+    await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
+
+
+async def test_failure_5_what_nobody_takes_up_fails_and_no_gateway_finds_it_later(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session, clock: FakeClock
+):
+    async with running(terminal) as task:
+        await terminal.hears(Waiting)
+        clock.advance(PATIENCE)
+        assert isinstance(await task, Failed)
+    await nothing_is_left(store, session)
+    assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
+    await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
+
+
+# Called off
+
+
+@pytest.mark.parametrize("step", EVERY_STEP)
+@pytest.mark.parametrize("way", ["interrupted", "cancelled", "cancelled again and again", "closed"])
+async def test_failure_5_ctrl_c_at_any_step_leaves_no_ghost(
+    terminal: Terminal,
+    store: Store,
+    gateway: Gateway,
+    session: Session,
+    step: Step | None,
+    way: str,
+):
+    async with running(terminal) as task:
+        await come_to(terminal, gateway, step)
+        match way:
+            case "interrupted":
+                terminal.interrupt.set()
+                assert (await task).text() == CANCELLED
+            case "cancelled" | "cancelled again and again":
+                task.cancel()
+                await asyncio.sleep(0)
+                while way == "cancelled again and again" and not task.done():
+                    task.cancel()
+                    await asyncio.sleep(0)
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            case _:
+                pass  # by leaving the block
+    await nothing_is_left(store, session)
+    latest = await state(store, session.id)
+    assert (latest.state, latest.error) == (State.FAILED, CANCELLED)
+    assert await gateway.complete(latest) is False
+    assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
+    # The terminal has its session, and may try again.
+    await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
+    again = Terminal(store, terminal.held)
+    async with running(again) as task:
+        assert await gateway.complete(await gateway.claim())
+        assert isinstance(await task, Completed)
+
+
+@pytest.mark.parametrize("step", EVERY_STEP)
+async def test_a_terminal_that_breaks_out_of_the_loop_leaves_no_ghost(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session, step: Step | None
+):
+    async with contextlib.aclosing(hand_off(store, terminal.held, "telegram")) as steps:
+        async for told in steps:
+            if step is not None and told == Waiting(TELEGRAM):
+                await gateway.come_to(await gateway.claim(), step)
+            else:
+                break
+    await nothing_is_left(store, session)
+    assert (await state(store, session.id)).error == CANCELLED
+
+
+async def test_failure_5_ctrl_c_at_any_moment_of_asking_leaves_no_ghost(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session
+):
+    requests = 0
+    for moment in range(120):
+        task = asyncio.create_task(terminal.hand_off())
+        for _ in range(moment // 2):  # loop iterations, of which asking takes some
+            await asyncio.sleep(0)
+        if moment % 2:
+            await asyncio.sleep(random.uniform(0, 0.004))  # and thread switches, which vary
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await nothing_is_left(store, session)
+        requests = len(await store.list_handoffs(session.id, limit=200))
+    assert requests > 10, "it was never cancelled after it had asked"
+
+
+async def test_an_interrupt_that_comes_too_late_is_told_the_truth(
+    terminal: Terminal, gateway: Gateway
+):
+    claiming = asyncio.create_task(gateway.claim())
+    async with running(terminal) as task:
+        await gateway.complete(await claiming)
+        terminal.interrupt.set()
+        assert isinstance(await task, Completed)
+
+
+async def test_an_interrupt_from_before_is_heard(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session
+):
+    terminal.interrupt.set()
+    assert (await terminal.hand_off()).text() == CANCELLED
+    await nothing_is_left(store, session)
+
+
+async def test_a_stranded_handoff_can_be_called_off(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session, clock: FakeClock
+):
+    async with running(terminal) as task:
+        await come_to(terminal, gateway, Step.REPLYING)
+        clock.advance(16)
+        await terminal.hears(Stranded)
+        terminal.interrupt.set()
+        assert (await task).text() == CANCELLED
+    await nothing_is_left(store, session)
+
+
+async def test_a_cancel_that_the_store_refuses_is_tried_again(
+    terminal: Terminal,
+    store: Store,
+    gateway: Gateway,
+    session: Session,
+    caplog: pytest.LogCaptureFixture,
+):
+    engine = Faulty(store._engine)
+    terminal.store = Store(engine)
+    async with running(terminal) as task:
+        await come_to(terminal, gateway, Step.REPLYING)
+        engine.writes = [StoreBusy(path="the store")]
+        terminal.interrupt.set()
+        assert (await task).text() == CANCELLED
+    await nothing_is_left(store, session)
+    assert "goes on" in caplog.text
+
+
+async def test_a_store_that_cannot_be_written_does_not_hide_a_cancellation(
+    terminal: Terminal,
+    store: Store,
+    gateway: Gateway,
+    caplog: pytest.LogCaptureFixture,
+):
+    engine = Faulty(store._engine)
+    terminal.store = Store(engine)
+    async with running(terminal) as task:
+        await come_to(terminal, gateway, Step.REPLYING)
+        engine.writes = [StoreFull(path="the store")]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert "was not cancelled" in caplog.text
+
+
+# Races
+
+
+async def completed_after(seconds: float, gateway: Gateway, claim: Handoff) -> bool:
+    await asyncio.sleep(max(0, seconds))
+    return await gateway.complete(claim, [said("Here.")])
+
+
+async def test_of_an_interrupt_and_the_commit_one_wins_and_the_terminal_tells_which(
+    store: Store, gateway: Gateway
+):
+    won: Counter[str] = Counter()
+    for lead in LEADS:
+        session = await store.sessions.create("me", TELEGRAM)
+        async with hold(store, session.id, "a terminal on desk") as held:
+            terminal = Terminal(store, held)
+            async with running(terminal) as task:
+                claim = await gateway.claim()
+                completing = asyncio.create_task(completed_after(-lead, gateway, claim))
+                await asyncio.sleep(max(0, lead))
+                terminal.interrupt.set()
+                last = await task
+                completed = await completing
+        found = await store.sessions.get(session.id)
+        assert found is not None
+        assert outcome(last) == await state(store, session.id)
+        assert isinstance(last, Completed) is completed
+        assert found.messages == (1 if completed else 0)
+        assert (found.address == TOPIC) is completed
+        assert found.ended is None
+        won[type(last).__name__] += 1
+    assert won["Completed"] > 5, won
+    assert won["Failed"] > 5, won
+
+
+async def test_of_a_cancelled_terminal_and_the_commit_one_wins_whole(
+    store: Store, gateway: Gateway
+):
+    won: Counter[bool] = Counter()
+    for lead in LEADS:
+        session = await store.sessions.create("me", TELEGRAM)
+        async with hold(store, session.id, "a terminal on desk") as held:
+            task = asyncio.create_task(Terminal(store, held).hand_off())
+            claim = await gateway.claim()
+            completing = asyncio.create_task(completed_after(-lead, gateway, claim))
+            await asyncio.sleep(max(0, lead))
+            task.cancel()
+            await asyncio.wait({task})
+            completed = await completing
+        latest = await state(store, session.id)
+        assert latest.state is (State.COMPLETED if completed else State.FAILED)
+        won[completed] += 1
+    assert min(won[True], won[False]) > 5, won
+
+
+async def test_a_session_that_another_terminal_takes_over_is_no_longer_handed_off(
+    terminal: Terminal, store: Store, gateway: Gateway, session: Session, open_store: OpenStore
+):
+    async with running(terminal) as task:
+        claim = await gateway.claim()
+        await terminal.hears(Working)
+        other = await open_store()
+        async with hold(other, session.id, "a terminal on sofa", take_over=True) as theirs:
+            last = await task
+            assert isinstance(last, Failed)
+            assert "a terminal on sofa" in last.text()
+            assert await gateway.complete(claim) is False
+            # Whoever has it now may hand it off at once.
+            there = Terminal(other, theirs)
+            async with running(there) as task:
+                assert await gateway.complete(await gateway.claim())
+                assert isinstance(await task, Completed)
+
+
+async def test_a_terminal_that_no_longer_has_the_session_cannot_hand_it_off(
+    terminal: Terminal, gateway: Gateway, session: Session, open_store: OpenStore
+):
+    other = await open_store()
+    async with hold(other, session.id, "a terminal on sofa", take_over=True):
+        with pytest.raises(SessionMoved, match="a terminal on sofa"):
+            await terminal.hand_off()
+    assert await other.list_handoffs(session.id) == ()
+
+
+async def test_two_terminals_hand_their_sessions_off_side_by_side(
+    terminal: Terminal, gateway: Gateway, open_store: OpenStore
+):
+    other = await open_store()
+    second = await other.sessions.create("me", TELEGRAM)
+    async with hold(other, second.id, "a terminal on sofa") as held:
+        there = Terminal(other, held)
+        async with running(terminal) as slow, running(there) as quick:
+            claims = [await gateway.claim(), await gateway.claim()]
+            mine, theirs = sorted(claims, key=lambda claim: claim.session_id == second.id)
+            assert await gateway.complete(theirs)
+            assert isinstance(await quick, Completed)
+            terminal.interrupt.set()
+            assert (await slow).text() == CANCELLED
+            assert await gateway.complete(mine) is False
+
+
+@on_sqlite
+async def test_failure_4_a_dead_gateway_costs_the_terminal_nothing_but_time(
+    terminal: Terminal, gateway: Gateway, open_store: OpenStore
+):
+    async with running(terminal) as task:
+        await come_to(terminal, gateway, Step.DELIVERING)
+        await gateway.store.close()
+        await terminal.hears(Stranded)
+        next_one = Gateway(await open_store())
+        await next_one.announce()
+        assert await next_one.complete(await next_one.claim())
+        assert isinstance(await task, Completed)

@@ -1,0 +1,82 @@
+"""What the leaving terminal prints: advice that works when it is typed."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from segue.core.address import HomeChannel, Platform
+from segue.core.errors import SessionNotFound
+from segue.core.session import Session
+from segue.handoff import Completed, ask, handed_over, way_back
+from segue.store import Store
+from tests.handoff.conftest import Gateway
+from tests.store.samples import DM
+
+
+async def moved(store: Store, gateway: Gateway, session: Session) -> Completed:
+    await ask(store, session.id, None, "telegram")
+    done = await gateway.store.complete_handoff(await gateway.claim(), address=DM)
+    assert done is not None
+    return Completed(done.handoff)
+
+
+async def test_it_says_where_the_session_is_and_how_to_come_back(
+    store: Store, gateway: Gateway, session: Session
+):
+    await store.sessions.rename(session.id, "my project")
+    assert await handed_over(store, await moved(store, gateway, session)) == (
+        "my project goes on at telegram dm 42 (Me and my agent).\n"
+        "To come back: segue resume 'my project'"
+    )
+
+
+async def test_a_home_channel_without_a_name_is_its_address(
+    store: Store, gateway: Gateway, session: Session
+):
+    await store.owners.set_home("me", HomeChannel(address=DM))
+    said = await handed_over(store, await moved(store, gateway, session))
+    assert said.startswith(f"{session.id} goes on at telegram dm 42.\n")
+
+
+async def test_the_session_may_be_gone_by_then(store: Store, gateway: Gateway, session: Session):
+    done = await moved(store, gateway, session)
+    await store.sessions.delete(session.id)
+    with pytest.raises(SessionNotFound):
+        await handed_over(store, done)
+
+
+@pytest.mark.parametrize(
+    "title", ["my project", "plain", 'it\'s $(rm -rf) `here` "now"', "naïve 日本", "a #7", "-n"]
+)
+async def test_failure_9_what_it_says_to_type_finds_the_session(
+    store: Store, session: Session, title: str
+):
+    named = await store.sessions.rename(session.id, title)
+    program, command, name = shlex.split(await way_back(store, named))
+    assert (program, command) == ("segue", "resume")
+    assert not name.startswith("-")
+    assert (await store.sessions.find("me", name)).id == session.id
+
+
+async def test_a_session_without_a_title_comes_back_by_its_id(store: Store, session: Session):
+    assert await way_back(store, session) == f"segue resume {session.id}"
+
+
+async def test_failure_9_a_title_that_means_another_session_by_now_is_not_advised(
+    store: Store, session: Session
+):
+    named = await store.sessions.rename(session.id, "my project")
+    newer = await store.sessions.create("me", Platform.LOCAL, title="my project")
+    assert newer.title == "my project #2"
+    assert await way_back(store, named) == f"segue resume {session.id}"
+    assert await way_back(store, newer) == "segue resume 'my project #2'"
+
+
+async def test_failure_9_a_session_that_is_called_latest_comes_back_by_its_id(
+    store: Store, session: Session
+):
+    named = await store.sessions.rename(session.id, "latest")
+    await store.sessions.create("me", Platform.LOCAL)
+    assert await way_back(store, named) == f"segue resume {session.id}"

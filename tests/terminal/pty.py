@@ -1,0 +1,191 @@
+"""A real terminal for the tests: a pty with the program in it, and an emulator that draws it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyte
+
+KEYS = {
+    "enter": "\r",
+    "tab": "\t",
+    "up": "\x1b[A",
+    "escape": "\x1b",
+    "c-c": "\x03",
+    "c-d": "\x04",
+    "c-j": "\n",
+    "alt-enter": "\x1b\r",
+}
+SEGUE = [sys.executable, "-m", "segue"]
+
+
+class _Screen(pyte.HistoryScreen):
+    """Answers when it is asked where the cursor is, as every terminal does."""
+
+    def __init__(self, columns: int, lines: int, answer: Callable[[str], None]) -> None:
+        super().__init__(columns, lines, history=10_000)
+        self._answer = answer
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+
+class Terminal:
+    """A program in a pty."""
+
+    def __init__(self, fd: int, process: subprocess.Popen[bytes], columns: int, lines: int) -> None:
+        self.process = process
+        self.raw = bytearray()
+        """Everything that the program ever wrote."""
+        self._fd = fd
+        self._screen = _Screen(columns, lines, self._send)
+        self._stream = pyte.ByteStream(self._screen)
+        self._changed = asyncio.Event()
+        self._over = False
+
+    # What is seen
+
+    @property
+    def screen(self) -> list[str]:
+        """The lines that are to be seen now, without blanks at their ends."""
+        return [line.rstrip() for line in self._screen.display]
+
+    @property
+    def text(self) -> str:
+        """All that was shown and stays, from the first line on, and the screen below it."""
+        above = (
+            "".join(line[x].data for x in range(self._screen.columns)).rstrip()
+            for line in self._screen.history.top
+        )
+        return "\n".join([*above, *self.screen])
+
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
+        """Wait until it is so; the test fails, showing the screen, when it never is."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    if self._over:
+                        break
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            pass
+        assert condition(), f"never seen: {what}\n" + "\n".join(self.screen)
+
+    async def see(self, text: str, seconds: float = 30) -> None:
+        """Wait until `text` is on the screen."""
+        await self.until(lambda: text in "\n".join(self.screen), repr(text), seconds)
+
+    async def ready(self) -> None:
+        """Wait for the prompt, with nothing typed."""
+        await self.until(lambda: any(line in {"❯", ">"} for line in self.screen), "a prompt")
+
+    async def end(self) -> int:
+        """Wait until the program has ended; its exit code."""
+        await self.until(lambda: self._over, "the end")
+        return await asyncio.to_thread(self.process.wait, 20)
+
+    # What is done
+
+    def type(self, text: str) -> None:
+        self._send(text)
+
+    def say(self, text: str) -> None:
+        """Type a line."""
+        self._send(f"{text}\r")
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self._send(KEYS.get(key, key))
+
+    def paste(self, text: str) -> None:
+        """As a terminal does it: between marks, with carriage returns."""
+        self._send(f"\x1b[200~{text.replace(chr(10), chr(13))}\x1b[201~")
+
+    def resize(self, columns: int, lines: int) -> None:
+        self._screen.resize(lines, columns)
+        _set_size(self._fd, columns, lines)
+        os.killpg(self.process.pid, signal.SIGWINCH)
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def _send(self, text: str) -> None:
+        data = text.encode()
+        while data:
+            try:
+                data = data[os.write(self._fd, data[:1024]) :]
+            except BlockingIOError:
+                self.read()
+
+    def read(self) -> None:
+        """Take what the program has written."""
+        try:
+            data = os.read(self._fd, 65536)
+        except BlockingIOError:
+            return
+        except OSError:  # the other side is closed
+            data = b""
+        if not data:
+            self._over = True
+        self.raw += data
+        self._stream.feed(data)
+        self._changed.set()
+
+
+def _set_size(fd: int, columns: int, lines: int) -> None:
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+
+@contextlib.asynccontextmanager
+async def terminal(
+    *arguments: str,
+    environment: Mapping[str, str],
+    cwd: Path,
+    columns: int = 80,
+    lines: int = 24,
+    command: Sequence[str] = SEGUE,
+) -> AsyncGenerator[Terminal]:
+    """`segue` with these arguments, in a terminal of that size."""
+    ours, theirs = pty.openpty()
+    _set_size(theirs, columns, lines)
+    process = subprocess.Popen(  # noqa: ASYNC220 - the pty is read, and nothing waits for it
+        [*command, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=cwd,
+        env={"TERM": "xterm-256color", "LANG": "C.UTF-8", **environment},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    shown = Terminal(ours, process, columns, lines)
+    loop = asyncio.get_running_loop()
+
+    def readable() -> None:
+        shown.read()
+        if shown._over:
+            loop.remove_reader(ours)
+
+    loop.add_reader(ours, readable)
+    try:
+        yield shown
+    finally:
+        loop.remove_reader(ours)
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        os.close(ours)

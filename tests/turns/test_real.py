@@ -1,0 +1,82 @@
+"""Turns with the real embedded model: the whole of it, from what is said to what is kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue import config
+from segue.agent.models.local import private
+from segue.agent.models.local.weights import QWEN, present
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.events import TurnDone
+from segue.core.session import ME
+from segue.store import Store
+from segue.turns import Turns
+from tests.agent.models.local.conftest import end
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def local(settings: Settings, tmp_path: Path) -> Generator[Settings]:
+    """Settings with the embedded model, which has a server of its own."""
+    fetched = config.load().models_folder
+    assert present(fetched), f"no weights in {fetched}: run `make test-real`"
+    folder = tmp_path / "models"
+    private.make_folder(folder)
+    (folder / QWEN.file).symlink_to(fetched / QWEN.file)
+    shutil.copy(fetched / f"{QWEN.file}.verified", folder)
+    store = f"sqlite://{tmp_path}/segue.db"
+    yield replace(settings, model="local", models_folder=folder, store=store)
+    end(folder)
+
+
+@asynccontextmanager
+async def started(local: Settings) -> AsyncGenerator[tuple[Store, Turns]]:
+    """The program, from its start to its end."""
+    async with await segue.store.open(local.store) as store, Turns(store, local) as turns:
+        await store.owners.ensure(ME)
+        yield store, turns
+
+
+async def test_the_conversation_goes_on_after_everything_was_stopped(local: Settings, cwd: Path):
+    async def say(turns: Turns, words: str) -> None:
+        events = [event async for event in turns.take_turn(session.id, words)]
+        assert events[-1] == TurnDone(), events
+
+    async with started(local) as (store, turns):
+        session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))
+        await say(turns, "My name is Anna and I work as a baker.")
+        await say(turns, "What is the capital of France?")
+    end(local.models_folder)
+    async with started(local) as (store, turns):
+        await say(turns, "What is my name and what is my job?")
+        kept = await store.transcripts.load(session.id)
+        found = await store.sessions.get(session.id)
+    answer = kept.messages[-1].content
+    assert "Anna" in answer
+    assert "baker" in answer
+    assert found is not None
+    assert found.title == "My name is Anna and I work as a baker."
+    assert found.usage.input > found.usage.output > 0
+
+
+async def test_it_uses_a_tool_of_the_session(local: Settings, cwd: Path):
+    (cwd / "train.txt").write_text("The train leaves at 17:45.\n")
+    async with started(local) as (store, turns):
+        session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))
+        words = "Read the file train.txt and tell me what it says."
+        events = [event async for event in turns.take_turn(session.id, words)]
+        kept = await store.transcripts.load(session.id)
+    assert events[-1] == TurnDone()
+    assert [m.role.value for m in kept] == ["user", "assistant", "tool", "assistant"]
+    assert kept.messages[2].tool_name == "read_file"
+    assert "17:45" in kept.messages[-1].content
