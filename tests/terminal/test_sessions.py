@@ -136,7 +136,7 @@ def test_without_sessions_it_says_so_and_prints_nothing(person: Person):
     for words in ((), ("list",)):
         result = person.run(*words)
         assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == "There are no sessions yet.\n"
+        assert result.stderr == "There are no sessions yet. Type `segue` to begin one.\n"
     assert person.json("list") == []
 
 

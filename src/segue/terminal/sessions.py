@@ -76,7 +76,7 @@ def list_(
     elif at:
         notice(f"There are no sessions on {at}.")
     else:
-        notice("There are no sessions yet.")
+        notice("There are no sessions yet. Type `segue` to begin one.")
     if len(found) > most:
         notice("There are more: `segue sessions list --all` shows them.")
 
