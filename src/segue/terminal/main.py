@@ -12,7 +12,14 @@ import segue
 from segue.core.errors import UserError
 from segue.core.text import one_line
 
-_ELSEWHERE = {"memory": "segue.terminal.memory", "model": "segue.terminal.model"}
+_ELSEWHERE = {
+    "completion": "segue.terminal.completion",
+    "config": "segue.terminal.config",
+    "doctor": "segue.terminal.doctor",
+    "memory": "segue.terminal.memory",
+    "model": "segue.terminal.model",
+    "sessions": "segue.terminal.sessions",
+}
 """Commands that have a module of their own, in which they go by the same name."""
 
 
