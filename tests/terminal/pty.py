@@ -17,10 +17,13 @@ from pathlib import Path
 
 import pyte
 
+import segue
+
 KEYS = {
     "enter": "\r",
     "tab": "\t",
     "up": "\x1b[A",
+    "backspace": "\x7f",
     "escape": "\x1b",
     "c-c": "\x03",
     "c-d": "\x04",
@@ -28,6 +31,8 @@ KEYS = {
     "alt-enter": "\x1b\r",
 }
 SEGUE = [sys.executable, "-m", "segue"]
+CODE = {"PYTHONPATH": str(Path(segue.__file__).parents[1])}
+"""So that it is the very code of this test that runs in the terminal."""
 
 
 class _Screen(pyte.HistoryScreen):
@@ -70,7 +75,7 @@ class Terminal:
         )
         return "\n".join([*above, *self.screen])
 
-    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 15) -> None:
         """Wait until it is so; the test fails, showing the screen, when it never is."""
         try:
             async with asyncio.timeout(seconds):
@@ -83,9 +88,18 @@ class Terminal:
             pass
         assert condition(), f"never seen: {what}\n" + "\n".join(self.screen)
 
-    async def see(self, text: str, seconds: float = 30) -> None:
+    async def see(self, text: str, seconds: float = 15) -> None:
         """Wait until `text` is on the screen."""
         await self.until(lambda: text in "\n".join(self.screen), repr(text), seconds)
+
+    async def gone(self, text: str, seconds: float = 15) -> None:
+        """Wait until `text` is no longer on the screen."""
+        await self.until(lambda: text not in "\n".join(self.screen), f"no {text!r}", seconds)
+
+    async def shows(self, text: str, seconds: float = 15) -> None:
+        """Wait until `text` was shown, wherever the lines were broken."""
+        wanted = "".join(text.split())
+        await self.until(lambda: wanted in "".join(self.text.split()), repr(text), seconds)
 
     async def ready(self) -> None:
         """Wait for the prompt, with nothing typed."""
@@ -166,7 +180,7 @@ async def terminal(
         stdout=theirs,
         stderr=theirs,
         cwd=cwd,
-        env={"TERM": "xterm-256color", "LANG": "C.UTF-8", **environment},
+        env={**CODE, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment},
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
     )

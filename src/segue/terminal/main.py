@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -69,6 +70,9 @@ def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, 
 
     Without a command, a conversation begins.
     """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that is unknown there stops nothing
+            stream.reconfigure(errors="replace")
     if ctx.invoked_subcommand is not None:
         return
     resume = "latest" if latest else None

@@ -97,9 +97,10 @@ class Display:
         await self._print(events.failure(str(error), self._now()))
 
     async def lost(self, moved: SessionError) -> None:
+        name = f" {self.session.name}" if self.session else ""
         await self.trouble(moved)
         await self.notice(
-            "Type /follow to watch it there, /resume to take it back, /quit to leave."
+            f"Type /follow to watch it there, /resume{name} to take it back, /quit to leave."
         )
 
     async def commands(self, commands: Sequence[Listed]) -> None:

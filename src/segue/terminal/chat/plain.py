@@ -29,6 +29,8 @@ class PlainConsole:
 
     def close(self) -> None:
         self._closed.set()
+        if self._lines is not None:
+            self._lines.put_nowait("")  # for whoever waits for a line
 
     async def read(self) -> str | None:
         """The next line that holds something; None at the end."""

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import segue.store
 from segue import config
 from segue.config import Settings
+from segue.core.events import TurnInterrupted
 from segue.core.session import ME
 from segue.store import Store
 from segue.terminal.chat.conversation import Conversation, Opening
 from segue.terminal.chat.display import Display
 from segue.terminal.chat.plain import PlainConsole
+from segue.terminal.here import here
 from segue.terminal.render import stream
 from segue.terminal.render.screen import Screen, screen
 from segue.turns import Turns
 
 if TYPE_CHECKING:
     from segue.terminal.chat.console import Console
+
+T = TypeVar("T")
 
 _MOST_NAMES = 200
 _LEAVE = {"y": True, "n": False}
@@ -57,13 +61,15 @@ class _Program:
         self._store = store
         self._settings = settings
         self._warned = False
+        self._doing: asyncio.Task[Any] | None = None
+        self._leaving: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         variables = config.terminal_variables()
         shown = screen(sys.stdout, variables, shutil.get_terminal_size().columns)
-        draws = _is_tty() and variables.get("TERM", "dumb") not in {"", "dumb"}
-        self._console = self._drawing(shown) if draws else PlainConsole()
-        self._display = Display(self._console, shown, echo=draws)
-        self._conversation = Conversation(store, turns, self._display, Path.cwd())
+        self._draws = _is_tty() and variables.get("TERM", "dumb") not in {"", "dumb"}
+        self._console = self._drawing(shown) if self._draws else PlainConsole()
+        self._display = Display(self._console, shown, echo=self._draws)
+        self._conversation = Conversation(store, turns, self._display, here())
 
     async def run(self, opening: Opening) -> None:
         console, conversation = self._console, self._conversation
@@ -71,12 +77,14 @@ class _Program:
         drawing.add_done_callback(lambda _: console.close())
         threading.Thread(target=stream.warm, daemon=True).start()
         self._soon(conversation.look_up_model())
+        self._hear_signals()
         try:
-            async with conversation.open(opening):
+            async with conversation.open():
+                await self._under_way(conversation.begin(opening))
                 while (text := await console.read()) is not None:
                     self._warned = False
                     await self._display.said(text)
-                    if not await conversation.do(text):
+                    if await self._under_way(conversation.do(text)) is False:
                         break
                 farewell = await conversation.farewell()
         finally:
@@ -86,6 +94,19 @@ class _Program:
             await self._display.notice(f"Not sent: {text}")
         await self._display.notice(farewell)
         drawing.result()
+
+    async def _under_way(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What comes of it; None when Ctrl-C or Ctrl-D ended it."""
+        self._doing = asyncio.create_task(work)
+        try:
+            return await self._doing
+        except asyncio.CancelledError:
+            if not self._doing.cancelled() or _is_cancelled():
+                raise
+            await self._display.event(TurnInterrupted())
+            return None
+        finally:
+            self._doing = None
 
     # The keyboard
 
@@ -110,33 +131,59 @@ class _Program:
 
     def _interrupted(self) -> None:
         """Ctrl-C: stops what is under way, and never the program; a second one asks."""
-        interrupt = self._conversation.interrupt
-        if interrupt is not None and not interrupt.is_set():
-            interrupt.set()
-        elif interrupt is None and self._console.clear():
+        if self._leaving is not None and not self._leaving.done():
+            self._leaving.cancel()  # is no answer to the question
+        elif self._stopped():
+            self._warned = True
+        elif self._doing is None and self._console.clear():
             return
+        elif not self._draws:
+            self._left()
         elif self._warned:
-            self._soon(self._ask_to_leave())
+            self._leaving = self._soon(self._ask_to_leave())
         else:
             self._soon(self._display.notice("Ctrl-C again to leave; Ctrl-D leaves at once."))
-        self._warned = True
+            self._warned = True
 
     def _left(self) -> None:
         """Ctrl-D: leave, also from the middle of a turn."""
-        if self._conversation.interrupt is not None:
-            self._conversation.interrupt.set()
+        self._stopped()
         self._console.close()
+
+    def _stopped(self) -> bool:
+        """Stop what is under way; False when nothing is, or it was stopped before."""
+        interrupt, doing = self._conversation.interrupt, self._doing
+        if interrupt is not None:
+            stops = not interrupt.is_set()
+            interrupt.set()
+            return stops
+        # Nothing of it can be left half done: what has begun in the store comes to its end.
+        return doing is not None and not doing.cancelling() and doing.cancel()
 
     async def _ask_to_leave(self) -> None:
         self._warned = False
         if await self._console.ask("Leave? [y]es, [n]o", _LEAVE):
             self._left()
 
-    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+    def _hear_signals(self) -> None:
+        """A terminal that is closed, or told to end, leaves as it would with Ctrl-D."""
+        loop = asyncio.get_running_loop()
+        for ending in (signal.SIGHUP, signal.SIGTERM):
+            loop.add_signal_handler(ending, self._left)
+        if _is_tty():  # where no terminal draws, Ctrl-C is no key but a signal
+            loop.add_signal_handler(signal.SIGINT, self._interrupted)
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _is_tty() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
