@@ -204,6 +204,12 @@ class Console:
         def _(event: KeyPressEvent) -> None:
             self._answer(event.data)
 
+        @keys.add(Keys.CPRResponse, filter=asking, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            # No key of the person's: the terminal tells where the cursor is, "\x1b[row;columnR".
+            row = event.data[2:].partition(";")[0]
+            event.app.renderer.report_absolute_cursor_row(int(row))
+
         @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.validate_and_handle()

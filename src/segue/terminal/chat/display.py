@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,14 @@ class Console(Protocol):
     async def ask(self, question: str, keys: Mapping[str, T]) -> T: ...
 
 
+class _Kind(enum.Enum):
+    """What was printed last, as far as it matters for what is printed next."""
+
+    NOTHING = enum.auto()
+    WORDS = enum.auto()
+    ACTIVITY = enum.auto()
+
+
 class Display:
     """Shows one conversation on one console."""
 
@@ -47,7 +56,7 @@ class Display:
         self._screen = screen
         self._echo = echo
         self._activity = events.Activity()
-        self._answering = False
+        self._kind = _Kind.NOTHING
 
     # The conversation
 
@@ -58,22 +67,17 @@ class Display:
 
     async def event(self, event: Event) -> None:
         if isinstance(event, TextDelta):
-            await self._print(self._stream().feed(event.text))
+            await self._print(self._stream().feed(event.text), _Kind.WORDS)
             self._console.redraw()
             return
         await self.rest()
-        lines = self._activity.lines(event, self._now())
-        if lines and self._answering:  # set apart from the words before it
-            lines = ["", *lines]
-            self._answering = False
-        await self._print(lines)
+        await self._print(self._activity.lines(event, self._now()), _Kind.ACTIVITY)
 
     async def rest(self) -> None:
         """Print what is left of the answer."""
         stream, self._console.still_coming = self._console.still_coming, None
         if stream is not None:
-            await self._print(stream.end())
-            self._answering = True
+            await self._print(stream.end(), _Kind.WORDS)
 
     async def message(self, message: Message) -> None:
         """What was said elsewhere."""
@@ -142,9 +146,14 @@ class Display:
     def _now(self) -> Screen:
         return replace(self._screen, width=shutil.get_terminal_size().columns)
 
-    async def _print(self, lines: Sequence[str]) -> None:
-        if lines:
-            await self._console.print("".join(f"{line}\n" for line in lines))
+    async def _print(self, lines: Sequence[str], kind: _Kind = _Kind.NOTHING) -> None:
+        """Print `lines`, with a blank line between what is said and what is done."""
+        if not lines:
+            return
+        if _Kind.NOTHING not in (kind, self._kind) and kind is not self._kind:
+            lines = ["", *lines]
+        self._kind = kind
+        await self._console.print("".join(f"{line}\n" for line in lines))
 
 
 def _where(session: Session) -> str:
