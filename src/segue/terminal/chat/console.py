@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import Condition
@@ -34,6 +35,7 @@ from segue.terminal.render.stream import Stream
 T = TypeVar("T")
 
 _MORE = "  "
+_WORKING = "working; Ctrl-C stops it"
 _LONGEST_PASTE = 30
 """Lines of a paste that are shown; a longer one is named, and sent whole."""
 _PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
@@ -67,6 +69,10 @@ class Console:
         """An answer of which not everything is printed yet: the rest is shown above the prompt."""
         self.waiting: deque[str] = deque()
         """What was typed and is not read yet, the oldest first."""
+        self.shown = asyncio.Event()
+        """Set once the prompt is there."""
+        self.busy = False
+        """Whether something is under way, which is shown as long as nothing comes of it."""
         self._arrived = asyncio.Event()
         self._closed = False
         self._interrupted = interrupted
@@ -94,6 +100,7 @@ class Console:
         )
         self._session.app.min_redraw_interval = _REDRAW
         self._session.default_buffer.accept_handler = self._accept
+        self._session.app.after_render.add_handler(self._rendered)
 
     @property
     def width(self) -> int:
@@ -114,6 +121,9 @@ class Console:
         self._arrived.set()
         if self._session.app.is_running and not self._session.app.is_done:
             self._session.app.exit(result="")
+
+    def _rendered(self, _: Application[str]) -> None:
+        self.shown.set()
 
     async def read(self) -> str | None:
         """What the person says next; None once it is closed."""
@@ -166,7 +176,8 @@ class Console:
 
     def _coming(self) -> list[str]:
         if self.still_coming is None:
-            return []
+            working = self.busy and self._question is None
+            return [self._screen.paint(_WORKING, Style.DIM)] if working else []
         self.still_coming.resize(replace(self._screen, width=self.width))
         return self.still_coming.live(self._live_lines)
 

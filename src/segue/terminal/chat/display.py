@@ -6,20 +6,22 @@ import enum
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from segue.core.address import Platform
 from segue.core.errors import SessionError, UserError
 from segue.core.events import Event, TextDelta
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Role
-from segue.handoff import Progress
 from segue.terminal.clean import clean
 from segue.terminal.render import events
 from segue.terminal.render.command_list import Listed, command_list
 from segue.terminal.render.screen import Screen, Style
 from segue.terminal.render.status_line import status_line
 from segue.terminal.render.stream import Stream, begin
+
+if TYPE_CHECKING:
+    from segue.handoff import Progress
 
 T = TypeVar("T")
 

@@ -20,6 +20,9 @@ class PlainConsole:
 
     def __init__(self) -> None:
         self.still_coming: Stream | None = None
+        self.busy = False
+        self.shown = asyncio.Event()
+        self.shown.set()
         self.waiting: deque[str] = deque()
         self._closed = asyncio.Event()
         self._lines: asyncio.Queue[str] | None = None
