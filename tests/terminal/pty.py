@@ -102,8 +102,8 @@ class Terminal:
         await self.until(lambda: wanted in "".join(self.text.split()), repr(text), seconds)
 
     async def ready(self) -> None:
-        """Wait for the prompt, with nothing typed."""
-        await self.until(lambda: any(line in {"❯", ">"} for line in self.screen), "a prompt")
+        """Wait for the prompt, with nothing typed and nothing under way."""
+        await self.until(lambda: _is_prompt(self.screen), "a prompt")
 
     async def end(self) -> int:
         """Wait until the program has ended; its exit code."""
@@ -156,6 +156,11 @@ class Terminal:
         self.raw += data
         self._stream.feed(data)
         self._changed.set()
+
+
+def _is_prompt(screen: Sequence[str]) -> bool:
+    working = any("Ctrl-C stops it" in line for line in screen)
+    return not working and any(line in {"❯", ">"} for line in screen)
 
 
 def _set_size(fd: int, columns: int, lines: int) -> None:

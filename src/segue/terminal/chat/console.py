@@ -35,7 +35,7 @@ from segue.terminal.render.stream import Stream
 T = TypeVar("T")
 
 _MORE = "  "
-_WORKING = "working; Ctrl-C stops it"
+_WORKING = "  working; Ctrl-C stops it"
 _LONGEST_PASTE = 30
 """Lines of a paste that are shown; a longer one is named, and sent whole."""
 _PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
@@ -72,7 +72,7 @@ class Console:
         self.shown = asyncio.Event()
         """Set once the prompt is there."""
         self.busy = False
-        """Whether something is under way, which is shown as long as nothing comes of it."""
+        """Whether something is under way, which is shown."""
         self._arrived = asyncio.Event()
         self._closed = False
         self._interrupted = interrupted
@@ -167,7 +167,8 @@ class Console:
 
     def _message(self) -> ANSI:
         live = "".join(f"{line}\n" for line in self._coming())
-        waiting = "".join(f"{self._waiting(text)}\n" for text in self.waiting)
+        working = f"{self._screen.paint(_WORKING, Style.DIM)}\n" if self.busy else ""
+        waiting = working + "".join(f"{self._waiting(text)}\n" for text in self.waiting)
         if self._question is not None:
             question = self._screen.paint(self._question.text, Style.WARNING)
             return ANSI(f"{live}{waiting}{question} ")
@@ -176,8 +177,7 @@ class Console:
 
     def _coming(self) -> list[str]:
         if self.still_coming is None:
-            working = self.busy and self._question is None
-            return [self._screen.paint(_WORKING, Style.DIM)] if working else []
+            return []
         self.still_coming.resize(replace(self._screen, width=self.width))
         return self.still_coming.live(self._live_lines)
 

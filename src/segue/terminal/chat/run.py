@@ -122,6 +122,7 @@ class _Program:
         finally:
             self._doing = None
             self._console.busy = False
+            self._console.redraw()
 
     # The keyboard
 
