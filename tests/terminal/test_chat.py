@@ -105,6 +105,7 @@ async def test_ctrl_c_stops_the_turn_and_not_the_program(person: Person):
             model.go.set()
             shown.say("go on")
             await shown.see("Here again.")
+            await shown.ready()
     said = await person.said()
     assert [role for role, _ in said] == ["user", "assistant", "user", "assistant"]
     assert said[1][1].endswith("[…]")
