@@ -7,11 +7,12 @@ from pathlib import Path
 
 from segue.commands import COMMANDS
 
+BAR = r"\|"
 DOCS = Path(__file__).parents[2] / "docs" / "terminal.md"
 
 
 def table() -> str:
-    rows = [f"| `{c.usage}` | {c.summary} |" for c in COMMANDS]
+    rows = [f"| `{c.usage.replace('|', BAR)}` | {c.summary} |" for c in COMMANDS]
     return "\n".join(["| command | what it does |", "| --- | --- |", *rows])
 
 
