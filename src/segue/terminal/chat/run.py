@@ -107,6 +107,7 @@ class _Program:
             return None
         finally:
             self._doing = None
+            self._console.redraw()  # the status may be another one
 
     # The keyboard
 
