@@ -87,14 +87,14 @@ class Person:
         async with await segue.store.open(self.environment["SEGUE_STORE"]) as store:
             return list(await store.sessions.list(ME))
 
-    async def transcript(self) -> list[Message]:
-        """Of the newest session."""
+    async def transcript(self, name: str = "latest") -> list[Message]:
         async with await segue.store.open(self.environment["SEGUE_STORE"]) as store:
-            session = await store.sessions.find(ME, "latest")
+            session = await store.sessions.find(ME, name)
             return list(await store.transcripts.load(session.id))
 
-    async def said(self) -> list[tuple[str, str]]:
-        return [(m.role.value, m.content) for m in await self.transcript()]
+    async def said(self, name: str = "latest") -> list[tuple[str, str]]:
+        """By whom, and what, in the session of that name."""
+        return [(m.role.value, m.content) for m in await self.transcript(name)]
 
 
 @pytest.fixture
@@ -109,6 +109,13 @@ def person(tmp_path: Path) -> Person:
         "SEGUE_MODEL": "scripted",
     }
     return Person(environment, cwd)
+
+
+async def over(shown: Terminal) -> None:
+    """Wait until all turns are over, and in the store."""
+    before = shown.text.count("tokens in")
+    shown.say("/usage")
+    await shown.until(lambda: shown.text.count("tokens in") > before, "the end of the turn")
 
 
 def shell(command: str, number: int = 1) -> Say:

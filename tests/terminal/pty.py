@@ -136,7 +136,9 @@ class Terminal:
         self.process.kill()
 
     def _send(self, text: str) -> None:
-        data = text.encode()
+        self.send(text.encode())
+
+    def send(self, data: bytes) -> None:
         while data:
             try:
                 data = data[os.write(self._fd, data[:1024]) :]

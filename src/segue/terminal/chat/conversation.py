@@ -189,6 +189,7 @@ class Conversation:
                     if message.seq > seen:
                         await self._display.message(message)
                         seen = message.seq
+                await self._seen()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_FOLLOW):
                         await self.interrupt.wait()
@@ -228,11 +229,13 @@ class Conversation:
             self._watching.cancel()
             await asyncio.wait({self._watching})
         self.session = self._display.session = self._held = self._watching = None
+        self._display.moved = False
         await self._hold.aclose()
 
     async def _watch(self, held: Held) -> None:
         """Tell when the session goes elsewhere without our doing."""
         await held.lost.wait()
+        self._display.moved = True
         if held.moved is not None and self.interrupt is None:
             await self._display.lost(held.moved)
 

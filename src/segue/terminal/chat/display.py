@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_SPOKEN = 30
+"""Lines of what the person said that are shown again, but for the first."""
+
 
 class Console(Protocol):
     """Where lines are printed and questions asked; with or without drawing."""
@@ -53,6 +56,8 @@ class Display:
     def __init__(self, console: Console, screen: Screen, *, echo: bool) -> None:
         """`echo`: whether what was typed has to be printed, because the prompt took it away."""
         self.session: Session | None = None
+        self.moved = False
+        """Whether it went elsewhere without our doing."""
         self.model = ""
         self._console = console
         self._screen = screen
@@ -128,15 +133,24 @@ class Display:
             title=session.name if session else "a new session",
             model=self.model,
             usage=session.usage if session else Usage(),
-            where=_where(session) if session else "",
+            where=self._where(session) if session else "",
             screen=replace(self._screen, width=width),
         )
 
     # The pieces
 
+    def _where(self, session: Session) -> str:
+        address = session.address
+        if address is None or address.platform is Platform.LOCAL:
+            return "in another terminal" if self.moved else "here"
+        return f"on {address}"
+
     def _spoken(self, text: str) -> list[str]:
         """What the person said, as it is told apart from what the agent says."""
         first, *more = clean(text).rstrip().split("\n")
+        hidden = len(more) - _MOST_SPOKEN
+        if hidden > 0:  # a paste, which its person knows
+            more[_MOST_SPOKEN:] = [f"{self._screen.glyphs.more} {hidden:,} more lines"]
         lines = [f"{self._screen.glyphs.prompt} {first}", *(f"  {line}" for line in more)]
         return [self._screen.paint(line, Style.BOLD) for line in lines]
 
@@ -156,10 +170,3 @@ class Display:
             lines = ["", *lines]
         self._kind = kind
         await self._console.print("".join(f"{line}\n" for line in lines))
-
-
-def _where(session: Session) -> str:
-    address = session.address
-    if address is None or address.platform is Platform.LOCAL:
-        return "here"
-    return f"on {address}"
