@@ -9,7 +9,7 @@ import pytest
 import segue.store
 from segue.core.session import ME
 from segue.testing.models.openai import refusal
-from tests.terminal.conftest import Person, shell
+from tests.terminal.conftest import Person, over, shell
 from tests.terminal.pty import Terminal
 
 OSC = "\x1b]52;c;ZXZpbA==\x07"
@@ -63,15 +63,17 @@ async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: P
 
 
 async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
-    async with person.talks_to("over", title=f"Named {PAYLOAD}"), person.opens() as shown:
+    async with person.opens() as shown:
         await shown.ready()
         shown.say("hello")
-        await shown.see("over")
-        await shown.ready()
+        await shown.shows("what I hear: hello")
+        await over(shown)
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            (session,) = await store.sessions.list(ME)
+            await store.sessions.rename(session.id, f"Named {PAYLOAD}")
+            await store.notes.add(ME, f"note {PAYLOAD}")
         shown.say("/title")
         await shown.see("This session is called Named")
-        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            await store.notes.add(ME, f"note {PAYLOAD}")
         shown.say("/memory")
         await shown.see("1  note")
         shown.say("/sessions")
@@ -243,6 +245,7 @@ async def test_ctrl_c_stops_the_turn_on_a_dumb_terminal_too(person: Person):
             model.go.set()
             shown.say("and now?")
             await shown.see("Here.")
+            await over(shown)
             shown.press("c-c")
             assert await shown.end() == 0
             await shown.shows("To come back: segue resume")
