@@ -61,14 +61,18 @@ class Person:
     environment: dict[str, str]
     cwd: Path
 
-    def opens(self, *arguments: str, **more: Any) -> contextlib.AbstractAsyncContextManager[Terminal]:
+    def opens(
+        self, *arguments: str, **more: Any
+    ) -> contextlib.AbstractAsyncContextManager[Terminal]:
         """`segue` in a terminal; `environment` adds to the person's own."""
         environment = {**self.environment, **more.pop("environment", {})}
         cwd = more.pop("cwd", self.cwd)
         return terminal(*arguments, environment=environment, cwd=cwd, **more)
 
     @contextlib.asynccontextmanager
-    async def talks_to(self, *answers: Answer | str, title: str = "A title") -> AsyncGenerator[Model]:
+    async def talks_to(
+        self, *answers: Answer | str, title: str = "A title"
+    ) -> AsyncGenerator[Model]:
         """From now on to a model that gives these answers."""
         model = Model((Say(text=a) if isinstance(a, str) else a for a in answers), title)
         async with model.serving() as url:

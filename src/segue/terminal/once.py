@@ -42,9 +42,7 @@ async def _session(store: Store, resume: str | None) -> Session:
     if resume is not None:
         return await store.sessions.find(ME, resume)
     await store.owners.ensure(ME)
-    return await store.sessions.create(
-        ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(here))
-    )
+    return await store.sessions.create(ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(here)))
 
 
 class _Words:
