@@ -66,7 +66,7 @@ async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):
         await begun(shown)
         shown.say("/handoff telegram")
         claim = await gateway.claim()
-        await shown.see("claimed by a gateway")
+        await shown.see("taken up by a gateway")
         for step in STEPS:
             assert await gateway.store.record_handoff_step(claim, step)
             await shown.see(f"{step} on telegram")
@@ -102,7 +102,7 @@ async def test_ctrl_d_while_it_is_under_way_leaves_nothing_in_flight(person: Per
         await begun(shown)
         shown.say("/handoff telegram")
         await gateway.claim()
-        await shown.see("claimed by a gateway")
+        await shown.see("taken up by a gateway")
         shown.press("c-d")
         assert await shown.end() == 0
         await shown.shows("To come back: segue resume hello")

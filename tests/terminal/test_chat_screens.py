@@ -9,7 +9,7 @@ import pytest
 import segue.store
 from segue.core.session import ME
 from segue.testing.models.openai import refusal
-from tests.terminal.conftest import Person, shell
+from tests.terminal.conftest import Person, over, shell
 from tests.terminal.pty import Terminal
 
 OSC = "\x1b]52;c;ZXZpbA==\x07"
@@ -36,12 +36,14 @@ def assert_clean(shown: Terminal) -> None:
 
 
 async def test_words_of_the_model_cannot_steer_the_terminal(person: Person):
-    async with person.talks_to(f"Look: {PAYLOAD}\n\n```\n{PAYLOAD}\n```\n\nover"):
-        async with person.opens() as shown:
-            await shown.ready()
-            shown.say("hello")
-            await shown.see("over")
-            assert_clean(shown)
+    async with (
+        person.talks_to(f"Look: {PAYLOAD}\n\n```\n{PAYLOAD}\n```\n\nover"),
+        person.opens() as shown,
+    ):
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("over")
+        assert_clean(shown)
 
 
 async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: Person):
@@ -63,15 +65,17 @@ async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: P
 
 
 async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
-    async with person.talks_to("over", title=f"Named {PAYLOAD}"), person.opens() as shown:
+    async with person.opens() as shown:
         await shown.ready()
         shown.say("hello")
-        await shown.see("over")
-        await shown.ready()
+        await shown.shows("what I hear: hello")
+        await over(shown)
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            (session,) = await store.sessions.list(ME)
+            await store.sessions.rename(session.id, f"Named {PAYLOAD}")
+            await store.notes.add(ME, f"note {PAYLOAD}")
         shown.say("/title")
         await shown.see("This session is called Named")
-        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            await store.notes.add(ME, f"note {PAYLOAD}")
         shown.say("/memory")
         await shown.see("1  note")
         shown.say("/sessions")
@@ -163,15 +167,17 @@ async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_comes(pers
 
 
 async def test_twenty_columns_are_enough(person: Person):
-    async with person.talks_to("Some words\n\n- and a list of them", shell("touch done"), "Good."):
-        async with person.opens(columns=20) as shown:
-            await shown.ready()
-            shown.say("hello there, how are you?")
-            await shown.shows("Some words • and a list of them")
-            shown.say("now do it")
-            await shown.shows("Allow it? [y]es, for this [s]ession, [n]o")
-            shown.press("y")
-            await shown.see("Good.")
+    async with (
+        person.talks_to("Some words\n\n- and a list of them", shell("touch done"), "Good."),
+        person.opens(columns=20) as shown,
+    ):
+        await shown.ready()
+        shown.say("hello there, how are you?")
+        await shown.shows("Some words • and a list of them")
+        shown.say("now do it")
+        await shown.shows("Allow it? [y]es, for this [s]ession, [n]o")
+        shown.press("y")
+        await shown.see("Good.")
     assert (person.cwd / "done").exists()
 
 
@@ -181,16 +187,18 @@ async def test_twenty_columns_are_enough(person: Person):
 async def test_no_color_means_no_colour(person: Person):
     colours = re.compile(rb"\x1b\[[0-9;]*m")
     answers = ("# A heading\n\n**bold** `code`", shell("echo hi"), "over")
-    async with person.talks_to(*answers):
-        async with person.opens(environment={"NO_COLOR": "1"}) as shown:
-            await shown.ready()
-            shown.say("hello")
-            await shown.see("code")
-            shown.say("now do it")
-            await shown.see("Allow it?")
-            shown.press("y")
-            await shown.see("over")
-            found = {code for m in colours.findall(shown.raw) for code in m[2:-1].split(b";")}
+    async with (
+        person.talks_to(*answers),
+        person.opens(environment={"NO_COLOR": "1"}) as shown,
+    ):
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("code")
+        shown.say("now do it")
+        await shown.see("Allow it?")
+        shown.press("y")
+        await shown.see("over")
+        found = {code for m in colours.findall(shown.raw) for code in m[2:-1].split(b";")}
     assert not {code for code in found if code[:1] in {b"3", b"4", b"9"} and len(code) > 1}
 
 
@@ -202,33 +210,37 @@ async def test_colours_are_there_without_it(person: Person):
 
 async def test_a_terminal_that_is_not_utf_8_gets_ascii(person: Person):
     plain = {"PYTHONIOENCODING": "ascii", "LANG": "C"}
-    async with person.talks_to("- Grüße", shell("touch done"), "over"):
-        async with person.opens(environment=plain) as shown:
-            await shown.ready()
-            shown.say("hello")
-            await shown.see("- Gr??e")
-            shown.say("now do it")
-            await shown.see("Allow it?")
-            assert "+- shell needs your approval" in shown.text
-            shown.press("y")
-            await shown.see("over")
-            assert bytes(shown.raw).isascii()
+    async with (
+        person.talks_to("- Grüße", shell("touch done"), "over"),
+        person.opens(environment=plain) as shown,
+    ):
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("- Gr??e")
+        shown.say("now do it")
+        await shown.see("Allow it?")
+        assert "+- shell needs your approval" in shown.text
+        shown.press("y")
+        await shown.see("over")
+        assert bytes(shown.raw).isascii()
 
 
 async def test_a_dumb_terminal_gets_lines_and_nothing_else(person: Person):
-    async with person.talks_to("**Hello.**", shell("touch done"), "over"):
-        async with person.opens(environment={"TERM": "dumb"}) as shown:
-            shown.say("hello")
-            await shown.see("**Hello.**")
-            shown.say("now do it")
-            await shown.see("Allow it?")
-            assert not (person.cwd / "done").exists()
-            shown.say("y")
-            await shown.see("over")
-            shown.press("c-d")
-            assert await shown.end() == 0
-            await shown.shows("To come back: segue resume")
-            assert b"\x1b" not in shown.raw
+    async with (
+        person.talks_to("**Hello.**", shell("touch done"), "over"),
+        person.opens(environment={"TERM": "dumb"}) as shown,
+    ):
+        shown.say("hello")
+        await shown.see("**Hello.**")
+        shown.say("now do it")
+        await shown.see("Allow it?")
+        assert not (person.cwd / "done").exists()
+        shown.say("y")
+        await shown.see("over")
+        shown.press("c-d")
+        assert await shown.end() == 0
+        await shown.shows("To come back: segue resume")
+        assert b"\x1b" not in shown.raw
     assert (person.cwd / "done").exists()
 
 
@@ -243,6 +255,7 @@ async def test_ctrl_c_stops_the_turn_on_a_dumb_terminal_too(person: Person):
             model.go.set()
             shown.say("and now?")
             await shown.see("Here.")
+            await over(shown)
             shown.press("c-c")
             assert await shown.end() == 0
             await shown.shows("To come back: segue resume")

@@ -145,8 +145,9 @@ class Console:
         # and makes another key of Enter, and it waits for the terminal before each line.
         app.renderer.erase()
         self._write(text)
-        app.renderer.request_absolute_cursor_position()
-        app._redraw()  # pyright: ignore[reportPrivateUsage] - at once, or the prompt would flicker
+        if not app.is_done:
+            app.renderer.request_absolute_cursor_position()
+            app._redraw()  # pyright: ignore[reportPrivateUsage] - soon would flicker
 
     def redraw(self) -> None:
         self._session.app.invalidate()

@@ -73,7 +73,10 @@ class PlainConsole:
                 target=_read_all, args=(asyncio.get_running_loop(), self._lines), daemon=True
             )
             reading.start()
-        return await self._lines.get()
+        line = await self._lines.get()
+        if not line:
+            self._lines.put_nowait("")  # the end stays the end, whoever asks next
+        return line
 
 
 def _read_all(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[str]) -> None:
