@@ -14,7 +14,7 @@ from segue.core.events import Event, TextDelta
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Role
 from segue.terminal.clean import clean
-from segue.terminal.render import events
+from segue.terminal.render import cells, events
 from segue.terminal.render.command_list import Listed, command_list
 from segue.terminal.render.screen import Screen, Style
 from segue.terminal.render.status_line import status_line
@@ -102,7 +102,9 @@ class Display:
     # The program
 
     async def notice(self, text: str) -> None:
-        await self._print(clean(text).splitlines())
+        columns = self._now().columns
+        lines = clean(text).splitlines()
+        await self._print([part for line in lines for part in _wrapped(line, columns)])
 
     async def trouble(self, error: UserError) -> None:
         await self._print(events.failure(str(error), self._now()))
@@ -170,3 +172,8 @@ class Display:
             lines = ["", *lines]
         self._kind = kind
         await self._console.print("".join(f"{line}\n" for line in lines))
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """A sentence is cut between its words; what is laid out with blanks stays as it is."""
+    return [line] if "  " in line else cells.wrap(line, columns)
