@@ -205,6 +205,12 @@ class Console:
         def _(event: KeyPressEvent) -> None:
             self._answer(event.data)
 
+        @keys.add(Keys.CPRResponse, filter=asking, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            # What the terminal says comes as a key, and Any would take it.
+            row, _, _ = event.data[2:-1].partition(";")
+            event.app.renderer.report_absolute_cursor_row(int(row))
+
         @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.validate_and_handle()
