@@ -70,7 +70,7 @@ class Person:
     @contextlib.asynccontextmanager
     async def talks_to(self, *answers: Answer | str) -> AsyncGenerator[Model]:
         """From now on to a model that gives these answers."""
-        model = Model((Say(text=a) if isinstance(a, str) else a for a in answers))
+        model = Model(Say(text=a) if isinstance(a, str) else a for a in answers)
         async with model.serving() as url:
             self.environment.update(
                 SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"

@@ -228,7 +228,7 @@ class Console:
         def _(event: KeyPressEvent) -> None:
             self._left()
 
-        @keys.add(Keys.BracketedPaste, filter=~asking)
+        @keys.add(Keys.BracketedPaste, eager=True)  # is typed for later, and answers nothing
         def _(event: KeyPressEvent) -> None:
             self._paste(event.current_buffer, event.data)
 
