@@ -26,7 +26,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style as Theme
 
-from segue.core.text import one_line, whole
+from segue.core.text import one_line
 from segue.terminal.clean import clean
 from segue.terminal.render.screen import Screen, Style
 from segue.terminal.render.stream import Stream
@@ -189,7 +189,7 @@ class Console:
         return self._session.default_buffer.text.startswith("/")
 
     def _accept(self, buffer: Buffer) -> bool:
-        text = whole(_PASTE.sub(self._pasted, buffer.text))  # any byte can be typed
+        text = _PASTE.sub(self._pasted, buffer.text)
         if text.strip():
             self.waiting.append(text)
             self._arrived.set()
