@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,9 @@ from tests.terminal.pty import Terminal, terminal
 class Model(FakeOpenAI):
     """Gives its answers one after another; a request without tools is one for a title."""
 
-    def __init__(self, answers: Iterable[Answer], title: str) -> None:
+    def __init__(self, answers: Iterable[Answer]) -> None:
         super().__init__(self._answer)
         self._answers = iter(answers)
-        self._title = title
         self.go = asyncio.Event()
         """While it is not set, an answer stops after its first part; see `pausing`."""
         self.go.set()
@@ -39,7 +39,7 @@ class Model(FakeOpenAI):
 
     def _answer(self, request: dict[str, Any]) -> Answer:
         if "tools" not in request:
-            return Say(text=self._title)
+            return Say(text="A title")
         return next(self._answers, refusal(400, "The script of this test is at its end."))
 
     async def _handle(self, request: Request) -> Response:
@@ -61,20 +61,16 @@ class Person:
     environment: dict[str, str]
     cwd: Path
 
-    def opens(
-        self, *arguments: str, **more: Any
-    ) -> contextlib.AbstractAsyncContextManager[Terminal]:
+    def opens(self, *arguments: str, **more: Any) -> AbstractAsyncContextManager[Terminal]:
         """`segue` in a terminal; `environment` adds to the person's own."""
         environment = {**self.environment, **more.pop("environment", {})}
         cwd = more.pop("cwd", self.cwd)
         return terminal(*arguments, environment=environment, cwd=cwd, **more)
 
     @contextlib.asynccontextmanager
-    async def talks_to(
-        self, *answers: Answer | str, title: str = "A title"
-    ) -> AsyncGenerator[Model]:
+    async def talks_to(self, *answers: Answer | str) -> AsyncGenerator[Model]:
         """From now on to a model that gives these answers."""
-        model = Model((Say(text=a) if isinstance(a, str) else a for a in answers), title)
+        model = Model(Say(text=a) if isinstance(a, str) else a for a in answers)
         async with model.serving() as url:
             self.environment.update(
                 SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"

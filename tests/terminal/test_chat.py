@@ -167,6 +167,7 @@ async def test_ctrl_d_leaves_from_a_question(person: Person):
         await shown.ready()
         shown.say("do it")
         await shown.see("Allow it?")
+        await shown.see("openai/gpt-test · here")  # the status is there all the time
         shown.press("c-d")
         assert await shown.end() == 0
     assert not (person.cwd / "done").exists()

@@ -17,9 +17,11 @@ async def test_the_whole_call_is_shown_and_nothing_runs_before_a_yes(person: Per
         shown.press("x", "enter", "escape")
         shown.type(" ")
         shown.paste("y")
+        await shown.see("[n]o y")  # it is typed, and answers nothing
         assert not (person.cwd / "done").exists()
         shown.press("y")
         await shown.see("It is done.")
+        await shown.see("❯ y")
     assert (person.cwd / "done").read_text().startswith("word0 word1")
 
 

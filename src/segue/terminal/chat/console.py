@@ -27,7 +27,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style as Theme
 
-from segue.core.text import one_line, whole
+from segue.core.text import one_line
 from segue.terminal.clean import clean
 from segue.terminal.render.screen import Screen, Style
 from segue.terminal.render.stream import Stream
@@ -200,7 +200,7 @@ class Console:
         return self._session.default_buffer.text.startswith("/")
 
     def _accept(self, buffer: Buffer) -> bool:
-        text = whole(_PASTE.sub(self._pasted, buffer.text))  # any byte can be typed
+        text = _PASTE.sub(self._pasted, buffer.text)
         if text.strip():
             self.waiting.append(text)
             self._arrived.set()
@@ -239,7 +239,7 @@ class Console:
         def _(event: KeyPressEvent) -> None:
             self._left()
 
-        @keys.add(Keys.BracketedPaste, filter=~asking)
+        @keys.add(Keys.BracketedPaste, eager=True)  # is typed for later, and answers nothing
         def _(event: KeyPressEvent) -> None:
             self._paste(event.current_buffer, event.data)
 

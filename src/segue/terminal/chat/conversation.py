@@ -133,11 +133,11 @@ class Conversation:
             ) as events:
                 async for event in events:
                     await self._display.event(event)
+            await self._seen()
+            await self.look_up_model()
         finally:
             self.interrupt = None
             await self._display.rest()
-        await self._seen()
-        await self.look_up_model()
 
     async def fresh(self, title: str | None) -> None:
         former = self.session
@@ -201,9 +201,11 @@ class Conversation:
 
     async def farewell(self) -> str:
         """What is printed at the very end: how to come back."""
-        if self._farewell or self.session is None or not self.session.messages:
+        if self._farewell or self.session is None:
             return self._farewell
-        return f"To come back: {await handoff.way_back(self.store, await self._seen())}"
+        session = await self._seen()
+        back = await handoff.way_back(self.store, session)
+        return f"To come back: {back}" if session.messages else ""
 
     # Holding a session
 
