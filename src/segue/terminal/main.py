@@ -6,12 +6,16 @@ import io
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 import segue
 from segue.core.errors import UserError
 from segue.core.text import one_line
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _ELSEWHERE = {
     "completion": "segue.terminal.completion",
@@ -45,6 +49,12 @@ class Program(click.Group):
         except UserError as error:
             # It may quote a server.
             raise click.ClickException(one_line(str(error))) from error
+
+
+def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from segue.terminal import completing  # noqa: PLC0415
+
+    return completing.sessions(ctx, param, incomplete)
 
 
 _here = click.option(
@@ -90,7 +100,7 @@ def chat(*, title: str | None) -> None:
 
 
 @main.command()
-@click.argument("name", nargs=-1)
+@click.argument("name", nargs=-1, shell_complete=_sessions)
 @_here
 def resume(name: tuple[str, ...], *, here: bool) -> None:
     """Bring a session here: the one called NAME, or the latest."""
