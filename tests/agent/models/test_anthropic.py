@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agent.models import anthropic
+from segue.agent.models.alternating import ONWARD, OPENING
 from segue.agent.models.anthropic import AnthropicModel
+from segue.agent.models.anthropic.request import build
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text, ToolSpec
 from segue.agent.models.http import Patience
 from segue.core.errors import (
@@ -402,7 +403,7 @@ async def test_a_refused_answer_has_no_calls():
 
 def sent(*messages: Message, **more: Any) -> list[dict[str, Any]]:
     """The messages as they go out, without the cache marks."""
-    body = anthropic.request("claude-fake", ask(*messages, **more), thinking=True)
+    body = build("claude-fake", ask(*messages, **more), thinking=True)
     for message in body["messages"]:
         for block in message["content"]:
             block.pop("cache_control", None)
@@ -442,12 +443,12 @@ async def test_results_come_first_and_neighbours_are_joined():
 
 async def test_a_window_that_begins_with_the_assistant_gets_an_opening():
     body = await accepted(said("Hello again."), user("hi"))
-    assert body["messages"][0]["content"][0]["text"] == anthropic.OPENING
+    assert body["messages"][0]["content"][0]["text"] == OPENING
 
 
 async def test_a_window_that_ends_with_the_assistant_is_asked_to_go_on():
     body = await accepted(user("hi"), said("I was about to "))
-    assert body["messages"][-1]["content"][0]["text"] == anthropic.ONWARD
+    assert body["messages"][-1]["content"][0]["text"] == ONWARD
 
 
 async def test_blank_messages_are_left_out():
@@ -632,12 +633,12 @@ async def test_five_thousand_messages_are_accepted():
 def test_a_long_request_is_built_quickly(length: int, limit: float):
     prompt = ask(*long_history(length))
 
-    def build() -> float:
+    def cost() -> float:
         begun = time.process_time()  # Ours alone, whatever else the machine does.
-        msgspec.json.encode(anthropic.request("claude-fake", prompt, thinking=True))
+        msgspec.json.encode(build("claude-fake", prompt, thinking=True))
         return time.process_time() - begun
 
-    best = min(build() for _ in range(7))
+    best = min(cost() for _ in range(7))
     print(f"anthropic: {length} messages in {best * 1000:.1f} ms")
     assert best < limit
 

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agent.models import gemini
+from segue.agent.models.alternating import ONWARD, OPENING
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text, ToolSpec
 from segue.agent.models.gemini import GeminiModel
+from segue.agent.models.gemini.request import UNSIGNED, build
 from segue.agent.models.http import Patience
 from segue.core.errors import (
     BadKey,
@@ -467,7 +468,7 @@ async def accepted(*messages: Message, model: str = "gemini-3-fake", **more: Any
 
 
 def sent(*messages: Message) -> list[dict[str, Any]]:
-    return gemini.request("gemini-3-fake", ask(*messages), signed=True)["contents"]
+    return build("gemini-3-fake", ask(*messages), signed=True)["contents"]
 
 
 ONE = ToolCall("call_1", "run", '{"command":"ls"}')
@@ -487,12 +488,12 @@ async def test_results_go_to_their_calls_by_name_and_order():
 
 async def test_a_window_that_begins_with_the_model_gets_an_opening():
     body = await accepted(said("", ONE), result(ONE))
-    assert body["contents"][0]["parts"] == [{"text": gemini.OPENING}]
+    assert body["contents"][0]["parts"] == [{"text": OPENING}]
 
 
 async def test_a_window_that_ends_with_the_model_is_asked_to_go_on():
     body = await accepted(user("hi"), said("I was about to "))
-    assert body["contents"][-1]["parts"] == [{"text": gemini.ONWARD}]
+    assert body["contents"][-1]["parts"] == [{"text": ONWARD}]
 
 
 async def test_blank_messages_are_left_out():
@@ -630,7 +631,7 @@ async def test_another_refusal_is_not_tried_without_signatures():
 async def test_calls_of_another_model_are_marked_as_unsigned_where_that_is_asked_for():
     messages = (user("hi"), said("", ONE, TWO), result(ONE), result(TWO))
     newer = (await accepted(*messages))["contents"][1]["parts"]
-    assert [part.get("thoughtSignature") for part in newer] == [gemini.UNSIGNED, None]
+    assert [part.get("thoughtSignature") for part in newer] == [UNSIGNED, None]
     older = (await accepted(*messages, model="gemini-2.5-fake"))["contents"][1]["parts"]
     assert [part.get("thoughtSignature") for part in older] == [None, None]
 
@@ -690,12 +691,12 @@ async def test_five_thousand_messages_are_accepted():
 def test_a_long_request_is_built_quickly(length: int, limit: float):
     prompt = ask(*long_history(length))
 
-    def build() -> float:
+    def cost() -> float:
         begun = time.process_time()  # Ours alone, whatever else the machine does.
-        msgspec.json.encode(gemini.request("gemini-3-fake", prompt, signed=True))
+        msgspec.json.encode(build("gemini-3-fake", prompt, signed=True))
         return time.process_time() - begun
 
-    best = min(build() for _ in range(7))
+    best = min(cost() for _ in range(7))
     print(f"gemini: {length} messages in {best * 1000:.1f} ms")
     assert best < limit
 
@@ -703,7 +704,7 @@ def test_a_long_request_is_built_quickly(length: int, limit: float):
 # The stand-in itself
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
-CALLED = {"role": "model", "parts": [call("run", signature=gemini.UNSIGNED)]}
+CALLED = {"role": "model", "parts": [call("run", signature=UNSIGNED)]}
 ANSWERED = {"role": "user", "parts": [{"functionResponse": {"name": "run", "response": {}}}]}
 UNASKED = {"role": "model", "parts": [{"text": "a"}]}
 
