@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from segue.agent import loop
 from segue.agent.approvals import Rules, fingerprint
 from segue.agent.loop import CUT_SHORT, DENIED, NOT_BEGUN, TOO_MANY, Agent
-from segue.agent.models import anthropic as anthropic_wire
-from segue.agent.models import gemini as gemini_wire
 from segue.agent.models.anthropic import AnthropicModel
+from segue.agent.models.anthropic import request as anthropic_wire
 from segue.agent.models.base import End, Model, Piece, Prompt, Stop, Text
 from segue.agent.models.gemini import GeminiModel
+from segue.agent.models.gemini import request as gemini_wire
 from segue.agent.models.http import Patience
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.openai import request as openai_wire
@@ -177,8 +177,8 @@ async def refusals(messages: tuple[Message, ...], tools: Mapping[str, Tool[Any]]
     def post(target: str, body: bytes, **headers: str) -> Request:
         return Request("POST", target, {k.replace("_", "-"): v for k, v in headers.items()}, body)
 
-    claude = anthropic_wire.request("claude-fake", prompt, thinking=False)
-    gemini = gemini_wire.request("gemini-3-fake", prompt, signed=False)
+    claude = anthropic_wire.build("claude-fake", prompt, thinking=False)
+    gemini = gemini_wire.build("gemini-3-fake", prompt, signed=False)
     gpt = openai_wire.build(
         prompt, model="gpt-test", dialect=openai_wire.Dialect(limit="max_tokens")
     )

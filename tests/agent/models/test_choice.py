@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from segue import config
-from segue.agent.models import anthropic, gemini, listing, offers, routes
+from segue.agent.models import listing, offers, routes
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.catalog import PROVIDERS, SERVERS, Server, Wire
 from segue.agent.models.choice import Choice, choose, connect, survey
@@ -446,8 +446,8 @@ def test_choosing_by_a_key_loads_no_client():
 
 def test_the_catalog_agrees_with_the_rest():
     assert list(PROVIDERS) == list(config.KEY_VARIABLES)
-    assert PROVIDERS["anthropic"].base_url == anthropic.BASE_URL
-    assert PROVIDERS["gemini"].base_url == gemini.BASE_URL
+    assert PROVIDERS["anthropic"].base_url == AnthropicModel.BASE_URL
+    assert PROVIDERS["gemini"].base_url == GeminiModel.BASE_URL
     assert [(s.name, s.port) for s in SERVERS] == [
         ("ollama", 11434),
         ("lmstudio", 1234),

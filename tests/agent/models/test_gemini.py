@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from segue.agent.models import gemini
-from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text, ToolSpec
-from segue.agent.models.gemini import GeminiModel
-from segue.agent.models.http import Patience
+from segue.agent.models.alternating import ONWARD, OPENING
+from segue.agent.models.base import Stop, ToolSpec
+from segue.agent.models.gemini.request import UNSIGNED, build
 from segue.core.errors import (
     BadKey,
     ContextTooLong,
     ModelBusy,
-    ModelCutOff,
     ModelError,
-    ModelOffline,
     ModelRefused,
-    ModelStalled,
     NoCredit,
     UnknownModel,
 )
 from segue.core.session import Usage
-from segue.core.transcript import Kind, Message, Role, ToolCall, Transcript
+from segue.core.transcript import Kind, Message, Role, ToolCall
 from segue.testing.http import Request, Response, serving
 from segue.testing.models.gemini import (
     OVERLOADED,
@@ -43,99 +34,12 @@ from segue.testing.models.gemini import (
     sse,
     text,
 )
-from segue.testing.models.travel import Travel
 from segue.testing.pictures import BMP, GIF, WEBP, png
+from tests.agent.models.hearing import AT, HASTE, ask, assistant, heard, joined, kept, result, user
+from tests.agent.models.providers import GEMINI
 
-AT = datetime(2026, 11, 1, tzinfo=UTC)
-HASTE = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
-ONCE = Patience(connect=5, silence=5, tries=1)
-RUN = ToolSpec(
-    name="run",
-    description="Run a command.",
-    parameters={
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {"command": {"type": "string"}},
-        "required": ["command"],
-    },
-)
-RECORDED = Answer(
-    chunks=[
-        [text("Both files — "), text("«naïve», 漢字.")],
-        [call("run", signature="c2lnMQ==", call_id="fc1", command="cat a", n=[1])],
-        [call("run", call_id="fc2")],
-    ],
-    usage={
-        "promptTokenCount": 310,
-        "cachedContentTokenCount": 300,
-        "candidatesTokenCount": 40,
-        "thoughtsTokenCount": 2,
-        "toolUsePromptTokenCount": 5,
-    },
-)
-DONE = Answer(chunks=[[text("Done.")]])
-
-
-def user(words: str, **more: Any) -> Message:
-    return Message(Role.USER, words, AT, **more)
-
-
-def said(words: str, *calls: ToolCall, **more: Any) -> Message:
-    return Message(Role.ASSISTANT, words, AT, tool_calls=calls, **more)
-
-
-def result(made: ToolCall, words: str = "ok") -> Message:
-    return Message(Role.TOOL, words, AT, tool_call_id=made.id, tool_name=made.name)
-
-
-def ask(
-    *messages: Message, tools: Sequence[ToolSpec] = (RUN,), system: str = "Be brief."
-) -> Prompt:
-    return Prompt(system=system, messages=messages or (user("hi"),), tools=tuple(tools))
-
-
-def model_at(url: str, patience: Patience = HASTE, **more: Any) -> GeminiModel:
-    given: dict[str, Any] = {
-        "name": "gemini/gemini-3-fake",
-        "model": "gemini-3-fake",
-        "base_url": f"{url}/v1beta",
-        "key": "AIza-fake",
-        "setting": "GEMINI_API_KEY",
-        "context": 1_048_576,
-        "patience": patience,
-    }
-    return GeminiModel(**{**given, **more})
-
-
-@asynccontextmanager
-async def talking(
-    fake: FakeGemini, patience: Patience = HASTE, **more: Any
-) -> AsyncGenerator[GeminiModel]:
-    async with serving(fake) as url:
-        model = model_at(url, patience, **more)
-        try:
-            yield model
-        finally:
-            await model.close()
-
-
-async def heard(model: Model, prompt: Prompt | None = None) -> list[Piece]:
-    async with asyncio.timeout(20), aclosing(model.stream(prompt or ask())) as pieces:
-        return [piece async for piece in pieces]
-
-
-def joined(pieces: list[Piece]) -> tuple[str, list[ToolCall], End]:
-    """The whole answer, however it was cut up."""
-    end = pieces[-1]
-    assert isinstance(end, End)
-    words = "".join(piece.text for piece in pieces if isinstance(piece, Text))
-    return words, [piece.call for piece in pieces if isinstance(piece, Call)], end
-
-
-async def exchange(*script: Any, prompt: Prompt | None = None, **more: Any) -> list[Piece]:
-    async with talking(FakeGemini(script), **more) as model:
-        return await heard(model, prompt)
+RECORDED, DONE = GEMINI.recorded, GEMINI.done
+talking, exchange, accepted = GEMINI.talking, GEMINI.exchange, GEMINI.accepted
 
 
 async def test_an_answer_with_text_and_two_parallel_calls_arrives_whole():
@@ -156,104 +60,9 @@ async def test_calls_without_ids_get_some_of_their_own():
     assert len({made.id for made in first + again}) == 4
 
 
-async def test_chunks_of_one_byte_give_the_same_pieces():
-    whole = await exchange(RECORDED)
-    stream = Stream(body=sse(RECORDED), travel=Travel(chunk=1))
-    assert await exchange(stream) == whole
-
-
-async def test_a_slow_stream_gives_the_same_pieces():
-    stream = Stream(body=sse(RECORDED), travel=Travel(chunk=200, pause=0.005))
-    assert await exchange(stream) == await exchange(RECORDED)
-
-
-@pytest.mark.parametrize("way", ["hang_up_after", "end_after"])
-async def test_a_stream_cut_at_any_byte_is_whole_or_an_error(way: str):
-    stream = sse(RECORDED)
-    whole = joined(await exchange(RECORDED))
-    cuts = [Stream(body=stream, travel=Travel(**{way: at})) for at in range(len(stream) + 1)]
-    outcomes: dict[str, int] = {}
-    lanes = asyncio.Semaphore(16)
-
-    async def one(model: GeminiModel) -> None:
-        pieces: list[Piece] = []
-        async with lanes:
-            try:
-                async with aclosing(model.stream(ask())) as answer:
-                    async for piece in answer:
-                        pieces.append(piece)
-            except (ModelCutOff, ModelOffline) as error:
-                kind = type(error).__name__
-                assert not any(isinstance(piece, Call | End) for piece in pieces)
-            else:
-                kind = "whole"
-                assert joined(pieces) == whole
-            outcomes[kind] = outcomes.get(kind, 0) + 1
-
-    async with talking(FakeGemini(cuts), ONCE) as model, asyncio.timeout(60):
-        await asyncio.gather(*(one(model) for _ in cuts))
-    assert sum(outcomes.values()) == len(cuts)
-    assert outcomes["ModelCutOff"] > len(cuts) // 2
-
-
-async def test_a_busy_server_is_asked_again_until_it_answers():
-    fake = FakeGemini([OVERLOADED, Failure(status=500, kind="INTERNAL"), DONE])
-    async with talking(fake) as model:
-        assert joined(await heard(model))[0] == "Done."
-    assert len(fake.requests) == 3
-
-
-async def test_retry_after_is_honoured():
-    limited = Failure(status=429, kind="RESOURCE_EXHAUSTED", headers={"retry-after": "0.2"})
-    patience = Patience(tries=2, first_pause=0.0, longest_pause=5)
-    begun = time.monotonic()
-    assert joined(await exchange(limited, DONE, patience=patience))[0] == "Done."
-    assert time.monotonic() - begun >= 0.2
-
-
-async def test_a_stall_is_noticed():
-    stream = Stream(body=sse(RECORDED), travel=Travel(stall_after=400))
-    with pytest.raises(ModelStalled):
-        await exchange(stream, patience=Patience(silence=0.1, tries=1))
-
-
-async def test_closing_the_stream_drops_the_connection():
-    stream = Stream(body=sse(RECORDED), travel=Travel(drip_after=600))
-    fake = FakeGemini([stream])
-    async with talking(fake) as model, asyncio.timeout(10):
-        async with aclosing(model.stream(ask())) as pieces:
-            assert isinstance(await anext(pieces), Text)
-        await fake.left.wait()
-
-
-async def test_cancelling_the_task_drops_the_connection():
-    stream = Stream(body=sse(RECORDED), travel=Travel(drip_after=600))
-    fake = FakeGemini([stream])
-    begun = asyncio.Event()
-
-    async def listen(model: GeminiModel) -> None:
-        async with aclosing(model.stream(ask())) as pieces:
-            async for _ in pieces:
-                begun.set()
-
-    async with talking(fake) as model, asyncio.timeout(10):
-        task = asyncio.create_task(listen(model))
-        await begun.wait()
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        await fake.left.wait()
-
-
-@pytest.mark.parametrize("key", ["wrong", ""])
-async def test_a_wrong_key_names_its_setting(key: str):
+async def test_a_missing_key_names_its_setting():
     with pytest.raises(BadKey, match="GEMINI_API_KEY"):
-        await exchange(DONE, key=key)
-
-
-async def test_an_unknown_model_is_named():
-    with pytest.raises(UnknownModel, match="gemini-nope"):
-        await exchange(DONE, model="gemini-nope")
+        await exchange(DONE, key="")
 
 
 async def test_a_model_may_be_given_with_its_collection():
@@ -268,7 +77,7 @@ async def test_a_name_cannot_change_the_address():
         return Response(status=404)
 
     async with serving(elsewhere) as url:
-        model = model_at(url, model="../evil?x=")
+        model = GEMINI.model_at(url, model="../evil?x=")
         with pytest.raises(ModelError):
             await heard(model)
         await model.close()
@@ -361,41 +170,16 @@ async def test_a_server_that_stays_busy_is_reported_as_busy(failure: Failure):
         await exchange(*[failure] * HASTE.tries)
 
 
-async def test_a_prompt_that_is_too_long_says_so():
-    async with talking(FakeGemini([DONE], context=100)) as model:
-        with pytest.raises(ContextTooLong):
-            await heard(model, ask(user("word " * 200)))
-
-
-async def test_no_server_is_offline():
-    model = model_at("http://127.0.0.1:9", HASTE)
-    with pytest.raises(ModelOffline, match=r"127\.0\.0\.1:9"):
-        await heard(model)
-    await model.close()
-
-
 async def test_errors_that_come_in_a_list_are_understood_too():
     async def listing(_: Request) -> Response:
         body = [{"error": {"code": 404, "message": "Gone.", "status": "NOT_FOUND"}}]
         return Response(status=404, body=msgspec.json.encode(body))
 
     async with serving(listing) as url:
-        model = model_at(url)
+        model = GEMINI.model_at(url)
         with pytest.raises(UnknownModel):
             await heard(model)
         await model.close()
-
-
-async def test_a_page_that_is_not_the_api_is_not_an_unknown_model():
-    async def elsewhere(_: Request) -> Response:
-        return Response(status=404, body=b"<html>nginx</html>")
-
-    async with serving(elsewhere) as url:
-        model = model_at(url)
-        with pytest.raises(ModelError, match="HTTP 404") as raised:
-            await heard(model)
-        await model.close()
-    assert type(raised.value) is ModelError
 
 
 async def test_an_error_inside_the_stream_ends_it():
@@ -409,11 +193,6 @@ async def test_a_blocked_prompt_says_why():
     blocked = event({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
     with pytest.raises(ModelRefused, match="PROHIBITED_CONTENT"):
         await exchange(Stream(body=blocked))
-
-
-async def test_a_stream_of_something_else_is_an_error():
-    with pytest.raises(ModelError, match="cannot be read"):
-        await exchange(Stream(body=b"data: <html>\n\n"))
 
 
 @pytest.mark.parametrize(
@@ -458,16 +237,8 @@ async def test_thoughts_are_not_shown():
 # What is sent
 
 
-async def accepted(*messages: Message, model: str = "gemini-3-fake", **more: Any) -> dict[str, Any]:
-    fake = FakeGemini([DONE])
-    async with talking(fake, model=model) as client:
-        await heard(client, ask(*messages, **more))
-    assert not fake.refusals
-    return fake.requests[0]
-
-
 def sent(*messages: Message) -> list[dict[str, Any]]:
-    return gemini.request("gemini-3-fake", ask(*messages), signed=True)["contents"]
+    return build("gemini-3-fake", ask(*messages), signed=True)["contents"]
 
 
 ONE = ToolCall("call_1", "run", '{"command":"ls"}')
@@ -475,7 +246,14 @@ TWO = ToolCall("call_2", "read", "{}")
 
 
 async def test_results_go_to_their_calls_by_name_and_order():
-    messages = (user("a"), user("b"), said("", ONE, TWO), result(ONE), result(TWO, ""), user("c"))
+    messages = (
+        user("a"),
+        user("b"),
+        assistant("", ONE, TWO),
+        result(ONE),
+        result(TWO, ""),
+        user("c"),
+    )
     body = await accepted(*messages)
     assert [c["role"] for c in body["contents"]] == ["user", "model", "user"]
     assert body["contents"][2]["parts"] == [
@@ -486,17 +264,17 @@ async def test_results_go_to_their_calls_by_name_and_order():
 
 
 async def test_a_window_that_begins_with_the_model_gets_an_opening():
-    body = await accepted(said("", ONE), result(ONE))
-    assert body["contents"][0]["parts"] == [{"text": gemini.OPENING}]
+    body = await accepted(assistant("", ONE), result(ONE))
+    assert body["contents"][0]["parts"] == [{"text": OPENING}]
 
 
 async def test_a_window_that_ends_with_the_model_is_asked_to_go_on():
-    body = await accepted(user("hi"), said("I was about to "))
-    assert body["contents"][-1]["parts"] == [{"text": gemini.ONWARD}]
+    body = await accepted(user("hi"), assistant("I was about to "))
+    assert body["contents"][-1]["parts"] == [{"text": ONWARD}]
 
 
 async def test_blank_messages_are_left_out():
-    body = await accepted(user("hi"), said(" \n"), user(""), user("there"))
+    body = await accepted(user("hi"), assistant(" \n"), user(""), user("there"))
     assert body["contents"] == [{"role": "user", "parts": [{"text": "hi"}, {"text": "there"}]}]
 
 
@@ -516,7 +294,7 @@ def test_summaries_and_our_own_prompts_are_the_users_words():
 @pytest.mark.parametrize("written", ["", "[1, 2]", "not json", '{"a": ', "null", '"x"'])
 async def test_arguments_that_are_no_object_are_sent_as_one(written: str):
     made = ToolCall("call_1", "run", written)
-    body = await accepted(user("hi"), said("", made), result(made))
+    body = await accepted(user("hi"), assistant("", made), result(made))
     given = body["contents"][1]["parts"][0]["functionCall"]["args"]
     assert given == ({"arguments": written} if written else {})
 
@@ -524,7 +302,7 @@ async def test_arguments_that_are_no_object_are_sent_as_one(written: str):
 @pytest.mark.parametrize("name", ["9lives", "a b:c", "", "x" * 100])
 async def test_names_that_are_not_allowed_are_mended(name: str):
     made = ToolCall("call_1", name, "{}")
-    await accepted(user("hi"), said("", made), result(made))
+    await accepted(user("hi"), assistant("", made), result(made))
 
 
 async def test_schemas_are_cut_down_to_what_is_accepted():
@@ -568,13 +346,6 @@ async def test_schemas_are_cut_down_to_what_is_accepted():
 
 
 # Signatures
-
-
-def kept(pieces: list[Piece]) -> Message:
-    """The answer as the transcript keeps it, through the store and back."""
-    words, calls, end = joined(pieces)
-    stored = msgspec.json.encode(said(words, *calls, extras=end.extras or None))
-    return msgspec.json.decode(stored, type=Message)
 
 
 SIGNED = Answer(
@@ -628,10 +399,10 @@ async def test_another_refusal_is_not_tried_without_signatures():
 
 
 async def test_calls_of_another_model_are_marked_as_unsigned_where_that_is_asked_for():
-    messages = (user("hi"), said("", ONE, TWO), result(ONE), result(TWO))
+    messages = (user("hi"), assistant("", ONE, TWO), result(ONE), result(TWO))
     newer = (await accepted(*messages))["contents"][1]["parts"]
-    assert [part.get("thoughtSignature") for part in newer] == [gemini.UNSIGNED, None]
-    older = (await accepted(*messages, model="gemini-2.5-fake"))["contents"][1]["parts"]
+    assert [part.get("thoughtSignature") for part in newer] == [UNSIGNED, None]
+    older = (await accepted(*messages, given={"model": "gemini-2.5-fake"}))["contents"][1]["parts"]
     assert [part.get("thoughtSignature") for part in older] == [None, None]
 
 
@@ -639,71 +410,17 @@ async def test_calls_of_another_model_are_marked_as_unsigned_where_that_is_asked
     "layout", ["nonsense", [{"text": 99}], [{"call": "x", "own": True}], [None], [], {"a": 1}]
 )
 async def test_a_layout_that_does_not_fit_is_ignored(layout: Any):
-    body = await accepted(user("hi"), said("a", ONE, extras={"gemini": layout}), result(ONE))
+    body = await accepted(user("hi"), assistant("a", ONE, extras={"gemini": layout}), result(ONE))
     assert [p.keys() - {"thoughtSignature"} for p in body["contents"][1]["parts"]] == [
         {"text"},
         {"functionCall"},
     ]
 
 
-# Whole conversations
-
-
-@pytest.mark.parametrize("model", ["gemini-2.5-fake", "gemini-3-fake"])
-async def test_a_conversation_begun_elsewhere_is_accepted(model: str):
-    foreign = {"anthropic": [{"type": "thinking", "thinking": "", "signature": "s"}]}
-    one = ToolCall("call_0", "run", '{"command": "ls"}')
-    two = ToolCall("call_0", "weird name", "{oops")
-    lost = ToolCall("toolu_77", "run", "{}")
-    begun = Transcript((
-        said("I am in the middle.", extras=foreign),
-        user("go on"),
-        said("", one, two, extras=foreign),
-        result(one, "listing"),
-        said("", lost, extras=foreign),
-        user("are you there?"),
-    ))  # fmt: skip
-    await accepted(*begun.repaired(AT), model=model)
-
-
-def long_history(length: int) -> tuple[Message, ...]:
-    messages: list[Message] = []
-    while len(messages) < length:
-        made = ToolCall(f"call_{len(messages)}", "run", '{"command": "git status --short"}')
-        messages += [
-            user("Please look at the state of the repository. " * 4),
-            said("I will look.", made),
-            result(made, "M src/segue/agent.py\n" * 10),
-            said("There is one change. " * 6),
-        ]
-    return (*messages[: length - 1], user("And now?"))
-
-
-async def test_five_thousand_messages_are_accepted():
-    fake = FakeGemini([DONE])
-    async with talking(fake) as model:
-        await heard(model, ask(*Transcript(long_history(5000)).repaired(AT)))
-    assert not fake.refusals
-
-
-@pytest.mark.parametrize(("length", "limit"), [(1000, 0.010), (5000, 0.030)])
-def test_a_long_request_is_built_quickly(length: int, limit: float):
-    prompt = ask(*long_history(length))
-
-    def build() -> float:
-        begun = time.process_time()  # Ours alone, whatever else the machine does.
-        msgspec.json.encode(gemini.request("gemini-3-fake", prompt, signed=True))
-        return time.process_time() - begun
-
-    best = min(build() for _ in range(7))
-    print(f"gemini: {length} messages in {best * 1000:.1f} ms")
-    assert best < limit
-
-
 # The stand-in itself
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
-CALLED = {"role": "model", "parts": [call("run", signature=gemini.UNSIGNED)]}
+CALLED = {"role": "model", "parts": [call("run", signature=UNSIGNED)]}
 ANSWERED = {"role": "user", "parts": [{"functionResponse": {"name": "run", "response": {}}}]}
 UNASKED = {"role": "model", "parts": [{"text": "a"}]}
 

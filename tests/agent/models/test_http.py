@@ -28,9 +28,9 @@ from segue.core.errors import (
     ModelStalled,
 )
 from segue.testing.http import HangUp, Request, Response, serving
+from tests.agent.models.hearing import HASTE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-QUICK = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
 SSE = {"Content-Type": "text/event-stream"}
 HELLO = Response(200, SSE, b"data: hello\n\n")
 
@@ -58,7 +58,7 @@ def nothing_known(_: Refusal) -> ModelError | None:
 async def client(
     url: str, explain: Callable[[Refusal], ModelError | None] = nothing_known, **more: Any
 ) -> AsyncGenerator[Client]:
-    known: dict[str, Any] = {"patience": QUICK, "headers": {"X-Key": "k"}}
+    known: dict[str, Any] = {"patience": HASTE, "headers": {"X-Key": "k"}}
     made = Client(Endpoint(provider="Acme", base_url=url, explain=explain, **{**known, **more}))
     try:
         yield made
@@ -108,7 +108,7 @@ async def test_after_the_last_try_a_busy_server_is_called_busy():
     server = Server(Response(503, {}, b"full"))
     with pytest.raises(ModelBusy, match="Acme is too busy: HTTP 503 full"):
         await hear(server)
-    assert len(server.requests) == QUICK.tries
+    assert len(server.requests) == HASTE.tries
 
 
 async def test_the_provider_explains_its_own_errors():
@@ -129,7 +129,7 @@ async def test_an_explanation_that_it_is_busy_is_kept_for_the_last_try():
     server = Server(Response(500))
     with pytest.raises(ModelBusy, match="lunch"):
         await hear(server, explain=explain)
-    assert len(server.requests) == QUICK.tries
+    assert len(server.requests) == HASTE.tries
 
 
 async def test_a_refusal_of_any_length_is_read_only_in_part():
@@ -173,7 +173,7 @@ async def test_a_server_that_always_hangs_up_is_offline():
     server = Server(HangUp())
     with pytest.raises(ModelOffline, match="Acme cannot be reached at http://127"):
         await hear(server)
-    assert len(server.requests) == QUICK.tries
+    assert len(server.requests) == HASTE.tries
 
 
 async def test_a_break_before_the_first_event_is_asked_again_and_after_it_is_not():

@@ -9,7 +9,6 @@ import gc
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
-from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
 
@@ -51,10 +50,9 @@ from segue.testing.models.openai import (
 )
 from segue.testing.models.travel import Travel
 from segue.testing.pictures import BMP, png
+from tests.agent.models import hearing
+from tests.agent.models.hearing import AT, HASTE, ONCE, assistant, result, user
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-QUICK = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
-ONCE = Patience(connect=5, silence=5, tries=1)
 READ = ToolSpec(
     name="read",
     description="Read a file.",
@@ -94,20 +92,8 @@ SPENT = Usage(input=90, output=12, cached=64)
 WHOLE: list[Piece] = [Text("Grüße "), Text("🙂"), Call(A), Call(B)]
 
 
-def user(text: str = "hi", kind: Kind = Kind.SAID) -> Message:
-    return Message(Role.USER, text, NOW, kind=kind)
-
-
-def assistant(text: str = "", *calls: ToolCall) -> Message:
-    return Message(Role.ASSISTANT, text, NOW, tool_calls=calls)
-
-
-def result(call: ToolCall, text: str = "done") -> Message:
-    return Message(Role.TOOL, text, NOW, tool_call_id=call.id, tool_name=call.name)
-
-
-def ask(*messages: Message, system: str = "Be brief.", **more: Any) -> Prompt:
-    return Prompt(system=system, messages=messages or (user(),), tools=(READ,), **more)
+def ask(*messages: Message, **more: Any) -> Prompt:
+    return hearing.ask(*messages, tools=(READ,), **more)
 
 
 def a_model(url: str, **more: Any) -> OpenAIModel:
@@ -118,7 +104,7 @@ def a_model(url: str, **more: Any) -> OpenAIModel:
         "key": "sk-test",
         "setting": "OPENAI_API_KEY",
         "context": 128_000,
-        "patience": QUICK,
+        "patience": HASTE,
     }
     return OpenAIModel(**{**known, **more})
 
@@ -137,7 +123,7 @@ async def talking(
 
 
 async def hear(model: OpenAIModel, prompt: Prompt | None = None) -> list[Piece]:
-    return [piece async for piece in model.stream(prompt or ask())]
+    return await hearing.heard(model, prompt or ask())
 
 
 async def hear_stream(*chunks: Any, **more: Any) -> list[Piece]:
@@ -189,7 +175,7 @@ def test_without_tools_and_system_neither_is_sent():
 
 
 def test_a_summary_says_that_it_is_one():
-    assert sent(user("We met.", Kind.SUMMARY))[1] == {
+    assert sent(user("We met.", kind=Kind.SUMMARY))[1] == {
         "role": "user",
         "content": "[A summary of our conversation up to here:]\n\nWe met.",
     }
@@ -197,7 +183,7 @@ def test_a_summary_says_that_it_is_one():
 
 @pytest.mark.parametrize("role", [Role.USER, Role.SYSTEM, Role.ASSISTANT])
 def test_what_the_program_said_comes_from_the_user(role: Role):
-    message = Message(role, "Go on.", NOW, kind=Kind.SYNTHETIC)
+    message = Message(role, "Go on.", AT, kind=Kind.SYNTHETIC)
     assert sent(message)[1:] == [{"role": "user", "content": "Go on."}]
 
 
@@ -756,7 +742,7 @@ async def test_a_refusal_becomes_an_error_that_a_person_can_act_on(
         with pytest.raises(ModelError) as caught:
             await hear(model)
     assert type(caught.value) is error
-    assert len(fake.requests) == (QUICK.tries if error is ModelBusy else 1)
+    assert len(fake.requests) == (HASTE.tries if error is ModelBusy else 1)
 
 
 async def test_a_bad_key_names_the_setting_and_not_the_key():
@@ -868,7 +854,7 @@ async def test_after_the_last_try_the_person_hears_of_it():
     assert len(fake.requests) == 3
 
 
-@pytest.mark.parametrize("after", ["0", "0.001", format_datetime(NOW, usegmt=True), "soon", ""])
+@pytest.mark.parametrize("after", ["0", "0.001", format_datetime(AT, usegmt=True), "soon", ""])
 async def test_the_server_may_say_when_to_come_back(after: str):
     async with talking([too_many(after), Say(text="ok")]) as (_, model):
         assert (await hear(model))[0] == Text("ok")
@@ -879,7 +865,7 @@ async def test_a_connection_lost_before_the_answer_began_is_tried_again():
         fake.travel = Travel(hang_up_after=0)
         with pytest.raises(ModelOffline):
             await hear(model)
-        assert len(fake.requests) == QUICK.tries
+        assert len(fake.requests) == HASTE.tries
 
 
 async def test_a_connection_lost_in_the_answer_is_not_tried_again():

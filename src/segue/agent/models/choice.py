@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from segue.agent.models import routes
 from segue.agent.models.base import Model
@@ -31,6 +32,9 @@ from segue.core.errors import (
     NoModel,
     UnknownModel,
 )
+
+if TYPE_CHECKING:
+    from segue.agent.models.hosted import HostedModel
 
 PROBE_SECONDS = 0.5
 
@@ -116,21 +120,8 @@ def connect(
 def _client(route: Route, model: str) -> Model:
     name, key, service = route.full_name(model), route.secret(), route.service
     context = service.context_of(model) if isinstance(service, Provider) else service.context
-    if route.wire is Wire.ANTHROPIC:
-        from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
-
-        return AnthropicModel(
-            name=name,
-            model=model,
-            key=key,
-            setting=route.setting,
-            context=context,
-            base_url=route.base_url,
-        )
-    if route.wire is Wire.GEMINI:
-        from segue.agent.models.gemini import GeminiModel  # noqa: PLC0415
-
-        return GeminiModel(
+    if route.wire is not Wire.OPENAI:
+        return _hosted(route.wire)(
             name=name,
             model=model,
             key=key,
@@ -151,6 +142,17 @@ def _client(route: Route, model: str) -> Model:
         # Of a local server's models nobody knows, and one that cannot look would make things up.
         images=service.images if isinstance(service, Endpoint) else isinstance(service, Provider),
     )
+
+
+def _hosted(wire: Literal[Wire.ANTHROPIC, Wire.GEMINI]) -> type[HostedModel]:
+    """The client of a provider that has a wire format of its own."""
+    if wire is Wire.ANTHROPIC:
+        from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
+
+        return AnthropicModel
+    from segue.agent.models.gemini import GeminiModel  # noqa: PLC0415
+
+    return GeminiModel
 
 
 # A model that was named

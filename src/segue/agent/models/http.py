@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -173,6 +174,16 @@ class Client:
             return min(asked, patience.longest_pause)
         grown = patience.first_pause * 2 ** (patience.tries - 1 - left)
         return min(grown, patience.longest_pause) * random.uniform(0.5, 1.0)
+
+
+async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
+    """Let the events come to their end, which is due in so many seconds: only a response that was
+    read to its end leaves a connection that can be used again. Whatever happens, the answer is
+    whole already."""
+    with suppress(TimeoutError, ModelError):
+        async with asyncio.timeout(seconds):
+            async for _ in events:
+                pass
 
 
 def around_proxies(url: str) -> dict[str, None]:

@@ -18,7 +18,6 @@ one refuses them, as the real one did until 2024.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,9 +28,8 @@ import msgspec
 
 from segue.testing import pictures
 from segue.testing.http import Request, Response
-from segue.testing.models.travel import AT_ONCE, Travel, travelling
-
-Json = dict[str, Any]
+from segue.testing.models.strict import Failure, Json, Refused, Stream, StrictFake, tokens
+from segue.testing.models.travel import AT_ONCE, Travel
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -74,24 +72,6 @@ class Answer:
     travel: Travel = AT_ONCE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """An answer given as the bytes of its stream."""
-
-    body: bytes
-    travel: Travel = AT_ONCE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """An answer that is none: 429 with Retry-After, 529, 500 and their like."""
-
-    status: int
-    kind: str
-    message: str = "Something went wrong"
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 Reply = Answer | Stream | Failure
 Script = Iterable[Reply] | Callable[[Json], Reply]
 
@@ -110,13 +90,14 @@ def thinking(thought: str, signature: str) -> Json:
     return {"type": "thinking", "thinking": thought, "signature": signature}
 
 
-class FakeAnthropic:
-    """The handler for `segue.testing.http.serving`.
+class FakeAnthropic(StrictFake[Answer]):
+    """Anthropic's Messages API, answering by a script.
 
-    It checks each request, records it, and answers with the next reply of the script, or with what
-    the script makes of the request. Signatures are good when this server gave them out, unless
-    `accepts_thinking` is off.
+    Signatures are good when this server gave them out, unless `accepts_thinking` is off.
     """
+
+    CONTENT_TYPE = "text/event-stream; charset=utf-8"
+    BAD = "invalid_request_error"
 
     def __init__(
         self,
@@ -127,45 +108,26 @@ class FakeAnthropic:
         context: int = 200_000,
         page: int = 1000,
     ) -> None:
-        """`page` is how many models it lists at a time, at the most."""
-        self._reply = script if callable(script) else _in_turn(script)
-        self._key = key
-        self._models = models
-        self._context = context
-        self._page = page
+        super().__init__(script, key=key, models=models, context=context, page=page)
         self._signatures: set[str] = set()
         self.accepts_thinking = True
-        self.requests: list[Json] = []
-        """Every request that was well-formed JSON, whether or not it was accepted."""
-        self.refusals: list[str] = []
-        """Why requests were refused, in the words that were sent."""
-        self.left = asyncio.Event()
-        """Set when a client left in the middle of an answer."""
 
-    async def __call__(self, request: Request) -> Response:
-        try:
-            if request.method == "GET":
-                return self._list(request)
-            self._check_call(request)
-            body = self._parse(request)
-            self.requests.append(body)
-            _Check(body, self._signatures if self.accepts_thinking else frozenset()).everything()
-            self._check_model(body)
-        except _Refused as refused:
-            self.refusals.append(refused.message)
-            return refusal(refused.status, refused.kind, refused.message)
-        reply = self._reply(body)
-        if isinstance(reply, Failure):
-            return refusal(reply.status, reply.kind, reply.message, reply.headers)
-        if isinstance(reply, Answer):
-            self._signatures |= {b["signature"] for b in reply.content if b["type"] == "thinking"}
-            stream = sse(reply, body["model"])
-        else:
-            stream = reply.body
-        return Response(
-            headers={"Content-Type": "text/event-stream; charset=utf-8"},
-            body=travelling(stream, reply.travel, self.left),
-        )
+    def _check(self, request: Request) -> str:
+        self._check_call(request)
+        body = self._parse(request)
+        self.requests.append(body)
+        _Check(body, self._signatures if self.accepts_thinking else frozenset()).everything()
+        self._check_model(body)
+        return body["model"]
+
+    def _streamed(self, answer: Answer, model: str) -> bytes:
+        self._signatures |= {b["signature"] for b in answer.content if b["type"] == "thinking"}
+        return sse(answer, model)
+
+    def _refusal(self, failure: Failure) -> Response:
+        error = {"type": failure.kind, "message": failure.message}
+        body = {"type": "error", "error": error, "request_id": "req_011CfakefakefakefakeFake"}
+        return Response(failure.status, failure.headers, msgspec.json.encode(body))
 
     def _list(self, request: Request) -> Response:
         """A page of the models (API reference: List Models); the refusals are from memory."""
@@ -219,22 +181,14 @@ class FakeAnthropic:
     def _check_model(self, body: Json) -> None:
         if body["model"] not in self._models:
             raise _Refused(f"model: {body['model']}", 404, "not_found_error")
-        # A token is about four bytes; the real count does not matter here.
-        data = _pictures(body)
-        tokens = (len(msgspec.json.encode(body)) - sum(map(len, data))) // 4
-        tokens += len(data) * _PICTURE_TOKENS
-        if tokens > self._context:
-            raise _Refused(f"prompt is too long: {tokens} tokens > {self._context} maximum")
+        length = tokens(body, _pictures(body), _PICTURE_TOKENS)
+        if length > self._context:
+            raise _Refused(f"prompt is too long: {length} tokens > {self._context} maximum")
 
 
-class _Refused(Exception):
-    def __init__(
-        self, message: str, status: int = 400, kind: str = "invalid_request_error"
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.status = status
-        self.kind = kind
+class _Refused(Refused):
+    def __init__(self, message: str, status: int = 400, kind: str = FakeAnthropic.BAD) -> None:
+        super().__init__(Failure(status=status, kind=kind, message=message))
 
 
 class _Check:
@@ -456,15 +410,6 @@ def _pictures(body: Json) -> list[str]:
     return [block["source"]["data"] for block in blocks if block["type"] == "image"]
 
 
-def refusal(
-    status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
-) -> Response:
-    """An error in the API's own shape."""
-    error = {"type": kind, "message": message}
-    body = {"type": "error", "error": error, "request_id": "req_011CfakefakefakefakeFake"}
-    return Response(status=status, headers=headers or {}, body=msgspec.json.encode(body))
-
-
 def sse(answer: Answer, model: str = "claude-fake") -> bytes:
     """The stream of an answer, event by event as the reference shows it: message_start, the blocks
     (each start, deltas, stop), a ping in between, message_delta with the totals, message_stop."""
@@ -519,9 +464,3 @@ def _in_deltas(block: Json) -> tuple[Json, list[Json]]:
 
 def _bits(whole: str, size: int = 16) -> list[str]:
     return [whole[at : at + size] for at in range(0, len(whole), size)]
-
-
-def _in_turn(replies: Iterable[Reply]) -> Callable[[Json], Reply]:
-    left = iter(replies)
-    over = Failure(status=400, kind="invalid_request_error", message="The script is at its end")
-    return lambda _: next(left, over)

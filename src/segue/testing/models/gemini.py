@@ -20,7 +20,6 @@ the name (and the id, if there is one) of the call at its place; and only a user
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,9 +30,8 @@ import msgspec
 
 from segue.testing import pictures
 from segue.testing.http import Request, Response
-from segue.testing.models.travel import AT_ONCE, Travel, travelling
-
-Json = dict[str, Any]
+from segue.testing.models.strict import Failure, Json, Refused, Stream, StrictFake, tokens
+from segue.testing.models.travel import AT_ONCE, Travel
 
 UNSIGNED = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})
 """What the documentation offers in place of a signature for calls of another model."""
@@ -70,25 +68,6 @@ class Answer:
     travel: Travel = AT_ONCE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """An answer given as the bytes of its stream."""
-
-    body: bytes
-    travel: Travel = AT_ONCE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """An answer that is none: 429, 500, 503 and their like."""
-
-    status: int
-    kind: str
-    message: str = "Something went wrong."
-    details: Sequence[Json] = ()
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 Reply = Answer | Stream | Failure
 Script = Iterable[Reply] | Callable[[Json], Reply]
 
@@ -108,13 +87,13 @@ def call(name: str, *, signature: str = "", call_id: str = "", **args: Any) -> J
     return {"functionCall": {"name": name, "args": args, **numbered}, **signed}
 
 
-class FakeGemini:
-    """The handler for `segue.testing.http.serving`; its base URL is that plus `/v1beta`.
+class FakeGemini(StrictFake[Answer]):
+    """The Gemini API, answering by a script; its base URL is that of the server plus `/v1beta`.
 
-    It checks each request, records it, and answers with the next reply of the script, or with what
-    the script makes of the request. Signatures are good when this server gave them out, unless
-    `accepts_signatures` is off.
+    Signatures are good when this server gave them out, unless `accepts_signatures` is off.
     """
+
+    BAD = "INVALID_ARGUMENT"
 
     def __init__(
         self,
@@ -125,47 +104,29 @@ class FakeGemini:
         context: int = 1_048_576,
         page: int = 1000,
     ) -> None:
-        """`page` is how many models it lists at a time, at the most."""
-        self._reply = script if callable(script) else _in_turn(script)
-        self._key = key
-        self._models = models
-        self._context = context
-        self._page = page
+        super().__init__(script, key=key, models=models, context=context, page=page)
         self._signatures: set[str] = set()
         self.accepts_signatures = True
-        self.requests: list[Json] = []
-        """Every request that was well-formed JSON, whether or not it was accepted."""
-        self.refusals: list[str] = []
-        """Why requests were refused, in the words that were sent."""
-        self.left = asyncio.Event()
-        """Set when a client left in the middle of an answer."""
 
-    async def __call__(self, request: Request) -> Response:
-        try:
-            if request.method == "GET":
-                return self._list(request)
-            model = self._check_call(request)
-            body = self._parse(request)
-            self.requests.append(body)
-            known = self._signatures if self.accepts_signatures else frozenset[str]()
-            _Check(body, known | UNSIGNED, strict=model.startswith("gemini-3")).everything()
-            self._check_length(body)
-        except _Refused as refused:
-            self.refusals.append(refused.message)
-            return refusal(refused.status, refused.kind, refused.message, refused.details)
-        reply = self._reply(body)
-        if isinstance(reply, Failure):
-            return refusal(reply.status, reply.kind, reply.message, reply.details, reply.headers)
-        if isinstance(reply, Answer):
-            parts = [part for chunk in reply.chunks for part in chunk]
-            self._signatures |= {p["thoughtSignature"] for p in parts if "thoughtSignature" in p}
-            stream = sse(reply, model)
-        else:
-            stream = reply.body
-        return Response(
-            headers={"Content-Type": "text/event-stream"},
-            body=travelling(stream, reply.travel, self.left),
-        )
+    def _check(self, request: Request) -> str:
+        model = self._check_call(request)
+        body = self._parse(request)
+        self.requests.append(body)
+        known = self._signatures if self.accepts_signatures else frozenset[str]()
+        _Check(body, known | UNSIGNED, strict=model.startswith("gemini-3")).everything()
+        self._check_length(body)
+        return model
+
+    def _streamed(self, answer: Answer, model: str) -> bytes:
+        parts = [part for chunk in answer.chunks for part in chunk]
+        self._signatures |= {p["thoughtSignature"] for p in parts if "thoughtSignature" in p}
+        return sse(answer, model)
+
+    def _refusal(self, failure: Failure) -> Response:
+        error: Json = {"code": failure.status, "message": failure.message, "status": failure.kind}
+        if failure.details:
+            error["details"] = failure.details
+        return Response(failure.status, failure.headers, msgspec.json.encode({"error": error}))
 
     def _check_call(self, request: Request) -> str:
         path = re.fullmatch(
@@ -231,30 +192,24 @@ class FakeGemini:
             raise _Refused("Invalid JSON payload received.") from error
 
     def _check_length(self, body: Json) -> None:
-        # A token is about four bytes; the real count does not matter here.
         data = [p["inlineData"]["data"] for p in _all_parts(body) if "inlineData" in p]
-        tokens = (len(msgspec.json.encode(body)) - sum(map(len, data))) // 4
-        tokens += len(data) * _PICTURE_TOKENS
-        if tokens > self._context:
+        length = tokens(body, data, _PICTURE_TOKENS)
+        if length > self._context:
             raise _Refused(
-                f"The input token count ({tokens}) exceeds the maximum number of tokens allowed "
+                f"The input token count ({length}) exceeds the maximum number of tokens allowed "
                 f"({self._context})."
             )
 
 
-class _Refused(Exception):
+class _Refused(Refused):
     def __init__(
         self,
         message: str,
         status: int = 400,
-        kind: str = "INVALID_ARGUMENT",
+        kind: str = FakeGemini.BAD,
         details: Sequence[Json] = (),
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.status = status
-        self.kind = kind
-        self.details = details
+        super().__init__(Failure(status=status, kind=kind, message=message, details=details))
 
 
 class _Check:
@@ -472,22 +427,6 @@ def _snake(name: str) -> str:
     return re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), name)
 
 
-def refusal(
-    status: int,
-    kind: str,
-    message: str,
-    details: Sequence[Json] = (),
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    """An error in the API's own shape."""
-    error: Json = {"code": status, "message": message, "status": kind}
-    if details:
-        error["details"] = details
-    return Response(
-        status=status, headers=headers or {}, body=msgspec.json.encode({"error": error})
-    )
-
-
 def sse(answer: Answer, model: str = "gemini-3-fake") -> bytes:
     """The stream of an answer: every event is a whole GenerateContentResponse; the last one has the
     reason why it ended, and there is no other mark of the end."""
@@ -511,9 +450,3 @@ def sse(answer: Answer, model: str = "gemini-3-fake") -> bytes:
 def event(data: Json) -> bytes:
     """One server-sent event; the API ends its lines with CR LF."""
     return b"data: %s\r\n\r\n" % msgspec.json.encode(data)
-
-
-def _in_turn(replies: Iterable[Reply]) -> Callable[[Json], Reply]:
-    left = iter(replies)
-    over = Failure(status=400, kind="INVALID_ARGUMENT", message="The script is at its end")
-    return lambda _: next(left, over)

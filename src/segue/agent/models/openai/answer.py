@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models import plain
+from segue.agent.models.arguments import is_object
 from segue.agent.models.base import Call, End, Piece, Stop, Text
-from segue.agent.models.openai.arguments import is_object
 from segue.core.session import Usage
 from segue.core.transcript import ToolCall
 

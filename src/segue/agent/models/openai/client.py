@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -13,12 +12,12 @@ import msgspec
 
 from segue.agent.models import plain
 from segue.agent.models.base import Piece, Prompt
-from segue.agent.models.http import Client, Endpoint, Patience
+from segue.agent.models.http import Client, Endpoint, Patience, read_out
 from segue.agent.models.openai.answer import CHUNKS, Answer, Chunk
 from segue.agent.models.openai.faults import Faults, UnknownField
 from segue.agent.models.openai.request import IMAGE_URL, Dialect, build, limit_at
 from segue.agent.models.refused import IMAGE, carried, conceding
-from segue.core.errors import BadKey, ModelCutOff, ModelError, ModelStalled
+from segue.core.errors import BadKey, ModelCutOff, ModelStalled
 
 _PROVIDERS = {
     "api.openai.com": "OpenAI",
@@ -133,11 +132,7 @@ class OpenAIModel:
             except (ModelCutOff, ModelStalled):
                 if not answer.finished:
                     raise
-            # A response that was read to its end leaves a connection that can be used again.
-            with contextlib.suppress(TimeoutError, ModelError):
-                async with asyncio.timeout(_LINGER):
-                    async for _ in events:
-                        pass
+            await read_out(events, _LINGER)
         if not answer.finished:
             raise ModelCutOff(provider=self._faults.provider)
         yield answer.end()

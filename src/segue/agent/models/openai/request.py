@@ -12,9 +12,9 @@ from typing import Any, cast
 import msgspec
 
 from segue.agent.models import plain
+from segue.agent.models.arguments import is_object
 from segue.agent.models.base import Prompt, ToolSpec, as_user, by_agent
 from segue.agent.models.http import encoded
-from segue.agent.models.openai.arguments import is_object
 from segue.agent.models.pictures import shown
 from segue.core.images import KINDS
 from segue.core.text import whole

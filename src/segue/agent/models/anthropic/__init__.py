@@ -1,0 +1,3 @@
+"""Anthropic's Messages API, streaming."""
+
+from segue.agent.models.anthropic.client import AnthropicModel as AnthropicModel

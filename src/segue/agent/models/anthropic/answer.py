@@ -1,0 +1,168 @@
+"""What comes back: events, put together to the pieces of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from segue.agent.models.anthropic.faults import Error
+from segue.agent.models.arguments import is_object
+from segue.agent.models.base import Call, End, Piece, Stop
+from segue.core.session import Usage
+from segue.core.transcript import ToolCall
+
+EXTRAS = "anthropic"
+
+_STOPS = {
+    "end_turn": Stop.DONE,
+    "stop_sequence": Stop.DONE,
+    "tool_use": Stop.CALLS,
+    "max_tokens": Stop.LENGTH,
+    "model_context_window_exceeded": Stop.LENGTH,
+    # Only tools that run at Anthropic's pause, and we offer none: whatever it was, it is not whole.
+    "pause_turn": Stop.LENGTH,
+    "refusal": Stop.REFUSED,
+}
+
+
+class _Tokens(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+
+
+class _Start(Struct):
+    usage: _Tokens | None = None
+
+
+class _Block(Struct):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    text: str | None = None
+    input: Any = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+
+
+class _Delta(Struct):
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    stop_reason: str | None = None
+
+
+class Event(Struct):
+    type: str = ""
+    index: int = 0
+    message: _Start | None = None
+    content_block: _Block | None = None
+    delta: _Delta | None = None
+    usage: _Tokens | None = None
+    error: Error | None = None
+
+
+EVENTS = msgspec.json.Decoder(Event)
+
+
+class _Growing:
+    """A content block while it streams."""
+
+    def __init__(self, block: _Block) -> None:
+        self.block = block
+        self.parts: list[str] = []
+        self.signature = block.signature or ""
+
+    def take(self, delta: _Delta) -> str:
+        """The text for the person that this adds."""
+        self.signature = delta.signature or self.signature
+        self.parts.append(delta.text or delta.partial_json or delta.thinking or "")
+        return self.parts[-1] if self.block.type == "text" else ""
+
+    @property
+    def whole(self) -> str:
+        return "".join(self.parts)
+
+    def call(self) -> ToolCall:
+        given = msgspec.json.encode(self.block.input or {}).decode()
+        return ToolCall(self.block.id, self.block.name, self.whole or given)
+
+
+class Answer:
+    """An answer, put together from its events."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Growing] = {}
+        self._reason = ""
+        self._tokens: dict[str, int] = {}
+
+    def take(self, event: Event) -> str:
+        """The text for the person that this event brings, if any."""
+        self._count(event.usage or (event.message.usage if event.message else None))
+        if event.content_block is not None:
+            growing = self._blocks[event.index] = _Growing(event.content_block)
+            begun = _Delta(text=event.content_block.text, thinking=event.content_block.thinking)
+            return growing.take(begun)
+        if event.delta is None:
+            return ""
+        self._reason = event.delta.stop_reason or self._reason
+        growing = self._blocks.get(event.index)
+        return growing.take(event.delta) if growing and event.type.startswith("content") else ""
+
+    def rest(self) -> Iterator[Piece]:
+        """The calls and the end. Calls come only now: before the end nobody knows whether the last
+        one was cut short, or the whole answer taken back."""
+        stop = _STOPS.get(self._reason, Stop.DONE)
+        calls: list[ToolCall] = []
+        if stop is not Stop.REFUSED:
+            uses = (b.call() for b in self._blocks.values() if b.block.type == "tool_use")
+            calls = [call for call in uses if stop is not Stop.LENGTH or is_object(call.arguments)]
+        yield from map(Call, calls)
+        layout = self._layout({call.id for call in calls})
+        yield End(
+            stop=Stop.CALLS if calls and stop is Stop.DONE else stop,
+            usage=self._usage(),
+            extras={EXTRAS: layout} if layout else {},
+        )
+
+    def _layout(self, calls: set[str]) -> list[Any]:
+        """How the answer was built, when there was thinking in it: the thinking verbatim, for a
+        text its length, for a call its id."""
+        layout: list[Any] = []
+        for growing in self._blocks.values():
+            match growing.block.type:
+                case "text":
+                    layout.append(len(growing.whole))
+                case "tool_use" if growing.block.id in calls:
+                    layout.append(growing.block.id)
+                case "thinking" if growing.signature:
+                    thought = {"thinking": growing.whole, "signature": growing.signature}
+                    layout.append({"type": "thinking", **thought})
+                case "redacted_thinking":
+                    layout.append({"type": "redacted_thinking", "data": growing.block.data})
+                case _:
+                    pass
+        return layout if any(isinstance(item, dict) for item in layout) else []
+
+    def _count(self, tokens: _Tokens | None) -> None:
+        """Later counts replace earlier ones: they are totals."""
+        if tokens is not None:
+            told = cast("dict[str, int | None]", msgspec.structs.asdict(tokens))
+            self._tokens |= {key: n for key, n in told.items() if n is not None}
+
+    def _usage(self) -> Usage:
+        # Their input_tokens are only those that have nothing to do with the cache.
+        count = self._tokens.get
+        cached = count("cache_read_input_tokens", 0)
+        written = count("cache_creation_input_tokens", 0)
+        return Usage(
+            input=count("input_tokens", 0) + written + cached,
+            output=count("output_tokens", 0),
+            cached=cached,
+        )

@@ -1,0 +1,28 @@
+"""The arguments of a tool call, which should be an object and are not always."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from segue.core.transcript import ToolCall
+
+_OBJECTS = msgspec.json.Decoder(dict[str, Any])
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def is_object(text: str) -> bool:
+    try:
+        _RAW.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+    return True
+
+
+def as_object(call: ToolCall) -> dict[str, Any]:
+    """The arguments as an object. What is none, as small models write it, goes under one name."""
+    try:
+        return _OBJECTS.decode(call.arguments or "{}")
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return {"arguments": call.arguments}

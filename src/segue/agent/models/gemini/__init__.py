@@ -1,0 +1,3 @@
+"""Google's Gemini API: generateContent, streaming."""
+
+from segue.agent.models.gemini.client import GeminiModel as GeminiModel

@@ -1,0 +1,84 @@
+"""What goes wrong at Google, and what it means to the person."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Struct
+
+from segue.agent.models.http import Refusal
+from segue.core.errors import (
+    BadKey,
+    ContextTooLong,
+    ModelBusy,
+    ModelError,
+    ModelRefused,
+    NoCredit,
+    UnknownModel,
+)
+
+PROVIDER = "Gemini"
+
+_NOTHING_LEFT = re.compile(r"\bcredits?\b|prepay|limit: 0\b")
+_WAIT = re.compile(r"retry in|retrydelay")
+
+
+class Error(Struct):
+    code: int = 0
+    message: str = ""
+    status: str = ""
+
+
+class _Refused(Struct):
+    error: Error
+
+
+_REFUSALS: msgspec.json.Decoder[_Refused | list[_Refused]] = msgspec.json.Decoder(
+    _Refused | list[_Refused]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Reads what the API says when it will not answer."""
+
+    model: str
+    setting: str
+
+    def explain(self, refusal: Refusal) -> ModelError:
+        told = _REFUSALS.decode(refusal.body)
+        error = (told[0] if isinstance(told, list) else told).error
+        return self.told(refusal.status, error, refusal.body)
+
+    def too_long(self) -> ContextTooLong:
+        return ContextTooLong(model=self.model)
+
+    def told(self, status: int, error: Error, body: str) -> ModelError:
+        """What an error of the API means to the person; `body` is all of it, with its details."""
+        reason = error.message.strip().rstrip(".") or error.status
+        said, everything = reason.lower(), body.lower()
+        match status:
+            case 401 | 403:
+                return BadKey(provider=PROVIDER, setting=self.setting)
+            case 404:
+                return UnknownModel(provider=PROVIDER, model=self.model)
+            case 413:
+                return self.too_long()
+            case 429:
+                # Every exceeded quota speaks of billing; those that pass by say when to try again.
+                waits = _WAIT.search(everything)
+                if _NOTHING_LEFT.search(said) or ("billing" in said and not waits):
+                    return NoCredit(provider=PROVIDER)
+                return ModelBusy(provider=PROVIDER, reason=reason)
+            case _ if status < 500:
+                if "api_key_invalid" in everything or "api key" in said:
+                    return BadKey(provider=PROVIDER, setting=self.setting)
+                if "token count" in said and "exceeds" in said:
+                    return self.too_long()
+                if error.status == "FAILED_PRECONDITION" and "billing" in said:
+                    return NoCredit(provider=PROVIDER)
+                return ModelRefused(provider=PROVIDER, reason=reason)
+            case _:
+                return ModelBusy(provider=PROVIDER, reason=reason)
