@@ -72,6 +72,7 @@ class _Page:
     def __init__(self, screen: Screen, number: int | None) -> None:
         self._glyphs = screen.glyphs
         self._unicode = screen.unicode
+        self._readable = screen.readable
         self._number = number
 
     def blocks(self, nodes: Iterable[SyntaxTreeNode], width: int) -> list[Text]:
@@ -85,9 +86,10 @@ class _Page:
     def _block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         match node.type:
             case "paragraph":
-                return _wrap(self._inline(node), width)
+                return self._prose(self._inline(node), width)
             case "heading":
-                return _wrap(self._inline(node, _HEADINGS.get(node.tag, _LOWER_HEADING)), width)
+                style = _HEADINGS.get(node.tag, _LOWER_HEADING)
+                return self._prose(self._inline(node, style), width)
             case "fence" | "code_block":
                 info = node.info if node.type == "fence" else ""
                 lines = tuple(node.content.rstrip().split("\n"))
@@ -98,11 +100,14 @@ class _Page:
             case "bullet_list" | "ordered_list":
                 return self._list(node, width)
             case "hr":
-                return [Text.assemble((self._glyphs.rule * width, _DIM))]
+                return [Text.assemble((self._glyphs.rule * min(width, self._readable), _DIM))]
             case "table":
                 return self._table(node, width)
             case _:
-                return _wrap(Text(clean(node.content)), width)
+                return self._prose(Text(clean(node.content)), width)
+
+    def _prose(self, text: Text, width: int) -> list[Text]:
+        return _wrap(text, min(width, self._readable))
 
     def _list(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         number, self._number = self._number, None
