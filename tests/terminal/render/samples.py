@@ -11,12 +11,13 @@ from segue.terminal.render.screen import Screen
 
 WORDS = (
     "a", "word", "**bold**", "*em*", "`code`", "~~gone~~", "[link](https://example.com/x)", "漢字",
-    "👩\u200d🚀", "1986.", "x_y", "<b>", "&amp;", "\\*", "![alt](p.png)", "https://a.example/b", "שלום",
-    "**open", "`tick", "*", "2*3*4", "a-very-long-word-that-has-to-be-cut-somewhere",
+    "👩\u200d🚀", "1986.", "x_y", "<b>", "&amp;", "\\*", "![alt](p.png)", "https://a.example/b",
+    "שלום", "**open", "`tick", "*", "2*3*4", "a-very-long-word-that-has-to-be-cut-somewhere",
 )  # fmt: skip
 HARD = (
-    "text", "- a", "* c", "1. one", "7. seven", "-", "1.", "> quote", ">", "> - q", "> ```", "# head",
-    "###", "---", "***", "- - -", "===", "--", "```", "```py", "~~~", "````", "a | b", "|---|---|",
+    "text", "- a", "* c", "1. one", "7. seven", "-", "1.", "> quote", ">", "> - q", "> ```",
+    "# head", "###", "---", "***", "- - -", "===", "--", "```", "```py", "~~~", "````", "a | b",
+    "|---|---|",
     "| a |", "|-|", "", "", "[x]: http://a", "[x]", "<div>", "-      code", "\t- tab", "- ```",
     "&#x202e;", "&#27;", "\x1b[31m", "\x1b]0;", "\r", "<http://a/%E2%80%AE>",
 )  # fmt: skip

@@ -25,6 +25,8 @@ from segue.terminal.render import cells
 from segue.terminal.render.code import Highlighter
 from segue.terminal.render.screen import Screen
 
+_DEEPEST = 60
+"""Levels of lists and quotations in each other. The parser leaves out what is deeper."""
 _NARROW = 10
 """Columns, below which nothing is moved to the right any more."""
 _NARROW_COLUMN = 10
@@ -46,7 +48,10 @@ _ADDRESS = Style(color="cyan")
 
 def render(source: str, screen: Screen, *, number: int | None = None) -> list[str]:
     """The lines that show `source`; `number` is that of its first item, if it is a list."""
-    root = SyntaxTreeNode(_parser().parse(source))
+    tokens = _parser().parse(source)
+    if any(token.level >= _DEEPEST - 1 for token in tokens):
+        return _ansi(_wrap(Text(source), screen.readable))
+    root = SyntaxTreeNode(tokens)
     return _ansi(_Page(screen, number).blocks(root.children, screen.columns))
 
 
@@ -57,7 +62,7 @@ def render_code(lines: Sequence[Text], screen: Screen) -> list[str]:
 @cache
 def _parser() -> MarkdownIt:
     # Without references a text can be rendered part by part, and no address is hidden.
-    parser = MarkdownIt("commonmark", {"html": False})
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
     return parser.enable(["table", "strikethrough"]).disable("reference")
 
 
