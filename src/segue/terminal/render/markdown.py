@@ -25,7 +25,7 @@ from segue.terminal.render import cells
 from segue.terminal.render.code import Highlighter
 from segue.terminal.render.screen import Screen
 
-_DEEPEST = 60
+_DEEPEST = 20
 """Levels of lists and quotations in each other. The parser leaves out what is deeper."""
 _NARROW = 10
 """Columns, below which nothing is moved to the right any more."""
