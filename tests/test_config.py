@@ -19,10 +19,10 @@ import msgspec
 import pytest
 
 from segue import config
-from segue.config import file
+from segue.config import file, names
 from segue.core.address import Platform
 from segue.core.approval import Policy
-from segue.core.errors import BadSettings, SettingsUnwritable
+from segue.core.errors import BadSettings, SettingRefused, SettingsUnwritable, UnknownSetting
 
 ROOT = Path(__file__).parent.parent
 SECRET = "sk-very-secret"
@@ -368,6 +368,163 @@ def test_whoever_reads_while_it_is_written_sees_a_whole_file(home: dict[str, str
     assert config.load(home).model == "local"
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "written"),
+    [
+        ("model", ["anthropic"], "anthropic"),
+        ("store", ["sqlite:///x.db"], "sqlite:///x.db"),
+        ("private_network", ["false"], False),
+        ("idle_minutes", ["5"], 5),
+        ("idle_minutes", ["2.5"], 2.5),
+        ("models_folder", ["~/models"], "~/models"),
+        ("keys.groq", ["k"], "k"),
+        ("endpoints.work.context", ["4096"], 4096),
+        ("endpoints.my.own-server.url", ["http://h"], "http://h"),
+        ("approvals.policy", ["auto"], "auto"),
+        ("approvals.platforms.matrix", ["allow-list"], "allow-list"),
+        ("approvals.allowed_commands", ["make", "git log"], ["make", "git log"]),
+        ("approvals.allowed_commands", ["make"], ["make"]),
+        ("approvals.allowed_commands", ['["make", "[x"]'], ["make", "[x"]),
+        ("approvals.allowed_commands", ["[]"], []),
+    ],
+)
+def test_any_setting_can_be_changed_and_nothing_else_is(
+    home: dict[str, str], name: str, given: list[str], written: object
+):
+    path = write(home, f"# mine\n{FULL}# the end\n", 0o644)
+    wanted = tomllib.loads(path.read_text())
+    config.change(name, given, home)
+    found: typing.Any = tomllib.loads(path.read_text())
+    table = wanted
+    *tables, last = names.parts(name)
+    for part in tables:
+        table = table.setdefault(part, {})
+    table[last] = written
+    assert found == wanted
+    assert path.read_text().startswith("# mine\n")
+    assert "# the end\n" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "[approvals.platforms]\nweb = 'ask'\n",
+        "approvals.policy = 'ask'\n[keys]\n",
+        "approvals = {policy = 'ask'}\n",
+        "[endpoints.a]\nurl = 'http://h'\n[keys]\nopenai = 'k'\n[endpoints.b]\nurl = 'http://i'\n",
+        "model = 'x'\r\n[approvals]\r\n",
+    ],
+)
+def test_a_setting_finds_its_place_in_a_file_of_any_shape(home: dict[str, str], before: str):
+    path = write(home, before)
+    config.change("approvals.allowed_commands", ["ls"], home)
+    config.change("endpoints.c.url", ["http://j"], home)
+    config.change("endpoints.c.key", ["k"], home)
+    wanted = tomllib.loads(before)
+    wanted.setdefault("approvals", {})["allowed_commands"] = ["ls"]
+    wanted.setdefault("endpoints", {})["c"] = {"url": "http://j", "key": "k"}
+    assert tomllib.loads(path.read_text()) == wanted
+    assert config.load(home).endpoints["c"].url == "http://j"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("modle", ["x"], "There is no setting 'modle' (there is 'model')."),
+        ("keys", ["x"], "There is no setting 'keys'"),
+        ("endpoints.work", ["x"], "There is no setting 'endpoints.work'"),
+        ("endpoints.work.speed", ["x"], "There is no setting 'endpoints.work.speed'"),
+        ("model.x", ["x"], "There is no setting 'model.x'"),
+        ("keys.icq", ["x"], "there is no setting keys.icq, only anthropic"),
+        ("approvals.platforms.icq", ["ask"], "approvals.platforms.icq, only local, web"),
+        ("approvals.policy", ["never"], "approvals.policy: expected one of ask, allow-list, auto"),
+        ("idle_minutes", ["0"], "idle_minutes: expected float > 0"),
+        ("idle_minutes", ["soon"], "idle_minutes: expected float"),
+        ("private_network", ["maybe"], "private_network: expected bool"),
+        ("endpoints.new.key", ["x"], "endpoints.new.url is missing"),
+        ("endpoints.work.url", ["models.example.com"], "endpoints.work.url: expected http://"),
+        ("endpoints.work.context", ["9"], "endpoints.work.context: expected int >= 1024"),
+        ("endpoints.a/b.url", ["http://h"], "a name has letters, digits"),
+        ("models_folder", ["models"], "models_folder: expected a path that begins with / or ~"),
+        ("model", ["a", "b"], "model takes one value, not 2"),
+        ("model", ["a\x1b[2J"], "only characters that can be seen"),
+        ("model", ["\udcff"], "only characters that can be seen"),
+        ("approvals.allowed_commands", ["[1, 2]"], "expected str, got int"),
+        ("approvals.allowed_commands", ["[ls"], "that is no list in TOML"),
+    ],
+)
+def test_what_would_make_the_file_invalid_is_refused(
+    home: dict[str, str], name: str, given: list[str], told: str
+):
+    path = write(home, FULL)
+    with pytest.raises((SettingRefused, UnknownSetting)) as caught:
+        config.change(name, given, home)
+    assert told in str(caught.value)
+    assert path.read_text() == FULL
+
+
+def test_a_wrong_setting_can_be_mended_by_setting_it(home: dict[str, str]):
+    path = write(home, "idle_minutes = 0\n")
+    config.change("idle_minutes", ["3"], home)
+    assert path.read_text() == "idle_minutes = 3\n"
+
+
+def test_a_refusal_does_not_show_a_key(home: dict[str, str]):
+    write(home, FULL)
+    with pytest.raises(SettingRefused) as caught:
+        config.change("endpoints.new.key", [SECRET], home)
+    assert SECRET not in str(caught.value)
+
+
+# Where they come from
+
+
+def test_every_setting_says_where_it_comes_from(home: dict[str, str]):
+    write(home, FULL)
+    more = {**home, "GOOGLE_API_KEY": "k", "SEGUE_MODEL": "local", "OPENAI_BASE_URL": "http://h"}
+    found = {setting.name: setting for setting in config.explain(more)}
+    assert set(found) == {*names.every(["work", "plain"]), "OPENAI_BASE_URL"}
+    origins = {name: setting.origin for name, setting in found.items()}
+    assert origins["store"] == "SEGUE_STORE"
+    assert origins["model"] == "SEGUE_MODEL"
+    assert origins["keys.gemini"] == "GOOGLE_API_KEY"
+    assert origins["OPENAI_BASE_URL"] == "OPENAI_BASE_URL"
+    assert origins["keys.openai"] == origins["endpoints.plain.key"] == "default"
+    assert origins["keys.anthropic"] == origins["endpoints.plain.url"] == "file"
+    assert origins["approvals.platforms.web"] == "default"
+    assert found["approvals.platforms.web"].value == "allow-list"
+    assert found["approvals.allowed_commands"].value == ("git status", "ls")
+    assert found["model"].value == "local"
+    assert found["keys.mistral"].value is None
+    assert SECRET not in repr(found)
+
+
+def test_what_is_said_in_the_file_and_equals_the_default_is_from_the_file(home: dict[str, str]):
+    write(home, "private_network = false\nmodel = ''\n")
+    found = {setting.name: setting for setting in config.explain(home)}
+    assert found["private_network"].origin == "file"
+    assert found["model"].origin == "default", "an empty name is none"
+
+
+def test_the_names_are_those_of_the_document():
+    known = {name.replace(".work.", ".NAME.") for name in names.every(["work"])}
+    known = {n for n in known if not n.startswith("approvals.platforms.")}
+    assert known | {"approvals.platforms.PLATFORM"} == settings_of(file.Contents)
+
+
+def test_what_is_a_key_is_known():
+    secret = {name for name in names.every(["work"]) if names.is_secret(name)}
+    assert secret == {f"keys.{p}" for p in config.KEY_VARIABLES} | {"endpoints.work.key"}
+
+
+def test_the_editor_is_the_one_that_was_named():
+    assert config.editor({}) == ""
+    assert config.editor({"VISUAL": " ", "EDITOR": "ed"}) == "ed"
+    assert config.editor({"VISUAL": "vim -n", "EDITOR": "ed"}) == "vim -n"
+
+
 # Cost and words
 
 
@@ -406,7 +563,8 @@ def settings_of(table: type[msgspec.Struct], prefix: str = "") -> set[str]:
 
 def test_the_document_names_every_setting_and_variable_and_no_other():
     text = (ROOT / "docs" / "settings.md").read_text()
-    rows = [row.split("|")[1:3] for row in text.splitlines() if row.startswith("| `")]
+    table = text[text.index("| setting |") :]
+    rows = [row.split("|")[1:3] for row in table.splitlines() if row.startswith("| `")]
     named = [name for first, _ in rows for name in re.findall(r"`([^`]+)`", first)]
     assert sorted(named) == sorted({*settings_of(file.Contents), *ONLY_VARIABLES})
     variables = {name for row in rows for cell in row for name in re.findall(r"`([A-Z_]+)`", cell)}
@@ -420,4 +578,4 @@ def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
     assert config.load(home).model
 
 
-ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL"}
+ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "VISUAL", "EDITOR"}

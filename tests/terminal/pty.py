@@ -17,10 +17,13 @@ from pathlib import Path
 
 import pyte
 
+import segue
+
 KEYS = {
     "enter": "\r",
     "tab": "\t",
     "up": "\x1b[A",
+    "backspace": "\x7f",
     "escape": "\x1b",
     "c-c": "\x03",
     "c-d": "\x04",
@@ -28,6 +31,8 @@ KEYS = {
     "alt-enter": "\x1b\r",
 }
 SEGUE = [sys.executable, "-m", "segue"]
+CODE = {"PYTHONPATH": str(Path(segue.__file__).parents[1])}
+"""So that it is the very code of this test that runs in the terminal."""
 
 
 class _Screen(pyte.HistoryScreen):
@@ -70,7 +75,7 @@ class Terminal:
         )
         return "\n".join([*above, *self.screen])
 
-    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 15) -> None:
         """Wait until it is so; the test fails, showing the screen, when it never is."""
         try:
             async with asyncio.timeout(seconds):
@@ -83,13 +88,22 @@ class Terminal:
             pass
         assert condition(), f"never seen: {what}\n" + "\n".join(self.screen)
 
-    async def see(self, text: str, seconds: float = 30) -> None:
+    async def see(self, text: str, seconds: float = 15) -> None:
         """Wait until `text` is on the screen."""
         await self.until(lambda: text in "\n".join(self.screen), repr(text), seconds)
 
+    async def gone(self, text: str, seconds: float = 15) -> None:
+        """Wait until `text` is no longer on the screen."""
+        await self.until(lambda: text not in "\n".join(self.screen), f"no {text!r}", seconds)
+
+    async def shows(self, text: str, seconds: float = 15) -> None:
+        """Wait until `text` was shown, wherever the lines were broken."""
+        wanted = "".join(text.split())
+        await self.until(lambda: wanted in "".join(self.text.split()), repr(text), seconds)
+
     async def ready(self) -> None:
-        """Wait for the prompt, with nothing typed."""
-        await self.until(lambda: any(line in {"❯", ">"} for line in self.screen), "a prompt")
+        """Wait for the prompt, with nothing typed and nothing under way."""
+        await self.until(lambda: _is_prompt(self.screen), "a prompt")
 
     async def end(self) -> int:
         """Wait until the program has ended; its exit code."""
@@ -122,7 +136,9 @@ class Terminal:
         self.process.kill()
 
     def _send(self, text: str) -> None:
-        data = text.encode()
+        self.send(text.encode())
+
+    def send(self, data: bytes) -> None:
         while data:
             try:
                 data = data[os.write(self._fd, data[:1024]) :]
@@ -142,6 +158,11 @@ class Terminal:
         self.raw += data
         self._stream.feed(data)
         self._changed.set()
+
+
+def _is_prompt(screen: Sequence[str]) -> bool:
+    working = any("Ctrl-C stops it" in line for line in screen)
+    return not working and any(line in {"❯", ">"} for line in screen)
 
 
 def _set_size(fd: int, columns: int, lines: int) -> None:
@@ -166,7 +187,7 @@ async def terminal(
         stdout=theirs,
         stderr=theirs,
         cwd=cwd,
-        env={"TERM": "xterm-256color", "LANG": "C.UTF-8", **environment},
+        env={**CODE, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment},
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
     )

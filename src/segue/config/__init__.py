@@ -8,20 +8,21 @@ else made must not decide which server hears a conversation.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import platformdirs
 
-from segue.config import file
+from segue.config import explained, file, names
+from segue.config.explained import Setting as Setting
 from segue.config.values import KEY_VARIABLES as KEY_VARIABLES
 from segue.config.values import Approvals as Approvals
 from segue.config.values import Endpoint as Endpoint
 from segue.config.values import Secret as Secret
 from segue.config.values import Settings as Settings
 from segue.core.address import Platform
-from segue.core.errors import BadSettings
+from segue.core.errors import BadSettings, SettingRefused
 
 VARIABLES = (
     "SEGUE_CONFIG",
@@ -30,8 +31,18 @@ VARIABLES = (
     "SEGUE_MODELS",
     "OPENAI_BASE_URL",
     *(variable for variables in KEY_VARIABLES.values() for variable in variables),
+    "VISUAL",
+    "EDITOR",
 )
 """Everything that we read from the environment."""
+
+_OVERRULE: Mapping[str, tuple[str, ...]] = {
+    "store": ("SEGUE_STORE",),
+    "model": ("SEGUE_MODEL",),
+    "models_folder": ("SEGUE_MODELS",),
+    **{f"keys.{provider}": variables for provider, variables in KEY_VARIABLES.items()},
+}
+"""The variables that go before a setting in the file; the first that is set counts."""
 
 _ENVIRONMENT = "the environment"
 
@@ -42,16 +53,16 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     path = _path(environ)
     found = file.read(path)
     contents = file.parse(found[0], path) if found else file.Contents()
-    model = environ.get("SEGUE_MODEL", "").strip()
+    variable, model = _set(environ, "model")
     given = model or contents.model.strip()
     approvals = contents.approvals
     return Settings(
         path=path,
-        store=environ.get("SEGUE_STORE") or contents.store or _default_store(),
+        store=_set(environ, "store")[1] or contents.store or _default_store(),
         models_folder=_models_folder(environ, contents, path),
         idle_minutes=contents.idle_minutes,
         model=given or None,
-        model_from="SEGUE_MODEL" if model else f"model in {path}" if given else "",
+        model_from=variable or (f"model in {path}" if given else ""),
         keys=_keys(environ, contents, path),
         openai_url=_openai_url(environ),
         endpoints={
@@ -69,11 +80,67 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     )
 
 
+def path(environ: Mapping[str, str] | None = None) -> Path:
+    """The settings file, whether or not it is there."""
+    return _path(os.environ if environ is None else environ)
+
+
+def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
+    """Each setting, its value, and where that comes from; BadSettings as for `load`."""
+    environ = os.environ if environ is None else environ
+    settings = load(environ)
+    found = file.read(settings.path)
+    return explained.explain(
+        settings,
+        file.tables(found[0], settings.path) if found else {},
+        {explained.OPENAI_URL: explained.OPENAI_URL}
+        | {name: _set(environ, name)[0] for name in _OVERRULE},
+    )
+
+
+def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = None) -> Path:
+    """Let the setting `name` in the file be what a person means by `given`; the rest of the file
+    stays as it is. UnknownSetting or SettingRefused when the file would not do with it."""
+    path = _path(os.environ if environ is None else environ)
+    found = file.read(path)
+    after = names.changed(found[0] if found else b"", name, names.value(name, given), path)
+    try:
+        _check(after, path)
+    except BadSettings as error:
+        raise SettingRefused(reason=error.fields["reason"]) from error
+    file.replace(path, after)
+    return path
+
+
 def set_model(name: str, environ: Mapping[str, str] | None = None) -> Path:
     """Make `name` the model in the settings file; the rest of the file stays as it is."""
-    path = _path(os.environ if environ is None else environ)
-    file.write(path, "model", name)
-    return path
+    return change("model", [name], environ)
+
+
+def overruled(name: str, environ: Mapping[str, str] | None = None) -> str:
+    """The variable that goes before what the file says of `name`; empty when none does."""
+    environ = os.environ if environ is None else environ
+    return _set(environ, name)[0]
+
+
+def text(environ: Mapping[str, str] | None = None) -> bytes:
+    """The settings file as it is, right or wrong; empty when there is none."""
+    found = file.read(path(environ))
+    return found[0] if found else b""
+
+
+def replace(raw: bytes, environ: Mapping[str, str] | None = None) -> Path:
+    """Let `raw` be the settings file; BadSettings, and nothing is changed, when it cannot be."""
+    whole = path(environ)
+    _check(raw, whole)
+    file.replace(whole, raw)
+    return whole
+
+
+def editor(environ: Mapping[str, str] | None = None) -> str:
+    """The command that opens the person's editor; empty when they have named none."""
+    environ = os.environ if environ is None else environ
+    return environ.get("VISUAL", "").strip() or environ.get("EDITOR", "").strip()
 
 
 def tool_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -108,6 +175,23 @@ def _path(environ: Mapping[str, str]) -> Path:
     return Path(platformdirs.user_config_dir("segue", appauthor=False)) / "config.toml"
 
 
+def _set(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+    """The variable that decides the setting `name`, and what is in it; empty when none does."""
+    for variable in _OVERRULE.get(name, ()):
+        if value := environ.get(variable, "").strip():
+            return variable, value
+    return "", ""
+
+
+def _check(raw: bytes, path: Path) -> None:
+    """BadSettings, unless `raw` can be the settings file, whatever the environment says."""
+    contents = file.parse(raw, path)
+    for name, table in contents.endpoints.items():
+        _endpoint(name, table, path)
+    if contents.models_folder:
+        _absolute(contents.models_folder, "models_folder", path)
+
+
 def _missing(environ: Mapping[str, str], path: Path) -> list[str]:
     named = bool(environ.get("SEGUE_CONFIG"))
     return [f"SEGUE_CONFIG names {path}, but there is no such file."] if named else []
@@ -115,13 +199,10 @@ def _missing(environ: Mapping[str, str], path: Path) -> list[str]:
 
 def _keys(environ: Mapping[str, str], contents: file.Contents, path: Path) -> dict[str, Secret]:
     keys: dict[str, Secret] = {}
-    for name, variables in KEY_VARIABLES.items():
-        held = {variable: environ.get(variable, "") for variable in variables}
-        held[f"keys.{name} in {path}"] = contents.keys.get(name, "")
-        for setting, value in held.items():
-            if value.strip():
-                keys[name] = Secret(value.strip(), setting)
-                break
+    for name in KEY_VARIABLES:
+        variable, value = _set(environ, f"keys.{name}")
+        if key := value or contents.keys.get(name, "").strip():
+            keys[name] = Secret(key, variable or f"keys.{name} in {path}")
     return keys
 
 
@@ -168,8 +249,9 @@ def _absolute(given: str, setting: str, path: Path | str) -> Path:
 
 
 def _models_folder(environ: Mapping[str, str], contents: file.Contents, path: Path) -> Path:
-    if named := environ.get("SEGUE_MODELS"):
-        return _absolute(named, "SEGUE_MODELS", _ENVIRONMENT)
+    variable, named = _set(environ, "models_folder")
+    if named:
+        return _absolute(named, variable, _ENVIRONMENT)
     if contents.models_folder:
         return _absolute(contents.models_folder, "models_folder", path)
     return Path(platformdirs.user_data_dir("segue", appauthor=False)) / "models"

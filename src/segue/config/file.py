@@ -63,14 +63,19 @@ def read(path: Path) -> tuple[bytes, int] | None:
         raise BadSettings(path=path, reason=f"they cannot be read ({error.strerror})") from error
 
 
-def parse(raw: bytes, path: Path) -> Contents:
-    """The settings in `raw`, or BadSettings, which names the setting and what it may be."""
+def tables(raw: bytes, path: Path) -> dict[str, Any]:
+    """What is in `raw`, right or wrong; BadSettings when it is no TOML."""
     import tomllib  # noqa: PLC0415 - not everybody has a settings file
 
     try:
-        found = tomllib.loads(raw.decode())
+        return tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadSettings(path=path, reason=f"this is no TOML: {error}") from error
+
+
+def parse(raw: bytes, path: Path) -> Contents:
+    """The settings in `raw`, or BadSettings, which names the setting and what it may be."""
+    found = tables(raw, path)
     try:
         # One by one, since msgspec would not say which of them is wrong.
         for name, table in _tables(found, "endpoints"):
@@ -108,8 +113,13 @@ def _convert(value: object, kind: type[T], setting: str) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        what, _, at = str(error).partition(" - at `$")
-        raise _Wrong(_told(what, kind, f"{setting}{at.rstrip('`')}".lstrip("."))) from error
+        raise _Wrong(told(error, kind, setting)) from error
+
+
+def told(error: msgspec.ValidationError, kind: Any, setting: str) -> str:
+    """What is wrong with the value of `setting`, and what it may be: no full stop, no value."""
+    what, _, at = str(error).partition(" - at `$")
+    return _told(what, kind, f"{setting}{at.rstrip('`')}".lstrip("."))
 
 
 def _told(what: str, kind: type[Any], setting: str) -> str:
@@ -138,22 +148,15 @@ def warnings(path: Path, mode: int, contents: Contents) -> list[str]:
     return []
 
 
-def write(path: Path, name: str, value: str) -> None:
-    """Set one setting. The comments and the order of the others stay.
+def replace(path: Path, data: bytes) -> None:
+    """Let `data` be the file, for its owner alone; SettingsUnwritable when that cannot be.
 
     Whoever reads meanwhile sees the old file or the new one; a link to it stays a link.
     """
-    import tomlkit  # noqa: PLC0415 - only for writing
-
-    found = read(path)
-    if found is not None:
-        parse(found[0], path)
-        if not stat.S_ISREG(found[1]):
-            raise SettingsUnwritable(path=path, reason="it is no ordinary file")
-    document = tomlkit.parse(found[0].decode() if found else "")
-    document[name] = value
     try:
-        _replace(Path(os.path.realpath(path)), tomlkit.dumps(document).encode())
+        if path.exists() and not path.is_file():
+            raise SettingsUnwritable(path=path, reason="it is no ordinary file")
+        _replace(Path(os.path.realpath(path)), data)
     except OSError as error:
         raise SettingsUnwritable(path=path, reason=error.strerror or error) from error
 

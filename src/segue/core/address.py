@@ -75,7 +75,9 @@ class Address:
         return address
 
     def __str__(self) -> str:
-        """For people: `telegram group 42, thread 7`."""
+        """For people: `telegram group 42, thread 7`; a terminal's ids say nothing to anybody."""
+        if self.platform is Platform.LOCAL:
+            return "the terminal"
         thread = "" if self.thread_id is None else f", thread {self.thread_id}"
         return f"{self.platform} {self.chat_type} {self.chat_id}{thread}"
 

@@ -13,7 +13,8 @@
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── CommandError          UnknownCommand, BadCommand
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
-    │   ├── SettingsError         BadSettings, SettingsUnwritable
+    │   ├── SettingsError         BadSettings, SettingsUnwritable, UnknownSetting, SettingRefused,
+    │   │                         NoEditor
     │   ├── PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery, OwnerNotFound,
     │   │   IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
@@ -260,6 +261,18 @@ class BadSettings(SettingsError):
 class SettingsUnwritable(SettingsError):
     """The settings in {path} cannot be written: {reason}. Make the file and its folder writable
     for you."""
+
+
+class UnknownSetting(SettingsError):
+    """There is no setting {name!r}{hint}. Type `segue config show` to see the ones there are."""
+
+
+class SettingRefused(SettingsError):
+    """Nothing was changed: {reason}. Type `segue config show` to see how things are."""
+
+
+class NoEditor(SettingsError):
+    """{reason}. Set EDITOR to an editor of yours, or type `segue config set`."""
 
 
 # What comes in

@@ -19,7 +19,7 @@ from segue.store.store import Store
 from segue.store.values import shown
 from segue.store.wake import Waiter
 
-__all__ = ["Clock", "Store", "Topic", "Tx", "Waiter", "open", "shown"]
+__all__ = ["Clock", "Store", "Topic", "Tx", "Waiter", "open", "parse", "shown"]
 
 
 async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 - reads as a sentence
@@ -28,7 +28,7 @@ async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 
     A new one is made where there is none; one that is newer, damaged, foreign or out of reach is
     refused with a StoreError and left as it is.
     """
-    scheme, path = _parse(url)
+    scheme, path = parse(url)
     if scheme == "sqlite":
         from segue.store.sqlite import open_sqlite  # noqa: PLC0415 - only what is used
 
@@ -38,7 +38,7 @@ async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 
     return Store(await open_postgres(url, clock))
 
 
-def _parse(url: str) -> tuple[str, str]:
+def parse(url: str) -> tuple[str, str]:
     """The kind of store that `url` names, and its path; BadStoreUrl for anything else."""
     try:
         parts = urlsplit(url)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segue.core.address import Address
+from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import SECOND, Lease, Ticks
 from segue.store.base import Engine, Topic, Tx
@@ -147,6 +147,8 @@ def moved(tx: Tx, session_id: str) -> SessionError:
     if row is None:
         return SessionNotFound(name=session_id)
     holder, key = row
+    address = Address.parse(key) if key else None
     places = [f"in {holder}"] if holder else []
-    places += [f"on {Address.parse(key)}"] if key else []
+    if address is not None and not (holder and address.platform is Platform.LOCAL):
+        places.append(f"on {address}")
     return SessionMoved(where=", ".join(places) or "set aside", session=session_id)

@@ -13,7 +13,7 @@ from segue.core.handoff import CANCELLED, Handoff, Step
 from segue.core.lease import Lease
 from segue.core.session import Usage
 from segue.core.transcript import Message
-from segue.store import handoffs
+from segue.store import handoffs, health
 from segue.store.base import Engine, Topic, Tx
 from segue.store.bindings import Bindings
 from segue.store.gateways import Gateways
@@ -65,6 +65,10 @@ class Store:
         """Several operations in one transaction: `work(tx, …)` calls the functions of
         `segue.store.sessions`, `.transcripts`, `.inbox` and so on, and nothing else."""
         return self._engine.write(work, *args, **kwargs)
+
+    async def health(self) -> health.Health:
+        """How large it is, and, where that is quickly done, whether it is whole."""
+        return await self._engine.read(health.look)
 
     async def close(self) -> None:
         """Finish what was begun. Closing twice does no harm."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -12,7 +13,14 @@ import segue
 from segue.core.errors import UserError
 from segue.core.text import one_line
 
-_ELSEWHERE = {"memory": "segue.terminal.memory", "model": "segue.terminal.model"}
+_ELSEWHERE = {
+    "completion": "segue.terminal.completion",
+    "config": "segue.terminal.config",
+    "doctor": "segue.terminal.doctor",
+    "memory": "segue.terminal.memory",
+    "model": "segue.terminal.model",
+    "sessions": "segue.terminal.sessions",
+}
 """Commands that have a module of their own, in which they go by the same name."""
 
 
@@ -62,6 +70,9 @@ def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, 
 
     Without a command, a conversation begins.
     """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that is unknown there stops nothing
+            stream.reconfigure(errors="replace")
     if ctx.invoked_subcommand is not None:
         return
     resume = "latest" if latest else None

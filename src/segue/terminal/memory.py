@@ -13,8 +13,10 @@ import click
 from segue.core.note import Note
 from segue.core.session import ME
 from segue.core.text import one_line
+from segue.terminal.opened import with_store
 
 if TYPE_CHECKING:
+    from segue.store import Store
     from segue.store.notes import Notes
 
 T = TypeVar("T")
@@ -75,17 +77,12 @@ def remove(number: int, *, as_json: bool) -> None:
 
 def _with_notes(work: Callable[[Notes], Awaitable[T]]) -> T:
     """What `work` gives on the notes of the store that the settings name."""
-    import asyncio  # noqa: PLC0415 - `segue --help` does without
 
-    import segue.store  # noqa: PLC0415
-    from segue import config  # noqa: PLC0415
+    async def run(store: Store) -> T:
+        await store.owners.ensure(ME)
+        return await work(store.notes)
 
-    async def run() -> T:
-        async with await segue.store.open(config.load().store) as store:
-            await store.owners.ensure(ME)
-            return await work(store.notes)
-
-    return asyncio.run(run())
+    return with_store(run)
 
 
 def _tell(done: str, note: Note, *, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from segue.core.text import one_line
+from segue.terminal import completing
 
 if TYPE_CHECKING:
     from segue.agent.models.catalog import Server
@@ -61,7 +62,7 @@ def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
 
 
 @model.command("list")
-@click.argument("provider", required=False)
+@click.argument("provider", required=False, shell_complete=completing.providers)
 @_JSON
 @_around
 def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
@@ -76,7 +77,7 @@ def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
 
 
 @model.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completing.models)
 @_around
 def use(around: Around, *, name: str) -> None:
     """Use the model NAME from now on."""
@@ -111,7 +112,7 @@ def pull(around: Around, *, yes: bool) -> None:
 
 
 @model.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.models)
 @_around
 def test(around: Around, *, name: str | None) -> None:
     """Ask a model for one sentence, and tell how long it took. This may cost a little."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +16,8 @@ from segue.core.address import Platform
 from segue.core.events import Event, MessageAdded, TextDelta, TurnFailed
 from segue.core.session import ME, Session
 from segue.store import Store
-from segue.terminal.clean import Cleaner
+from segue.terminal.clean import Cleaner, clean
+from segue.terminal.here import here
 from segue.turns import Turns
 
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
@@ -42,9 +42,7 @@ async def _session(store: Store, resume: str | None) -> Session:
     if resume is not None:
         return await store.sessions.find(ME, resume)
     await store.owners.ensure(ME)
-    return await store.sessions.create(
-        ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(Path.cwd))
-    )
+    return await store.sessions.create(ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(here)))
 
 
 class _Words:
@@ -64,7 +62,7 @@ class _Words:
                 self._cleaner = Cleaner()
             case TurnFailed(error):
                 self.failed = True
-                sys.stderr.write(f"{error}\n")
+                sys.stderr.write(f"{clean(str(error))}\n")  # it may quote a server
             case _:
                 pass
 

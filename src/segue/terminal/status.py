@@ -27,8 +27,6 @@ class Status:
                 f"  sessions   {self.sessions}",
                 f"  handoffs   {self.pending_handoffs} pending",
                 f"  gateways   {', '.join(self.gateways) or 'none running'}",
-                "",
-                "The conversation itself is not built yet: this is what it will stand on.",
             )
         )
 

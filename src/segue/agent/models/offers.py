@@ -68,19 +68,30 @@ async def check(
 
     BadKey or UnknownModel when it cannot work; a sentence when that could not be found out.
     """
-    if choice.name in {LOCAL, SCRIPTED}:
-        return ""
-    route = routes.find(choice.name, settings, servers)
     try:
-        offered = await listing.models(route, seconds)
-    except BadKey:
+        await look(choice, settings, servers=servers, seconds=seconds)
+    except (BadKey, UnknownModel):
         raise
     except ModelError as error:
         return str(error)
+    return ""
+
+
+async def look(
+    choice: Choice,
+    settings: Settings,
+    *,
+    servers: Sequence[Server] = SERVERS,
+    seconds: float = LIST_SECONDS,
+) -> None:
+    """The same; what could not be found out is a ModelError too."""
+    if choice.name in {LOCAL, SCRIPTED}:
+        return
+    route = routes.find(choice.name, settings, servers)
+    offered = await listing.models(route, seconds)
     model = route.model(choice.name)
     if not any(_means(model, name) for name in offered):
         raise UnknownModel(provider=route.title, model=model)
-    return ""
 
 
 def _means(model: str, listed: str) -> bool:

@@ -8,15 +8,16 @@ the time, also while the agent works.
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import Condition
@@ -26,7 +27,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style as Theme
 
-from segue.core.text import one_line
+from segue.core.text import one_line, whole
 from segue.terminal.clean import clean
 from segue.terminal.render.screen import Screen, Style
 from segue.terminal.render.stream import Stream
@@ -34,8 +35,10 @@ from segue.terminal.render.stream import Stream
 T = TypeVar("T")
 
 _MORE = "  "
+_WORKING = "  working; Ctrl-C stops it"
 _LONGEST_PASTE = 30
 """Lines of a paste that are shown; a longer one is named, and sent whole."""
+_PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
 _REDRAW = 0.03
 _BELOW = 6
 """Lines that the prompt and the status line may need."""
@@ -66,6 +69,10 @@ class Console:
         """An answer of which not everything is printed yet: the rest is shown above the prompt."""
         self.waiting: deque[str] = deque()
         """What was typed and is not read yet, the oldest first."""
+        self.shown = asyncio.Event()
+        """Set once the prompt is there."""
+        self.busy = False
+        """Whether something is under way, which is shown."""
         self._arrived = asyncio.Event()
         self._closed = False
         self._interrupted = interrupted
@@ -73,7 +80,9 @@ class Console:
         self._screen = screen
         self._status = status
         self._question: _Question[object] | None = None
+        self._asking = asyncio.Lock()
         self._pastes: list[str] = []
+        """All of them, since a name can come back from the history."""
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
             multiline=True,
@@ -91,6 +100,7 @@ class Console:
         )
         self._session.app.min_redraw_interval = _REDRAW
         self._session.default_buffer.accept_handler = self._accept
+        self._session.app.after_render.add_handler(self._rendered)
 
     @property
     def width(self) -> int:
@@ -112,6 +122,9 @@ class Console:
         if self._session.app.is_running and not self._session.app.is_done:
             self._session.app.exit(result="")
 
+    def _rendered(self, _: Application[str]) -> None:
+        self.shown.set()
+
     async def read(self) -> str | None:
         """What the person says next; None once it is closed."""
         while not self._closed:
@@ -124,36 +137,49 @@ class Console:
 
     async def print(self, text: str) -> None:
         """Put up finished lines, for good."""
-        if not self._session.app.is_running:
+        app = self._session.app
+        if not app.is_running:
             self._write(text)
             return
-        await run_in_terminal(lambda: self._write(text))
+        # Not run_in_terminal: it lets the terminal take the keys meanwhile, which then echoes them
+        # and makes another key of Enter, and it waits for the terminal before each line.
+        app.renderer.erase()
+        self._write(text)
+        app.renderer.request_absolute_cursor_position()
+        app._redraw()  # pyright: ignore[reportPrivateUsage] - at once, or the prompt would flicker
 
     def redraw(self) -> None:
         self._session.app.invalidate()
 
     async def ask(self, question: str, keys: Mapping[str, T]) -> T:
-        """What the person answers, with one key."""
-        asked = _Question(question, keys, asyncio.get_running_loop().create_future())
-        self._question = asked  # pyright: ignore[reportAttributeAccessIssue] - whatever its answer
-        self.redraw()
-        try:
-            return await asked.answer
-        finally:
-            self._question = None
+        """What the person answers, with one key. One question waits for the other."""
+        async with self._asking:
+            asked = _Question(question, keys, asyncio.get_running_loop().create_future())
+            self._question = asked  # pyright: ignore[reportAttributeAccessIssue] - whatever it is
             self.redraw()
+            try:
+                return await asked.answer
+            finally:
+                self._question = None
+                self.redraw()
 
     # What is drawn
 
     def _message(self) -> ANSI:
-        coming = self.still_coming.live(self._live_lines) if self.still_coming else []
-        live = "".join(f"{line}\n" for line in coming)
-        waiting = "".join(f"{self._waiting(text)}\n" for text in self.waiting)
+        live = "".join(f"{line}\n" for line in self._coming())
+        working = f"{self._screen.paint(_WORKING, Style.DIM)}\n" if self.busy else ""
+        waiting = working + "".join(f"{self._waiting(text)}\n" for text in self.waiting)
         if self._question is not None:
             question = self._screen.paint(self._question.text, Style.WARNING)
             return ANSI(f"{live}{waiting}{question} ")
         prompt = self._screen.paint(self._screen.glyphs.prompt, Style.CYAN)
         return ANSI(f"{live}{waiting}{prompt} ")
+
+    def _coming(self) -> list[str]:
+        if self.still_coming is None:
+            return []
+        self.still_coming.resize(replace(self._screen, width=self.width))
+        return self.still_coming.live(self._live_lines)
 
     def _waiting(self, text: str) -> str:
         said = clean(one_line(text, max(self.width - 14, 10)))
@@ -173,10 +199,7 @@ class Console:
         return self._session.default_buffer.text.startswith("/")
 
     def _accept(self, buffer: Buffer) -> bool:
-        text = buffer.text
-        for number, paste in enumerate(self._pastes, 1):
-            text = text.replace(_named(number, paste), paste)
-        self._pastes.clear()
+        text = whole(_PASTE.sub(self._pasted, buffer.text))  # any byte can be typed
         if text.strip():
             self.waiting.append(text)
             self._arrived.set()
@@ -192,6 +215,12 @@ class Console:
         def _(event: KeyPressEvent) -> None:
             self._answer(event.data)
 
+        @keys.add(Keys.CPRResponse, filter=asking, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            # No key of the person's: the terminal tells where the cursor is, "\x1b[row;columnR".
+            row = event.data[2:].partition(";")[0]
+            event.app.renderer.report_absolute_cursor_row(int(row))
+
         @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.validate_and_handle()
@@ -205,7 +234,7 @@ class Console:
         def _(event: KeyPressEvent) -> None:
             self._interrupted()
 
-        @keys.add("c-d", filter=Condition(self._is_empty))
+        @keys.add("c-d", filter=asking | Condition(self._is_empty), eager=True)
         def _(event: KeyPressEvent) -> None:
             self._left()
 
@@ -227,7 +256,6 @@ class Console:
         """Take away what is typed; False when there was nothing."""
         typed = bool(self._session.default_buffer.text)
         self._session.default_buffer.reset()
-        self._pastes.clear()
         return typed
 
     def _paste(self, buffer: Buffer, data: str) -> None:
@@ -236,9 +264,9 @@ class Console:
             buffer.insert_text(text)
             return
         self._pastes.append(text)
-        buffer.insert_text(_named(len(self._pastes), text))
+        buffer.insert_text(f"[paste {len(self._pastes)}: {text.count(chr(10)) + 1:,} lines]")
 
-
-def _named(number: int, paste: str) -> str:
-    count = paste.count("\n") + 1
-    return f"[paste {number}: {count:,} lines]"
+    def _pasted(self, name: re.Match[str]) -> str:
+        """What goes by that name here."""
+        number = int(name[1])
+        return self._pastes[number - 1] if 0 < number <= len(self._pastes) else name[0]

@@ -62,15 +62,18 @@ class Conversation:
     # From the beginning to the end
 
     @contextlib.asynccontextmanager
-    async def open(self, opening: Opening) -> AsyncGenerator[None]:
-        """Hold the session that is gone on with, if any, until the end."""
-        self._title = opening.title
+    async def open(self) -> AsyncGenerator[None]:
+        """Whatever session is in hand at the end is let go of."""
         try:
-            if opening.session is not None:
-                await self.resume(opening.session, here=opening.here)
             yield
         finally:
             await self._let_go()
+
+    async def begin(self, opening: Opening) -> None:
+        """Bring the session here that is gone on with, if any."""
+        self._title = opening.title
+        if opening.session is not None:
+            await self.resume(opening.session, here=opening.here)
 
     async def do(self, text: str) -> bool:
         """Say it, or do it if it is a command. False when the person has left."""
@@ -115,10 +118,10 @@ class Conversation:
         await self._display.commands(listed)
 
     async def say(self, message: str | Message | None) -> None:
-        await self.begun()
-        held = await self._in_hand()
         self.interrupt = asyncio.Event()
         try:
+            await self.begun()
+            held = await self._in_hand()
             async with contextlib.aclosing(
                 self.turns.take_turn(
                     held.lease.session_id,
@@ -155,6 +158,7 @@ class Conversation:
         except SessionHeld as error:
             await self._display.trouble(error)
             if not await self._display.ask_whether("Take it over?"):
+                await self.notice(f"{session.name} stays where it is.")
                 return
             await self._take(session, take_over=True)
         await self._welcome(session, here=here)
@@ -185,6 +189,7 @@ class Conversation:
                     if message.seq > seen:
                         await self._display.message(message)
                         seen = message.seq
+                await self._seen()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_FOLLOW):
                         await self.interrupt.wait()
@@ -223,12 +228,14 @@ class Conversation:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait({self._watching})
-        self.session = self._held = self._watching = None
+        self.session = self._display.session = self._held = self._watching = None
+        self._display.moved = False
         await self._hold.aclose()
 
     async def _watch(self, held: Held) -> None:
         """Tell when the session goes elsewhere without our doing."""
         await held.lost.wait()
+        self._display.moved = True
         if held.moved is not None and self.interrupt is None:
             await self._display.lost(held.moved)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from segue.core.address import Platform
 from segue.core.errors import SessionError, UserError
 from segue.core.events import Event, TextDelta
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Role
-from segue.handoff import Progress
 from segue.terminal.clean import clean
 from segue.terminal.render import events
 from segue.terminal.render.command_list import Listed, command_list
@@ -20,7 +20,13 @@ from segue.terminal.render.screen import Screen, Style
 from segue.terminal.render.status_line import status_line
 from segue.terminal.render.stream import Stream, begin
 
+if TYPE_CHECKING:
+    from segue.handoff import Progress
+
 T = TypeVar("T")
+
+_MOST_SPOKEN = 30
+"""Lines of what the person said that are shown again, but for the first."""
 
 
 class Console(Protocol):
@@ -36,18 +42,28 @@ class Console(Protocol):
     async def ask(self, question: str, keys: Mapping[str, T]) -> T: ...
 
 
+class _Kind(enum.Enum):
+    """What was printed last, as far as it matters for what is printed next."""
+
+    NOTHING = enum.auto()
+    WORDS = enum.auto()
+    ACTIVITY = enum.auto()
+
+
 class Display:
     """Shows one conversation on one console."""
 
     def __init__(self, console: Console, screen: Screen, *, echo: bool) -> None:
         """`echo`: whether what was typed has to be printed, because the prompt took it away."""
         self.session: Session | None = None
+        self.moved = False
+        """Whether it went elsewhere without our doing."""
         self.model = ""
         self._console = console
         self._screen = screen
         self._echo = echo
         self._activity = events.Activity()
-        self._answering = False
+        self._kind = _Kind.NOTHING
 
     # The conversation
 
@@ -58,22 +74,17 @@ class Display:
 
     async def event(self, event: Event) -> None:
         if isinstance(event, TextDelta):
-            await self._print(self._stream().feed(event.text))
+            await self._print(self._stream().feed(event.text), _Kind.WORDS)
             self._console.redraw()
             return
         await self.rest()
-        lines = self._activity.lines(event, self._now())
-        if lines and self._answering:  # set apart from the words before it
-            lines = ["", *lines]
-            self._answering = False
-        await self._print(lines)
+        await self._print(self._activity.lines(event, self._now()), _Kind.ACTIVITY)
 
     async def rest(self) -> None:
         """Print what is left of the answer."""
         stream, self._console.still_coming = self._console.still_coming, None
         if stream is not None:
-            await self._print(stream.end())
-            self._answering = True
+            await self._print(stream.end(), _Kind.WORDS)
 
     async def message(self, message: Message) -> None:
         """What was said elsewhere."""
@@ -97,9 +108,10 @@ class Display:
         await self._print(events.failure(str(error), self._now()))
 
     async def lost(self, moved: SessionError) -> None:
+        name = f" {self.session.name}" if self.session else ""
         await self.trouble(moved)
         await self.notice(
-            "Type /follow to watch it there, /resume to take it back, /quit to leave."
+            f"Type /follow to watch it there, /resume{name} to take it back, /quit to leave."
         )
 
     async def commands(self, commands: Sequence[Listed]) -> None:
@@ -121,15 +133,24 @@ class Display:
             title=session.name if session else "a new session",
             model=self.model,
             usage=session.usage if session else Usage(),
-            where=_where(session) if session else "",
+            where=self._where(session) if session else "",
             screen=replace(self._screen, width=width),
         )
 
     # The pieces
 
+    def _where(self, session: Session) -> str:
+        address = session.address
+        if address is None or address.platform is Platform.LOCAL:
+            return "in another terminal" if self.moved else "here"
+        return f"on {address}"
+
     def _spoken(self, text: str) -> list[str]:
         """What the person said, as it is told apart from what the agent says."""
         first, *more = clean(text).rstrip().split("\n")
+        hidden = len(more) - _MOST_SPOKEN
+        if hidden > 0:  # a paste, which its person knows
+            more[_MOST_SPOKEN:] = [f"{self._screen.glyphs.more} {hidden:,} more lines"]
         lines = [f"{self._screen.glyphs.prompt} {first}", *(f"  {line}" for line in more)]
         return [self._screen.paint(line, Style.BOLD) for line in lines]
 
@@ -141,13 +162,11 @@ class Display:
     def _now(self) -> Screen:
         return replace(self._screen, width=shutil.get_terminal_size().columns)
 
-    async def _print(self, lines: Sequence[str]) -> None:
-        if lines:
-            await self._console.print("".join(f"{line}\n" for line in lines))
-
-
-def _where(session: Session) -> str:
-    address = session.address
-    if address is None or address.platform is Platform.LOCAL:
-        return "here"
-    return f"on {address}"
+    async def _print(self, lines: Sequence[str], kind: _Kind = _Kind.NOTHING) -> None:
+        """Print `lines`, with a blank line between what is said and what is done."""
+        if not lines:
+            return
+        if _Kind.NOTHING not in (kind, self._kind) and kind is not self._kind:
+            lines = ["", *lines]
+        self._kind = kind
+        await self._console.print("".join(f"{line}\n" for line in lines))

@@ -20,6 +20,9 @@ class PlainConsole:
 
     def __init__(self) -> None:
         self.still_coming: Stream | None = None
+        self.busy = False
+        self.shown = asyncio.Event()
+        self.shown.set()
         self.waiting: deque[str] = deque()
         self._closed = asyncio.Event()
         self._lines: asyncio.Queue[str] | None = None
@@ -29,6 +32,8 @@ class PlainConsole:
 
     def close(self) -> None:
         self._closed.set()
+        if self._lines is not None:
+            self._lines.put_nowait("")  # for whoever waits for a line
 
     async def read(self) -> str | None:
         """The next line that holds something; None at the end."""

@@ -110,8 +110,9 @@ class MarkdownStream:
         return self._shown([*rest, *self._splitter.end()])
 
     def resize(self, screen: Screen) -> None:
-        self._looked = None
-        self._screen = screen
+        if screen != self._screen:
+            self._looked = None
+            self._screen = screen
 
     def _look(self, most: int) -> list[str]:
         # Twice what fits, because marks take room that is not seen.

@@ -1,0 +1,150 @@
+"""The names of settings, such as `endpoints.work.url`, and how one of them is changed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast, get_origin
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.config import file
+from segue.config.values import KEY_VARIABLES
+from segue.core.address import Platform
+from segue.core.approval import Policy
+from segue.core.errors import SettingRefused, UnknownSetting
+
+_ENDPOINTS = "endpoints"
+
+
+def every(endpoints: Iterable[str] = ()) -> list[str]:
+    """All names that there can be, those of the named `endpoints` included, in the file's order."""
+    return list(_names(file.Contents, "", tuple(endpoints)))
+
+
+def _names(table: type[Struct], prefix: str, endpoints: Sequence[str]) -> Iterable[str]:
+    inner = {
+        "keys": [f"keys.{provider}" for provider in KEY_VARIABLES],
+        "approvals.platforms": [f"approvals.platforms.{platform}" for platform in Platform],
+        _ENDPOINTS: [
+            f"{_ENDPOINTS}.{name}.{field}"
+            for name in endpoints
+            for field in file.EndpointTable.__struct_fields__
+        ],
+    }
+    for field in structs.fields(table):
+        name = f"{prefix}{field.name}"
+        if name in inner:
+            yield from inner[name]
+        elif _is_table(field.type):
+            yield from _names(field.type, f"{name}.", endpoints)
+        else:
+            yield name
+
+
+def is_secret(name: str) -> bool:
+    """Whether its value is a key, which is never shown."""
+    where = parts(name)
+    return where[0] == "keys" or (where[0] == _ENDPOINTS and where[-1] == "key")
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """Where the setting is in the file. An endpoint's name may hold full stops of its own."""
+    table, _, rest = name.partition(".")
+    if table == _ENDPOINTS:
+        return (table, *rest.rsplit(".", 1))
+    return tuple(name.split("."))
+
+
+def kind(name: str) -> Any:
+    """The type of its value; UnknownSetting when there is no such setting, or it is a table."""
+    where = parts(name)
+    found: Any = file.Contents
+    for part in where:
+        if _is_table(found):
+            fields = {field.name: field.type for field in structs.fields(found)}
+            found = fields.get(part)
+        elif get_origin(found) is dict:
+            found = found.__args__[1]
+        else:
+            found = None
+    if found is None or not all(where) or _is_table(found) or get_origin(found) is dict:
+        raise unknown(name)
+    return found
+
+
+def choices(name: str) -> list[str]:
+    """The values it can have, where they are few; UnknownSetting as for `kind`."""
+    wanted = kind(name)
+    if wanted is bool:
+        return ["true", "false"]
+    return list(Policy) if wanted is Policy else []
+
+
+def unknown(name: str, endpoints: Iterable[str] = ()) -> UnknownSetting:
+    import difflib  # noqa: PLC0415 - only when something is wrong
+
+    near = difflib.get_close_matches(name, every(endpoints), 1)
+    return UnknownSetting(name=name, hint=f" (there is {near[0]!r})" if near else "")
+
+
+def value(name: str, given: Sequence[str]) -> object:
+    """What a person means by `given`, as it stands in the file; UnknownSetting or SettingRefused
+    else. A list is given as several values, or as one that is a list in TOML."""
+    wanted = kind(name)
+    if not all(text.isprintable() for text in given):
+        raise SettingRefused(reason=f"{name}: a value has only characters that can be seen")
+    if get_origin(wanted) is tuple:
+        return _several(name, given)
+    if len(given) != 1:
+        raise SettingRefused(reason=f"{name} takes one value, not {len(given)}")
+    try:
+        meant = msgspec.convert(given[0], wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingRefused(reason=file.told(error, wanted, name)) from error
+    if isinstance(meant, float) and meant.is_integer():
+        return int(meant)
+    return str(meant) if isinstance(meant, str) else meant
+
+
+def _several(name: str, given: Sequence[str]) -> list[Any]:
+    import tomllib  # noqa: PLC0415 - only for lists
+
+    if len(given) != 1 or not given[0].startswith("["):
+        return list(given)
+    try:
+        return tomllib.loads(f"list = {given[0]}")["list"]
+    except tomllib.TOMLDecodeError as error:
+        raise SettingRefused(reason=f"{name}: that is no list in TOML: {error}") from error
+
+
+def changed(raw: bytes, name: str, meant: object, path: Path) -> bytes:
+    """The file `raw` with another value of one setting. Comments and order of the others stay."""
+    import tomlkit  # noqa: PLC0415 - only for writing
+
+    where = parts(name)
+    wanted = copy.deepcopy(file.tables(raw, path))
+    _put(wanted, where, meant, lambda _: dict[str, Any]())
+    document = tomlkit.parse(raw.decode())
+    _put(document, where, meant, lambda last: tomlkit.table(is_super_table=not last))
+    after = tomlkit.dumps(document).encode()
+    # What the library makes of an unusual file is not taken on trust.
+    if file.tables(after, path) != wanted:
+        reason = f"{path} is written in a way in which {name} cannot be put into it"
+        raise SettingRefused(reason=f"{reason}; `segue config edit` can")
+    return after
+
+
+def _put(tables: Any, where: tuple[str, ...], meant: object, new: Callable[[bool], Any]) -> None:
+    """Set it; `new` makes a table that is missing on the way, and learns whether it is the last."""
+    for depth, part in enumerate(where[:-1]):
+        if not isinstance(tables.get(part), dict):
+            tables[part] = new(depth == len(where) - 2)
+        tables = tables[part]
+    tables[where[-1]] = meant
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(cast("type[Any]", kind), Struct)

@@ -1,0 +1,38 @@
+"""How the store is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.core.address import Platform
+from segue.store import Store, health
+
+
+async def test_a_store_knows_its_size_and_that_it_is_whole(store: Store, url: str):
+    found = await store.health()
+    assert 10_000 < found.size < 100_000_000
+    assert found.faults == (() if url.startswith("sqlite:") else None)
+
+
+async def test_a_large_store_is_not_read_through(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "CHEAP", 1000)
+    assert (await store.health()).faults is None
+
+
+async def test_damage_is_found(tmp_path: Path):
+    path = tmp_path / "segue.db"
+    async with await segue.store.open(f"sqlite://{path}") as store:
+        await store.owners.ensure("me")
+        for number in range(50):
+            await store.sessions.create("me", Platform.LOCAL, title=f"title {number}")
+    data = bytearray(path.read_bytes())
+    place = data.rindex(b"title 7")
+    page = place // 4096 * 4096
+    data[page + 1 : page + 12] = b"\xff" * 11
+    path.write_bytes(data)
+    path.with_name("segue.db-wal").unlink()
+    async with await segue.store.open(f"sqlite://{path}") as store:
+        assert (await store.health()).faults

@@ -1,0 +1,124 @@
+"""A person at a terminal: a home, a project, a store, and a model that says what a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import segue.store
+from segue.core.session import ME, Session
+from segue.core.transcript import Message, ToolCall
+from segue.testing.http import Request, Response
+from segue.testing.models.openai import Answer, FakeOpenAI, Say, refusal
+from segue.testing.models.travel import Travel
+from tests.terminal.pty import Terminal, terminal
+
+
+class Model(FakeOpenAI):
+    """Gives its answers one after another; a request without tools is one for a title."""
+
+    def __init__(self, answers: Iterable[Answer], title: str) -> None:
+        super().__init__(self._answer)
+        self._answers = iter(answers)
+        self._title = title
+        self.go = asyncio.Event()
+        """While it is not set, an answer stops after its first part; see `pausing`."""
+        self.go.set()
+
+    def pausing(self, first: int = 600) -> None:
+        """From now on, only the first bytes of an answer come until `go` is set."""
+        self.go.clear()
+        self.travel = Travel(chunk=first)
+
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        if "tools" not in request:
+            return Say(text=self._title)
+        return next(self._answers, refusal(400, "The script of this test is at its end."))
+
+    async def _handle(self, request: Request) -> Response:
+        response = await super()._handle(request)
+        if isinstance(response.body, bytes):
+            return response
+        return replace(response, body=self._held(response.body))
+
+    async def _held(self, body: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+        async for part in body:
+            yield part
+            await self.go.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whose terminals these are."""
+
+    environment: dict[str, str]
+    cwd: Path
+
+    def opens(
+        self, *arguments: str, **more: Any
+    ) -> contextlib.AbstractAsyncContextManager[Terminal]:
+        """`segue` in a terminal; `environment` adds to the person's own."""
+        environment = {**self.environment, **more.pop("environment", {})}
+        cwd = more.pop("cwd", self.cwd)
+        return terminal(*arguments, environment=environment, cwd=cwd, **more)
+
+    @contextlib.asynccontextmanager
+    async def talks_to(
+        self, *answers: Answer | str, title: str = "A title"
+    ) -> AsyncGenerator[Model]:
+        """From now on to a model that gives these answers."""
+        model = Model((Say(text=a) if isinstance(a, str) else a for a in answers), title)
+        async with model.serving() as url:
+            self.environment.update(
+                SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
+            )
+            yield model
+            model.go.set()
+
+    async def sessions(self) -> list[Session]:
+        """The newest first."""
+        async with await segue.store.open(self.environment["SEGUE_STORE"]) as store:
+            return list(await store.sessions.list(ME))
+
+    async def transcript(self, name: str = "latest") -> list[Message]:
+        async with await segue.store.open(self.environment["SEGUE_STORE"]) as store:
+            session = await store.sessions.find(ME, name)
+            return list(await store.transcripts.load(session.id))
+
+    async def said(self, name: str = "latest") -> list[tuple[str, str]]:
+        """By whom, and what, in the session of that name."""
+        return [(m.role.value, m.content) for m in await self.transcript(name)]
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """Has a stand-in for a model and nothing else."""
+    cwd = tmp_path / "project"
+    cwd.mkdir()
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+        "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
+        "SEGUE_MODEL": "scripted",
+    }
+    return Person(environment, cwd)
+
+
+async def over(shown: Terminal) -> None:
+    """Wait until all turns are over, and in the store."""
+    before = shown.text.count("tokens in")
+    shown.say("/usage")
+    await shown.until(lambda: shown.text.count("tokens in") > before, "the end of the turn")
+
+
+def shell(command: str, number: int = 1) -> Say:
+    """The model wants to run a command."""
+    arguments = msgspec.json.encode({"command": command}).decode()
+    return Say(calls=(ToolCall(f"call_{number}", "shell", arguments),))

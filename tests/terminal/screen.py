@@ -1,0 +1,53 @@
+"""The program on a real terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping
+
+
+def plain(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment`, and what a program needs to run at all."""
+    needed = {"PATH": "/usr/bin:/bin", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    return {**needed, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+
+
+def on_screen(
+    environment: Mapping[str, str],
+    *words: str,
+    columns: int = 80,
+    keys: bytes = b"",
+    prompt: str = "",
+) -> tuple[int, str]:
+    """The exit code, and what is on a terminal that wide. `keys` are typed at the `prompt`, or
+    beforehand."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    if not prompt:
+        os.write(ours, keys)
+    with os.fdopen(ours, "rb", 0) as screen:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "segue", *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=plain(environment),
+            start_new_session=True,  # whoever asks /dev/tty must not find another one
+        )
+        os.close(theirs)
+        printed = b""
+        try:
+            while chunk := screen.read(4096):
+                printed += chunk
+                if prompt and printed.endswith(prompt.encode()):
+                    os.write(ours, keys)
+                    prompt = ""
+        except OSError:  # how a terminal says that nobody writes to it any more
+            pass
+        return process.wait(50), printed.decode().replace("\r\n", "\n")

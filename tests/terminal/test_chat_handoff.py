@@ -1,0 +1,122 @@
+"""Handing a session off from a real pty, with a small gateway of the test's own."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+
+import segue.store
+from segue.core.address import HomeChannel
+from segue.core.handoff import State
+from segue.core.session import ME
+from segue.store import Store, Topic
+from tests.handoff.conftest import STEPS, Gateway
+from tests.store.samples import DM, TOPIC
+from tests.terminal.conftest import Person
+from tests.terminal.pty import Terminal
+
+
+@contextlib.asynccontextmanager
+async def a_gateway(person: Person) -> AsyncGenerator[Gateway]:
+    """Serves Telegram, where the person has a home channel."""
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        await store.owners.set_home(ME, HomeChannel(address=DM, name="Home"))
+        gateway = Gateway(store)
+        await gateway.announce()
+        yield gateway
+
+
+async def begun(shown: Terminal) -> None:
+    await shown.ready()
+    shown.say("hello")
+    await shown.shows("what I hear: hello")
+    await shown.ready()
+
+
+async def in_flight(store: Store) -> list[State]:
+    (session,) = await store.sessions.list(ME)
+    return [handoff.state for handoff in await store.list_handoffs(session.id)]
+
+
+async def test_without_a_gateway_it_says_so_at_once_and_the_session_stays(person: Person):
+    async with person.opens() as shown:
+        await begun(shown)
+        asked = time.monotonic()
+        shown.say("/handoff telegram")
+        await shown.shows("No gateway is running", 1)
+        assert time.monotonic() - asked < 1
+        await shown.ready()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+
+
+async def test_without_the_name_of_a_platform_or_with_a_wrong_one_it_says_which(person: Person):
+    async with person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff")
+        await shown.see("it needs the name of a platform")
+        shown.say("/handoff telegran")
+        await shown.shows("Try telegram")
+
+
+async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        claim = await gateway.claim()
+        await shown.see("claimed by a gateway")
+        for step in STEPS:
+            assert await gateway.store.record_handoff_step(claim, step)
+            await shown.see(f"{step} on telegram")
+        assert await gateway.complete(claim)
+        assert await shown.end() == 0
+        await shown.shows(f"hello goes on at {TOPIC}")
+        await shown.shows("To come back: segue resume hello")
+        (session,) = await gateway.store.sessions.list(ME)
+        assert session.address == TOPIC
+        async with person.opens("resume", "hello") as back:
+            await back.shows("I am a scripted stand-in")
+            await back.see("hello · scripted · here")
+
+
+async def test_ctrl_c_calls_it_off_and_leaves_nothing_in_flight(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        async with gateway.store.listen(Topic.HANDOFFS) as wake:
+            while not await gateway.store.list_pending_handoffs():
+                await wake.wait(0.25)
+        await shown.see("waiting for a gateway")
+        shown.press("c-c")
+        await shown.see("ancelled")
+        assert await in_flight(gateway.store) == [State.FAILED]
+        await shown.ready()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+
+
+async def test_ctrl_d_while_it_is_under_way_leaves_nothing_in_flight(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await gateway.claim()
+        await shown.see("claimed by a gateway")
+        shown.press("c-d")
+        assert await shown.end() == 0
+        await shown.shows("To come back: segue resume hello")
+        assert await in_flight(gateway.store) == [State.FAILED]
+
+
+async def test_a_handoff_that_failed_says_why_and_the_session_stays(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        claim = await gateway.claim()
+        assert await gateway.store.fail_handoff(claim, "The chat is closed.\x1b[2J")
+        await shown.see("The handoff failed. The chat is closed.")
+        await shown.ready()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+        assert b"\x1b[2J" not in shown.raw
