@@ -24,7 +24,7 @@ ANSWER = (Path(__file__).parent / "answer.md").read_text()
 # Bold, dim, italic, underlined, struck through, and six of the sixteen colours.
 CALM = {"0", "1", "2", "3", "4", "9", "31", "32", "33", "34", "35", "36"}
 
-slowly = settings(max_examples=60, deadline=None)
+slowly = settings(max_examples=60)
 
 
 @slowly
@@ -58,8 +58,8 @@ def test_no_line_is_wider_than_the_screen_or_holds_what_a_terminal_obeys(
         assert "\n" not in line
 
 
-@slowly
-@given(answers | nonsense, st.integers(1, 30))
+@settings(max_examples=30)
+@given(answers | nonsense, st.integers(10, 60))
 def test_what_is_live_fits_and_looking_at_it_changes_nothing(text: str, step: int):
     answer = stream.begin(SCREEN)
     lines: list[str] = []
