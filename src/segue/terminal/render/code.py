@@ -20,7 +20,7 @@ _ENOUGH = 4
 """Lines after which code that was read from its middle shows that it was read rightly."""
 _TRIES = 3
 
-_LANGUAGE = re.compile(r"[\w+#.-]+")
+_LANGUAGE = re.compile(r"\w[\w+#.-]*")
 
 # The sixteen colours that a theme makes readable, without black, white and what is near to them.
 _STYLES: Mapping[tuple[str, ...], Style] = {

@@ -9,8 +9,6 @@ from typing import Protocol
 from segue.terminal.render import cells
 from segue.terminal.render.screen import Screen, Style
 
-_WIDEST = 100
-"""Columns. Longer lines are hard to read, however wide the screen."""
 _LEAST_SUMMARY = 30
 """Columns, below which a summary stands under its command rather than beside it."""
 _INDENT = "  "
@@ -34,7 +32,7 @@ def command_list(commands: Iterable[Listed], screen: Screen) -> list[str]:
     listed = list(commands)
     order = {command.category: n for n, command in reversed(list(enumerate(listed)))}
     listed.sort(key=lambda command: order[command.category])
-    width = min(screen.columns, _WIDEST)
+    width = screen.readable
     column = max((cells.width(_usage(command)) for command in listed), default=0)
     beside = width - column - 2 * len(_INDENT) >= _LEAST_SUMMARY
     lines: list[str] = []

@@ -148,7 +148,7 @@ def _one_line(text: str) -> str:
 
 
 def _said(mark: str, sentence: str, screen: Screen, style: Style) -> list[str]:
-    lines = cells.wrap(_one_line(sentence), screen.columns - 2)
+    lines = cells.wrap(_one_line(sentence), screen.readable - 2)
     return [screen.paint(f"{' ' if n else mark} {line}", style) for n, line in enumerate(lines)]
 
 

@@ -25,6 +25,8 @@ from segue.terminal.render import cells
 from segue.terminal.render.code import Highlighter
 from segue.terminal.render.screen import Screen
 
+_DEEPEST = 20
+"""Levels of lists and quotations in each other. The parser leaves out what is deeper."""
 _NARROW = 10
 """Columns, below which nothing is moved to the right any more."""
 _NARROW_COLUMN = 10
@@ -46,7 +48,10 @@ _ADDRESS = Style(color="cyan")
 
 def render(source: str, screen: Screen, *, number: int | None = None) -> list[str]:
     """The lines that show `source`; `number` is that of its first item, if it is a list."""
-    root = SyntaxTreeNode(_parser().parse(source))
+    tokens = _parser().parse(source)
+    if any(token.level >= _DEEPEST - 1 for token in tokens):
+        return _ansi(_wrap(Text(source), screen.readable))
+    root = SyntaxTreeNode(tokens)
     return _ansi(_Page(screen, number).blocks(root.children, screen.columns))
 
 
@@ -57,7 +62,7 @@ def render_code(lines: Sequence[Text], screen: Screen) -> list[str]:
 @cache
 def _parser() -> MarkdownIt:
     # Without references a text can be rendered part by part, and no address is hidden.
-    parser = MarkdownIt("commonmark", {"html": False})
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
     return parser.enable(["table", "strikethrough"]).disable("reference")
 
 
@@ -72,6 +77,7 @@ class _Page:
     def __init__(self, screen: Screen, number: int | None) -> None:
         self._glyphs = screen.glyphs
         self._unicode = screen.unicode
+        self._readable = screen.readable
         self._number = number
 
     def blocks(self, nodes: Iterable[SyntaxTreeNode], width: int) -> list[Text]:
@@ -85,9 +91,10 @@ class _Page:
     def _block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         match node.type:
             case "paragraph":
-                return _wrap(self._inline(node), width)
+                return self._prose(self._inline(node), width)
             case "heading":
-                return _wrap(self._inline(node, _HEADINGS.get(node.tag, _LOWER_HEADING)), width)
+                style = _HEADINGS.get(node.tag, _LOWER_HEADING)
+                return self._prose(self._inline(node, style), width)
             case "fence" | "code_block":
                 info = node.info if node.type == "fence" else ""
                 lines = tuple(node.content.rstrip().split("\n"))
@@ -98,11 +105,14 @@ class _Page:
             case "bullet_list" | "ordered_list":
                 return self._list(node, width)
             case "hr":
-                return [Text.assemble((self._glyphs.rule * width, _DIM))]
+                return [Text.assemble((self._glyphs.rule * min(width, self._readable), _DIM))]
             case "table":
                 return self._table(node, width)
             case _:
-                return _wrap(Text(clean(node.content)), width)
+                return self._prose(Text(clean(node.content)), width)
+
+    def _prose(self, text: Text, width: int) -> list[Text]:
+        return _wrap(text, min(width, self._readable))
 
     def _list(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         number, self._number = self._number, None

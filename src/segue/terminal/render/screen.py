@@ -10,6 +10,8 @@ from typing import TextIO
 
 NARROWEST = 20
 """Columns. On anything narrower lines are made for this, and wrapped by the terminal."""
+_READABLE = 100
+"""Columns. Longer lines of prose are hard to read, however wide the screen."""
 
 
 class Style(enum.StrEnum):
@@ -64,6 +66,11 @@ class Screen:
     @property
     def columns(self) -> int:
         return max(self.width, NARROWEST)
+
+    @property
+    def readable(self) -> int:
+        """How wide lines of prose are made."""
+        return min(self.columns, _READABLE)
 
     @property
     def glyphs(self) -> Glyphs:

@@ -1,0 +1,96 @@
+"""What a screen is, and text by the columns that it takes."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.terminal.render import cells
+from segue.terminal.render.screen import Screen, Style, screen
+
+line = st.text("ab 漢é🙂\u0301-")
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal(encoding: str = "utf-8") -> Terminal:
+    return Terminal(io.BytesIO(), encoding=encoding)
+
+
+def test_a_terminal_has_colours():
+    assert screen(terminal(), {"TERM": "xterm"}, 80) == Screen(width=80)
+
+
+@pytest.mark.parametrize(
+    "environ", [{"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}, {}]
+)
+def test_a_terminal_is_plain_for_who_asked_for_it_or_if_it_can_do_no_other(
+    environ: dict[str, str],
+):
+    assert not screen(terminal(), environ, 80).styled
+
+
+def test_an_empty_no_color_asks_for_nothing():
+    assert screen(terminal(), {"TERM": "xterm", "NO_COLOR": ""}, 80).styled
+
+
+def test_a_pipe_is_plain():
+    assert not screen(io.TextIOWrapper(io.BytesIO(), "utf-8"), {"TERM": "xterm"}, 80).styled
+
+
+@pytest.mark.parametrize(
+    ("encoding", "unicode"), [("utf-8", True), ("UTF8", True), ("ascii", False), ("latin-1", False)]
+)
+def test_what_is_not_utf_8_gets_ascii(encoding: str, unicode: bool):
+    made = screen(terminal(encoding), {"TERM": "xterm"}, 80)
+    assert made.unicode is unicode
+    assert made.glyphs.more.isascii() is not unicode
+
+
+def test_paint_ends_what_it_begins_and_plain_screens_have_none():
+    assert Screen().paint("x", Style.RED) == "\x1b[31mx\x1b[0m"
+    assert Screen().paint("", Style.RED) == ""
+    assert Screen(styled=False).paint("x", Style.RED) == "x"
+
+
+def test_a_screen_of_no_width_is_taken_for_a_narrow_one():
+    assert Screen(width=0).columns == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"), [("", 0), ("abc", 3), ("漢字", 4), ("e\u0301", 1), ("👩\u200d🚀", 2)]
+)
+def test_width_is_in_columns(text: str, columns: int):
+    assert cells.width(text) == columns
+
+
+@given(line, st.integers(0, 12))
+def test_what_is_fitted_fits_and_says_when_it_was_cut(text: str, columns: int):
+    fitted = cells.fit(text, columns)
+    assert cells.width(fitted) <= columns
+    assert fitted == text or not fitted or fitted.endswith("…")
+
+
+@given(line, st.integers(2, 12))
+def test_folding_keeps_everything(text: str, columns: int):
+    parts = cells.fold(text, columns)
+    assert "".join(parts) == text
+    assert all(cells.width(part) <= columns for part in parts)
+
+
+@given(line, st.integers(2, 12))
+def test_wrapping_keeps_all_but_blanks(text: str, columns: int):
+    lines = cells.wrap(text, columns)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(cells.width(each) <= columns for each in lines)
+
+
+def test_words_stay_whole_where_they_can():
+    assert cells.wrap("one two  three", 7) == ["one two", "three"]
+    assert cells.wrap("", 7) == [""]
