@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.terminal.conftest import Person, shell
 
 LONG = "echo " + " ".join(f"word{n}" for n in range(60)) + " > done"
@@ -84,6 +86,7 @@ async def test_what_is_typed_before_the_question_stays(person: Person):
             await shown.see("❯ and then")
             model.go.set()
             await shown.see("Allow it?")
+            await asyncio.sleep(1.1)  # the pause is what makes a key an answer
             shown.press("n")
             await shown.see("Fine.")
             await shown.see("❯ and then")
@@ -105,3 +108,24 @@ async def test_ctrl_c_ends_a_command_that_runs(person: Person):
         shown.say("and now?")
         await shown.see("Here.")
     assert not (person.cwd / "over").exists()
+
+
+async def test_who_is_typing_as_the_question_comes_up_has_not_answered_it(person: Person):
+    async with person.talks_to(shell("touch done"), "Fine.") as model:
+        model.pausing(10)
+        async with person.opens() as shown:
+            await shown.ready()
+            shown.say("do it")
+            await shown.see("Ctrl-C stops it")
+            shown.type("certainl")
+            await shown.see("certainl")
+            model.go.set()
+            await shown.see("Allow it?")
+            shown.type("y sounds easy")
+            await shown.see("certainly sounds easy")
+            assert not (person.cwd / "done").exists()
+            assert "Allow it?" in "\n".join(shown.screen)
+            await asyncio.sleep(1.1)  # the pause is what makes a key an answer
+            shown.press("y")
+            await shown.see("Fine.")
+    assert (person.cwd / "done").exists()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -40,6 +41,8 @@ _LONGEST_PASTE = 30
 """Lines of a paste that are shown; a longer one is named, and sent whole."""
 _PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
 _REDRAW = 0.03
+_PAUSE = 1.0
+"""Seconds without a key, after which somebody has stopped typing."""
 _BELOW = 6
 """Lines that the prompt and the status line may need."""
 _THEME = Theme.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack"})
@@ -50,6 +53,9 @@ class _Question(Generic[T]):
     text: str
     keys: Mapping[str, T]
     answer: asyncio.Future[T]
+    quiet_at: float
+    """When a key answers it. Somebody who is typing as it comes up has not read it yet: until they
+    pause, what they type is what they were typing."""
 
 
 class Console:
@@ -155,7 +161,9 @@ class Console:
     async def ask(self, question: str, keys: Mapping[str, T]) -> T:
         """What the person answers, with one key. One question waits for the other."""
         async with self._asking:
-            asked = _Question(question, keys, asyncio.get_running_loop().create_future())
+            pause = 0.0 if self._is_empty() else _PAUSE
+            answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            asked = _Question(question, keys, answer, time.monotonic() + pause)
             self._question = asked  # pyright: ignore[reportAttributeAccessIssue] - whatever it is
             self.redraw()
             try:
@@ -250,7 +258,12 @@ class Console:
 
     def _answer(self, key: str) -> None:
         asked = self._question
-        if asked is not None and not asked.answer.done() and key.lower() in asked.keys:
+        if asked is None or asked.answer.done():
+            return
+        if time.monotonic() < asked.quiet_at:
+            asked.quiet_at = time.monotonic() + _PAUSE
+            self._session.default_buffer.insert_text(key if key.isprintable() else "")
+        elif key.lower() in asked.keys:
             asked.answer.set_result(asked.keys[key.lower()])
 
     def clear(self) -> bool:
