@@ -36,7 +36,7 @@ def measure(*, quick: bool) -> Iterator[Figure]:
         progress("terminal: commands")
         for name, target, arguments in (
             ("segue --version", 120.0, ("--version",)),
-            ("segue sessions list, of 50", 350.0, ("sessions", "list")),
+            ("segue sessions list, of 50", 50.0, ("sessions", "list")),
             ("segue -p, with a model that takes no time", None, ("-p", "hello")),
         ):
             took = median([_run(environment, *arguments) for _ in range(runs + 1)][1:])

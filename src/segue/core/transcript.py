@@ -181,6 +181,8 @@ class Transcript:
 
         Every tool call has exactly one result, right after it; results without a call are gone.
         """
+        if _is_whole(self.messages):
+            return self
         return Transcript(
             tuple(m for group in _groups(self.messages) for m in _whole(group, at)),
         )
@@ -226,6 +228,20 @@ def _missing(group: tuple[Message, ...], at: datetime) -> tuple[Message, ...]:
         for call in group[0].tool_calls
         if call.id not in answered
     )
+
+
+def _is_whole(messages: Iterable[Message]) -> bool:
+    """Whether every call has its result, in order, and no result is without a call."""
+    waiting: list[str] = []
+    for message in messages:
+        if message.role is Role.TOOL:
+            if not waiting or message.tool_call_id != waiting.pop():
+                return False
+        elif waiting:
+            return False
+        elif message.tool_calls:
+            waiting = [call.id for call in reversed(message.tool_calls)]
+    return not waiting
 
 
 def _whole(group: tuple[Message, ...], at: datetime) -> Iterator[Message]:
