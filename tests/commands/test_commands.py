@@ -177,15 +177,6 @@ def test_one_that_is_like_no_other_leads_to_help():
         commands.find("/xyzzy", Where.TERMINAL)
 
 
-def test_help_names_every_command_of_the_place_in_its_category():
-    text = commands.help_text(Where.TERMINAL)
-    for command in commands.COMMANDS:
-        assert f"  {command.usage}" in text
-        assert command.summary in text
-    assert text.index("Session\n") < text.index("/handoff PLATFORM") < text.index("Agent\n")
-    assert "/handoff" not in commands.help_text(Where.CHAT)
-
-
 async def test_help_lists_what_can_be_typed_here(stage: Stage):
     assert (await stage.do("/help")).splitlines() == [c.usage for c in commands.COMMANDS]
 
@@ -295,6 +286,7 @@ async def test_export_writes_a_file_and_never_over_one(stage: Stage, tmp_path: P
     assert await stage.do("/export talk.jsonl") == f"2 messages written to {tmp_path}/talk.jsonl."
     with pytest.raises(BadCommand, match="File exists"):
         await stage.do("/export talk.jsonl")
+    assert (tmp_path / "talk.jsonl").stat().st_mode & 0o077 == 0
     lines = (tmp_path / "talk.jsonl").read_bytes().splitlines()
     again = await stage.store.transcripts.import_lines(ME, lines)
     assert again.messages == 2

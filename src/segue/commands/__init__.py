@@ -13,9 +13,6 @@ from segue.commands.base import Where as Where
 from segue.core.errors import UnknownCommand
 from segue.core.text import one_line
 
-_WIDEST = 24
-"""Longer usages do not move the summaries of all the others."""
-
 
 def is_command(text: str) -> bool:
     """Whether `text` is meant for the program: a slash and a word, and no path."""
@@ -43,20 +40,6 @@ async def run(scene: Scene, text: str) -> None:
     """Do what `text` says; a UserError says why not."""
     command, arguments = find(text, scene.where)
     await command.run(scene, arguments)
-
-
-def help_text(where: Where) -> str:
-    """All commands of a place, by category."""
-    here = list(available(where))
-    width = max(len(command.usage) for command in here if len(command.usage) <= _WIDEST)
-    sections = [
-        [
-            category.value,
-            *(f"  {c.usage:<{width}}  {c.summary}" for c in here if c.category is category),
-        ]
-        for category in Category
-    ]
-    return "\n\n".join("\n".join(section) for section in sections)
 
 
 async def _help(scene: Scene, arguments: str) -> None:

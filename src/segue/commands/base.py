@@ -137,7 +137,3 @@ def number(text: str, usage: str, default: int | None = None) -> int:
         reason = f"{one_line(text, 20)!r} is no number" if text else "it needs a number"
         raise BadCommand(usage=f"{PREFIX}{usage}", reason=reason)
     return int(text)
-
-
-def count(many: int, thing: str) -> str:
-    return f"{many:,} {thing}{'' if many == 1 else 's'}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from segue.commands.base import PREFIX, Scene, count, number, there
-from segue.core.text import one_line
+from segue.commands.base import PREFIX, Scene, number, there
+from segue.core.text import count, one_line
 from segue.core.transcript import Message, Role, Transcript
 
 _SHOWN = 120

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import IO
 
-from segue.commands.base import PREFIX, Scene, count, number, there
+from segue.commands.base import PREFIX, Scene, number, there
 from segue.core.errors import BadCommand
 from segue.core.session import Session
-from segue.core.text import one_line
+from segue.core.text import count, one_line
 
 _NAME_WIDTH = 48
 
@@ -65,7 +69,7 @@ def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
     """A new file; BadCommand when there is one of that name, or none can be made."""
     path = folder / Path(name).expanduser()
     try:
-        with path.open("xb") as file:
+        with new_file(path) as file:
             file.writelines(lines)
     except OSError as error:
         reason = f"{path}: {error.strerror}"
@@ -83,6 +87,19 @@ async def handoff(scene: Scene, arguments: str) -> None:
 
 async def follow(scene: Scene, _: str) -> None:
     await scene.follow()
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Generator[IO[bytes]]:
+    """A file that was not there, whole or not at all; for its owner alone, since it holds a
+    conversation."""
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _line(session: Session, *, here: bool) -> str:

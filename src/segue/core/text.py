@@ -57,6 +57,11 @@ def tokens_in(*texts: str) -> int:
     return sum(len(text.encode("utf-8", "replace")) for text in texts) // _BYTES_PER_TOKEN + 1
 
 
+def count(number: int, thing: str) -> str:
+    """`1 message`, `12,345 messages`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def is_blank(line: str) -> bool:
     """Whether there is nothing in `line` to see: only spaces and marks that need a letter."""
     return all(unicodedata.category(c)[0] in "MZ" for c in line)

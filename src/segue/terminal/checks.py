@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import segue
 from segue.core.errors import ModelError, ModelOffline, StoreError
-from segue.terminal.words import count, size
+from segue.core.text import count
+from segue.terminal.words import size
 
 if TYPE_CHECKING:
     from segue.agent.models.catalog import Server

@@ -13,6 +13,7 @@ from typing import IO
 
 import click
 
+from segue.commands.session import new_file
 from segue.core.session import ME, Session
 from segue.core.text import one_line
 from segue.store import Store
@@ -56,7 +57,7 @@ def _file(target: Path, *, force: bool) -> Generator[Write]:
             with target.open("wb") as file:
                 yield file.write
         else:
-            with _replacement(target) if force else _new(target) as file:
+            with _replacement(target) if force else new_file(target) as file:
                 yield file.write
     except FileExistsError as error:
         told = f"{one_line(str(target))} is there already. Give another name, or add --force."
@@ -64,18 +65,6 @@ def _file(target: Path, *, force: bool) -> Generator[Write]:
     except OSError as error:
         told = f"{one_line(str(target))} cannot be written: {error.strerror or error}."
         raise click.ClickException(told) from error
-
-
-@contextlib.contextmanager
-def _new(target: Path) -> Generator[IO[bytes]]:
-    """A file that was not there; for its owner alone, since it holds a conversation."""
-    number = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(number, "wb") as file:
-            yield file
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from segue.core.handoff import Handoff, State
 from segue.core.session import Session
-from segue.core.text import one_line
+from segue.core.text import count, one_line
 from segue.core.transcript import Role, Transcript
 from segue.terminal.output import WIDEST, Column, fields, folded, table
-from segue.terminal.words import ago, count
+from segue.terminal.words import ago
 
 if TYPE_CHECKING:
     from segue.store.search import Hit

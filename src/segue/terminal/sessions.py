@@ -12,11 +12,10 @@ import click
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
 from segue.core.session import ME, Session
-from segue.core.text import one_line
+from segue.core.text import count, one_line
 from segue.terminal import completing
 from segue.terminal.opened import with_store
 from segue.terminal.output import notice, print_json, print_lines, screen
-from segue.terminal.words import count
 
 if TYPE_CHECKING:
     from segue.store import Store

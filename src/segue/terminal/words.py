@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from segue.core.text import count
+
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
@@ -23,11 +25,6 @@ def ago(then: datetime, now: datetime) -> str:
     if seconds < _DAYS * _DAY:
         return f"{count(seconds // _DAY, 'day')} ago"
     return f"{then.astimezone():%Y-%m-%d}"
-
-
-def count(number: int, thing: str) -> str:
-    """`1 message`, `12,345 messages`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def size(number: int) -> str:
