@@ -7,7 +7,10 @@
     │   │                         NothingToCompress, SessionChanged
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
-    │   │                         HandoffInFlight
+    │   │                         HandoffInFlight, UnknownChat
+    │   ├── PlatformError         ConnectFailed, DeliveryFailed
+    │   ├── AccessError           PairingRefused, ApprovalOver
+    │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
     │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
@@ -138,6 +141,79 @@ class NoGateway(HandoffError):
 class HandoffInFlight(HandoffError):
     """This session is already being handed off to {platform}. Wait until that is over, or press
     Ctrl-C in the terminal that began it."""
+
+
+class UnknownChat(HandoffError):
+    """{chat!r} is not one of your chats on {platform}. Send something to the bot there first, or
+    leave the chat out to use your home channel."""
+
+
+# Platforms
+
+
+class PlatformError(UserError):
+    """Something went wrong on a platform."""
+
+
+class ConnectFailed(PlatformError):
+    """{platform} cannot be reached: {reason}. It is tried again by itself; type `segue gateway
+    status` to see how it stands."""
+
+
+class DeliveryFailed(PlatformError):
+    """That did not reach {platform}: {reason}. Type `segue gateway status` to see how it stands."""
+
+    def __init__(
+        self,
+        *,
+        platform: object,
+        reason: str,
+        retry: bool = False,
+        after: float | None = None,
+        arrived: bool = False,
+    ) -> None:
+        """`retry`: trying again may help, after so many seconds if the platform says. `arrived`:
+        it may have, so that only a key makes it safe to repeat."""
+        super().__init__(platform=platform, reason=reason)
+        self.reason = reason
+        self.retry = retry
+        self.after = after
+        self.arrived = arrived
+
+
+# Access
+
+
+class AccessError(UserError):
+    """That is not yours to do."""
+
+
+class PairingRefused(AccessError):
+    """That code is not valid: it was used, or its time is over. Type `segue pair` for another."""
+
+
+class ApprovalOver(AccessError):
+    """That question is over: {reason}. Send your request again if you still want it done."""
+
+
+# The gateway
+
+
+class GatewayError(UserError):
+    """Something is wrong with the gateway."""
+
+
+class GatewayRunning(GatewayError):
+    """{name} serves {platforms} already. Type `segue gateway status` to look at it, or `segue
+    gateway stop` first."""
+
+
+class GatewayNotRunning(GatewayError):
+    """No gateway is running. Type `segue gateway start`."""
+
+
+class GatewayFailed(GatewayError):
+    """The gateway did not start: {reason}. Type `segue gateway logs` to see more."""
 
 
 # Models

@@ -1,0 +1,1 @@
+"""Platforms: what an adapter must offer, and the adapters, one module or folder each."""
