@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib.resources
 import json
 import pickle
 import re
@@ -13,16 +14,19 @@ import sys
 import tomllib
 import typing
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from segue import config
-from segue.config import file, names
-from segue.core.address import Platform
+from segue.config import file, names, zone
+from segue.core.address import ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.errors import BadSettings, SettingRefused, SettingsUnwritable, UnknownSetting
+from segue.core.handoff import TARGETS
+from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 
 ROOT = Path(__file__).parent.parent
 SECRET = "sk-very-secret"
@@ -32,6 +36,7 @@ model = "work/big"
 private_network = true
 models_folder = "/var/models"
 idle_minutes = 3
+gateway_log = "/var/gateway.log"
 
 [keys]
 anthropic = "{SECRET}"
@@ -53,6 +58,25 @@ allowed_commands = ["git status", "ls"]
 [approvals.platforms]
 telegram = "ask"
 local = "auto"
+
+[platforms.matrix]
+url = "https://matrix.example.com/"
+token = "{SECRET}"
+
+[platforms.telegram]
+enabled = false
+adapter = "mine.telegram:adapter"
+
+[reset]
+mode = "both"
+idle_minutes = 90
+zone = "Europe/Oslo"
+
+[reset.for.dm]
+hour = 6
+
+[reset.for.telegram-dm]
+mode = "none"
 """
 
 
@@ -86,6 +110,9 @@ def test_without_a_file_and_variables_there_are_defaults(home: dict[str, str]):
     assert settings.approvals.allowed_commands == ()
     assert settings.private_network is False
     assert settings.idle_minutes == 10
+    assert settings.platforms == {}
+    assert settings.resets == ResetPolicies()
+    assert settings.gateway_log.name == "gateway.log"
 
 
 def test_every_setting_of_the_file_is_read(home: dict[str, str]):
@@ -110,7 +137,83 @@ def test_every_setting_of_the_file_is_read(home: dict[str, str]):
     assert settings.approvals.policy_on(Platform.LOCAL) is Policy.AUTO
     assert settings.approvals.policy_on(Platform.SLACK) is Policy.ALLOW_LIST
     assert settings.approvals.allowed_commands == ("git status", "ls")
+    assert settings.gateway_log == Path("/var/gateway.log")
     assert settings.warnings == ()
+
+
+def test_the_platforms_of_the_file_are_read(home: dict[str, str]):
+    path = write(home, FULL)
+    platforms = config.load(home).platforms
+    assert platforms.keys() == {Platform.MATRIX, Platform.TELEGRAM}
+    matrix, telegram = platforms[Platform.MATRIX], platforms[Platform.TELEGRAM]
+    assert matrix.token is not None
+    assert matrix.token.reveal() == SECRET
+    assert matrix.token.setting == f"platforms.matrix.token in {path}"
+    assert (matrix.platform, matrix.enabled, matrix.adapter) == (Platform.MATRIX, True, "")
+    assert matrix.url == "https://matrix.example.com"
+    assert telegram == config.PlatformSettings(
+        platform=Platform.TELEGRAM, enabled=False, adapter="mine.telegram:adapter"
+    )
+
+
+@pytest.mark.parametrize("platform", TARGETS)
+def test_every_platform_can_be_set_by_variables_alone(home: dict[str, str], platform: Platform):
+    name = platform.upper()
+    more = {f"SEGUE_{name}_TOKEN": " t ", f"SEGUE_{name}_URL": "http://h:1/"}
+    found = config.load({**home, **more}).platforms
+    assert found.keys() == {platform}
+    token = found[platform].token
+    assert token is not None
+    assert (token.reveal(), token.setting) == ("t", f"SEGUE_{name}_TOKEN")
+    assert (found[platform].url, found[platform].enabled) == ("http://h:1", True)
+
+
+def test_a_variable_goes_before_the_file_and_enables_nothing_that_is_not(home: dict[str, str]):
+    write(home, FULL)
+    more = {"SEGUE_MATRIX_URL": "http://h", "SEGUE_TELEGRAM_TOKEN": "t"}
+    found = config.load({**home, **more}).platforms
+    assert found[Platform.MATRIX].url == "http://h"
+    assert not found[Platform.TELEGRAM].enabled
+
+
+def test_what_a_reset_does_not_say_for_some_chats_is_as_for_all(home: dict[str, str]):
+    write(home, FULL)
+    settings = config.load(home)
+    usual = ResetPolicy(mode=ResetMode.BOTH, idle=timedelta(minutes=90), hour=4)
+    assert settings.resets == ResetPolicies(
+        default=usual,
+        overrides={
+            (None, ChatType.DM): dataclasses.replace(usual, hour=6),
+            (Platform.TELEGRAM, ChatType.DM): dataclasses.replace(usual, mode=ResetMode.NONE),
+        },
+    )
+    assert str(settings.zone) == "Europe/Oslo"
+
+
+def test_the_zone_of_the_machine_is_the_one_that_tz_names(home: dict[str, str]):
+    for named in ("Europe/Oslo", ":Europe/Oslo"):
+        assert str(config.load({**home, "TZ": named}).zone) == "Europe/Oslo"
+    write(home, "[reset]\nzone = 'Asia/Tokyo'\n")
+    assert str(config.load({**home, "TZ": "Europe/Oslo"}).zone) == "Asia/Tokyo"
+
+
+def test_the_zone_of_the_system_has_summer_and_winter(tmp_path: Path):
+    tzdata = Path(str(importlib.resources.files("tzdata"))) / "zoneinfo" / "Europe" / "Oslo"
+    link = tmp_path / "localtime"
+    link.symlink_to(tzdata)
+    for found in (zone.of_machine("", link), zone.of_machine(f"{link}", tmp_path / "none")):
+        assert str(found) == "Europe/Oslo"
+        hours = [datetime(2026, month, 1, tzinfo=found).utcoffset() for month in (1, 7)]
+        assert hours == [timedelta(hours=1), timedelta(hours=2)]
+
+
+@pytest.mark.parametrize("named", ["", "CET-1CEST,M3.5.0,M10.5.0/3", "Not/AZone", "../x"])
+def test_a_zone_that_cannot_be_read_is_the_distance_to_utc_that_holds_now(
+    tmp_path: Path, named: str
+):
+    found = zone.of_machine(named, tmp_path / "none")
+    now = datetime.now().astimezone()
+    assert now.astimezone(found).utcoffset() == now.utcoffset()
 
 
 def test_the_environment_wins(home: dict[str, str], tmp_path: Path):
@@ -199,6 +302,27 @@ def test_nothing_is_read_from_the_working_directory(
         ("[endpoints.a]\nurl = 'models.example.com'", "endpoints.a.url: expected http://… or http"),
         ("[endpoints.a]\nurl = 'http://h:x/'", "endpoints.a.url: expected http://… or https://…"),
         ("[endpoints.a]\nurl = 'http://me:pw@h/'", "endpoints.a.url: an address holds no name"),
+        ("gateway_log = 'log'", "gateway_log: expected a path that begins with / or ~"),
+        ("[platforms.icq]", "no setting platforms.icq, only web, telegram, discord, slack"),
+        ("[platforms.local]", "no setting platforms.local, only web"),
+        ("[platforms]\nweb = 3", "platforms.web: expected object, got int"),
+        ("[platforms.web]\nport = 3", "no setting platforms.web.port, only enabled, adapter, url"),
+        ("[platforms.web]\nenabled = 1", "platforms.web.enabled: expected bool, got int"),
+        ("[platforms.web]\nurl = 'h'", "platforms.web.url: expected http://… or https://…"),
+        ("[platforms.web]\nadapter = 'a.b'", "web.adapter: expected package.module:function"),
+        ("[platforms.web]\nadapter = 'a..b:c'", "web.adapter: expected package.module:function"),
+        ("[reset]\nmode = 'weekly'", "reset.mode: expected one of none, idle, daily, both"),
+        ("[reset]\nhours = 4", "no setting reset.hours, only mode, idle_minutes, hour, zone, for"),
+        ("[reset]\nhour = 24", "reset.hour: expected int <= 23"),
+        ("[reset]\nidle_minutes = 0", "reset.idle_minutes: expected float >= 0.001"),
+        ("[reset]\nidle_minutes = 1e12", "reset.idle_minutes: expected float <= 5256"),
+        ("[reset]\nzone = 'Mars/Here'", "reset.zone: there is no such time zone; expected one su"),
+        ("[reset]\nzone = '../zone'", "reset.zone: there is no such time zone"),
+        ("[reset]\nhour = 24\n[reset.for.dm]\nmode = 'none'", " reset.hour: expected int <= 23"),
+        ("[reset.for.team]\nmode = 'none'", "no setting reset.for.team, only web, telegram,"),
+        ("[reset.for.dm]\nmode = 'x'", "reset.for.dm.mode: expected one of none, idle, daily, bo"),
+        ("[reset.for.dm]\nzone = 'UTC'", "no setting reset.for.dm.zone, only mode, idle_minutes"),
+        ("[reset.for]\ndm = 3", "reset.for.dm: expected object, got int"),
     ],
 )
 def test_what_is_wrong_names_the_file_the_setting_and_what_is_allowed(
@@ -214,7 +338,13 @@ def test_what_is_wrong_names_the_file_the_setting_and_what_is_allowed(
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("OPENAI_BASE_URL", "localhost:1234"), ("SEGUE_MODELS", "models"), ("SEGUE_CONFIG", "x.toml")],
+    [
+        ("OPENAI_BASE_URL", "localhost:1234"),
+        ("SEGUE_MODELS", "models"),
+        ("SEGUE_CONFIG", "x.toml"),
+        ("SEGUE_GATEWAY_LOG", "log"),
+        ("SEGUE_SIGNAL_URL", "localhost:8080"),
+    ],
 )
 def test_a_variable_that_is_wrong_is_named(home: dict[str, str], variable: str, value: str):
     with pytest.raises(BadSettings, match=f"in the environment cannot be used: {variable}: exp"):
@@ -242,7 +372,11 @@ def test_no_repr_and_no_dump_shows_a_key(home: dict[str, str]):
     password = {**home, "SEGUE_STORE": f"postgresql://me:{SECRET}@h/db", "OPENAI_API_KEY": SECRET}
     settings = config.load(password)
     assert SECRET not in repr(settings) + str(settings) + f"{settings}"
-    keys = {"keys": settings.keys, "endpoints": settings.endpoints}
+    keys = {
+        "keys": settings.keys,
+        "endpoints": settings.endpoints,
+        "platforms": settings.platforms,
+    }
     shown = [repr(keys), repr(copy.deepcopy(keys)), json.dumps(keys, default=repr)]
     shown += [repr(dataclasses.asdict(settings)["endpoints"]), json.dumps(keys, default=str)]
     assert SECRET not in "".join(shown)
@@ -265,8 +399,12 @@ def test_an_error_does_not_show_a_key(home: dict[str, str]):
 def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
     names = config.secret_names()
     assert {"SEGUE_STORE", "OPENAI_API_KEY", "GOOGLE_API_KEY"} <= names <= set(config.VARIABLES)
-    held = config.load({**home, **dict.fromkeys(config.VARIABLES[5:], "k")}).keys
-    assert {key.setting for key in held.values()} <= names
+    paths = {"SEGUE_CONFIG", "SEGUE_STORE", "SEGUE_MODELS", "SEGUE_GATEWAY_LOG"}
+    other = [name for name in config.VARIABLES if name not in paths and not name.endswith("_URL")]
+    held = config.load({**home, **dict.fromkeys(other, "k")})
+    secrets = [*held.keys.values(), *(platform.token for platform in held.platforms.values())]
+    assert len(secrets) == len(config.KEY_VARIABLES) + len(TARGETS)
+    assert {secret.setting for secret in secrets if secret} <= names
 
 
 @pytest.mark.parametrize(
@@ -275,6 +413,7 @@ def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
         (FULL, 0o644, "holds keys, and others can read it. Type `chmod 600 "),
         (FULL, 0o640, "holds keys, and others can read it"),
         ("[endpoints.a]\nurl = 'http://h'\nkey = 'k'\n", 0o604, "holds keys"),
+        ("[platforms.slack]\ntoken = 't'\n", 0o604, "holds keys"),
         ("model = 'local'", 0o620, "Others can change "),
         (FULL, 0o600, ""),
         (FULL, 0o400, ""),
@@ -386,6 +525,14 @@ def test_whoever_reads_while_it_is_written_sees_a_whole_file(home: dict[str, str
         ("approvals.allowed_commands", ["make"], ["make"]),
         ("approvals.allowed_commands", ['["make", "[x"]'], ["make", "[x"]),
         ("approvals.allowed_commands", ["[]"], []),
+        ("gateway_log", ["~/log"], "~/log"),
+        ("platforms.slack.enabled", ["false"], False),
+        ("platforms.slack.adapter", ["a.b:c"], "a.b:c"),
+        ("platforms.matrix.token", ["k"], "k"),
+        ("reset.mode", ["daily"], "daily"),
+        ("reset.hour", ["0"], 0),
+        ("reset.zone", ["UTC"], "UTC"),
+        ("reset.for.slack-thread.idle_minutes", ["15"], 15),
     ],
 )
 def test_any_setting_can_be_changed_and_nothing_else_is(
@@ -453,6 +600,16 @@ def test_a_setting_finds_its_place_in_a_file_of_any_shape(home: dict[str, str], 
         ("model", ["\udcff"], "only characters that can be seen"),
         ("approvals.allowed_commands", ["[1, 2]"], "expected str, got int"),
         ("approvals.allowed_commands", ["[ls"], "that is no list in TOML"),
+        ("platforms.icq.token", ["x"], "there is no setting platforms.icq, only web"),
+        ("platforms.slack", ["x"], "There is no setting 'platforms.slack'"),
+        ("platforms.slack.url", ["h"], "platforms.slack.url: expected http://"),
+        ("platforms.slack.adapter", ["h"], "expected package.module:function"),
+        ("gateway_log", ["log"], "gateway_log: expected a path that begins with / or ~"),
+        ("reset.for", ["x"], "There is no setting 'reset.for'"),
+        ("reset.chats.dm.mode", ["none"], "There is no setting 'reset.chats.dm.mode'"),
+        ("reset.for.all.mode", ["none"], "there is no setting reset.for.all, only web"),
+        ("reset.for.dm.mode", ["x"], "reset.for.dm.mode: expected one of none, idle, daily"),
+        ("reset.zone", ["Mars"], "reset.zone: there is no such time zone"),
     ],
 )
 def test_what_would_make_the_file_invalid_is_refused(
@@ -485,7 +642,8 @@ def test_every_setting_says_where_it_comes_from(home: dict[str, str]):
     write(home, FULL)
     more = {**home, "GOOGLE_API_KEY": "k", "SEGUE_MODEL": "local", "OPENAI_BASE_URL": "http://h"}
     found = {setting.name: setting for setting in config.explain(more)}
-    assert set(found) == {*names.every(["work", "plain"]), "OPENAI_BASE_URL"}
+    known = names.every(["work", "plain"], ["dm", "telegram-dm"])
+    assert set(found) == {*known, "OPENAI_BASE_URL"}
     origins = {name: setting.origin for name, setting in found.items()}
     assert origins["store"] == "SEGUE_STORE"
     assert origins["model"] == "SEGUE_MODEL"
@@ -496,6 +654,13 @@ def test_every_setting_says_where_it_comes_from(home: dict[str, str]):
     assert origins["approvals.platforms.web"] == "default"
     assert found["approvals.platforms.web"].value == "allow-list"
     assert found["approvals.allowed_commands"].value == ("git status", "ls")
+    assert origins["platforms.matrix.token"] == origins["platforms.telegram.enabled"] == "file"
+    assert origins["platforms.slack.enabled"] == origins["reset.for.dm.mode"] == "default"
+    assert origins["reset.for.dm.hour"] == origins["reset.zone"] == "file"
+    assert found["platforms.slack.enabled"].value is False
+    assert found["reset.for.dm.mode"].value == "both"
+    assert found["reset.for.dm.idle_minutes"].value == 90
+    assert found["reset.zone"].value == "Europe/Oslo"
     assert found["model"].value == "local"
     assert found["keys.mistral"].value is None
     assert SECRET not in repr(found)
@@ -509,14 +674,29 @@ def test_what_is_said_in_the_file_and_equals_the_default_is_from_the_file(home: 
 
 
 def test_the_names_are_those_of_the_document():
-    known = {name.replace(".work.", ".NAME.") for name in names.every(["work"])}
-    known = {n for n in known if not n.startswith("approvals.platforms.")}
-    assert known | {"approvals.platforms.PLATFORM"} == settings_of(file.Contents)
+    known = {_general(name) for name in names.every(["work"])}
+    assert known == settings_of(file.Contents)
+
+
+def _general(name: str) -> str:
+    """As the document calls it."""
+    match name.split("."):
+        case ["endpoints", _, field]:
+            return f"endpoints.NAME.{field}"
+        case ["approvals", "platforms", _]:
+            return "approvals.platforms.PLATFORM"
+        case ["platforms", _, field]:
+            return f"platforms.PLATFORM.{field}"
+        case ["reset", "for", _, field]:
+            return f"reset.for.CHATS.{field}"
+        case _:
+            return name
 
 
 def test_what_is_a_key_is_known():
     secret = {name for name in names.every(["work"]) if names.is_secret(name)}
-    assert secret == {f"keys.{p}" for p in config.KEY_VARIABLES} | {"endpoints.work.key"}
+    keys = {f"keys.{p}" for p in config.KEY_VARIABLES} | {f"platforms.{p}.token" for p in TARGETS}
+    assert secret == keys | {"endpoints.work.key"}
 
 
 def test_the_editor_is_the_one_that_was_named():
@@ -546,7 +726,7 @@ def settings_of(table: type[msgspec.Struct], prefix: str = "") -> set[str]:
     """The full names of all settings, such as `endpoints.NAME.url`."""
     names: set[str] = set()
     for field in msgspec.structs.fields(table):
-        name = f"{prefix}{field.name}"
+        name = f"{prefix}{field.encode_name}"
         match name, field.type:
             case "keys", _:
                 names |= {f"keys.{provider}" for provider in config.KEY_VARIABLES}
@@ -555,7 +735,8 @@ def settings_of(table: type[msgspec.Struct], prefix: str = "") -> set[str]:
             case _, kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
                 names |= settings_of(kind, f"{name}.")
             case _, kind if typing.get_origin(kind) is dict:
-                names |= settings_of(typing.get_args(kind)[1], f"{name}.NAME.")
+                inside = {"platforms": "PLATFORM", "reset.for": "CHATS"}.get(name, "NAME")
+                names |= settings_of(typing.get_args(kind)[1], f"{name}.{inside}.")
             case _:
                 names.add(name)
     return names
@@ -568,7 +749,9 @@ def test_the_document_names_every_setting_and_variable_and_no_other():
     named = [name for first, _ in rows for name in re.findall(r"`([^`]+)`", first)]
     assert sorted(named) == sorted({*settings_of(file.Contents), *ONLY_VARIABLES})
     variables = {name for row in rows for cell in row for name in re.findall(r"`([A-Z_]+)`", cell)}
-    assert variables == set(config.VARIABLES)
+    assert variables <= {*config.VARIABLES, *OF_A_PLATFORM}
+    own = {f"SEGUE_{p.upper()}_{what}" for p in TARGETS for what in ("TOKEN", "URL")}
+    assert variables >= (set(config.VARIABLES) - own) | OF_A_PLATFORM
 
 
 def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
@@ -578,4 +761,5 @@ def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
     assert config.load(home).model
 
 
-ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "VISUAL", "EDITOR"}
+ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "TZ", "VISUAL", "EDITOR"}
+OF_A_PLATFORM = {"SEGUE_PLATFORM_TOKEN", "SEGUE_PLATFORM_URL"}

@@ -9,42 +9,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import timedelta, tzinfo
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import platformdirs
 
-from segue.config import explained, file, names
+from segue.config import checked, environment, explained, file, names, zone
+from segue.config.environment import ENVIRONMENT, decides
+from segue.config.environment import VARIABLES as VARIABLES
+from segue.config.environment import secret_names as secret_names
 from segue.config.explained import Setting as Setting
 from segue.config.values import KEY_VARIABLES as KEY_VARIABLES
 from segue.config.values import Approvals as Approvals
 from segue.config.values import Endpoint as Endpoint
+from segue.config.values import PlatformSettings as PlatformSettings
 from segue.config.values import Secret as Secret
 from segue.config.values import Settings as Settings
 from segue.core.address import Platform
 from segue.core.errors import BadSettings, SettingRefused
-
-VARIABLES = (
-    "SEGUE_CONFIG",
-    "SEGUE_STORE",
-    "SEGUE_MODEL",
-    "SEGUE_MODELS",
-    "OPENAI_BASE_URL",
-    *(variable for variables in KEY_VARIABLES.values() for variable in variables),
-    "VISUAL",
-    "EDITOR",
-)
-"""Everything that we read from the environment."""
-
-_OVERRULE: Mapping[str, tuple[str, ...]] = {
-    "store": ("SEGUE_STORE",),
-    "model": ("SEGUE_MODEL",),
-    "models_folder": ("SEGUE_MODELS",),
-    **{f"keys.{provider}": variables for provider, variables in KEY_VARIABLES.items()},
-}
-"""The variables that go before a setting in the file; the first that is set counts."""
-
-_ENVIRONMENT = "the environment"
+from segue.core.handoff import TARGETS
+from segue.core.reset import ResetPolicies, ResetPolicy
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
@@ -53,14 +38,16 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     path = _path(environ)
     found = file.read(path)
     contents = file.parse(found[0], path) if found else file.Contents()
-    variable, model = _set(environ, "model")
+    variable, model = decides(environ, "model")
     given = model or contents.model.strip()
     approvals = contents.approvals
     return Settings(
         path=path,
-        store=_set(environ, "store")[1] or contents.store or _default_store(),
-        models_folder=_models_folder(environ, contents, path),
+        store=decides(environ, "store")[1] or contents.store or _default_store(),
+        models_folder=_in_data(environ, contents.models_folder, "models_folder", path, "models"),
         idle_minutes=contents.idle_minutes,
+        gateway_log=_in_data(environ, contents.gateway_log, "gateway_log", path, "gateway.log"),
+        zone=_zone(environ, contents, path),
         model=given or None,
         model_from=variable or (f"model in {path}" if given else ""),
         keys=_keys(environ, contents, path),
@@ -73,6 +60,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             platforms={Platform(name): policy for name, policy in approvals.platforms.items()},
             allowed_commands=approvals.allowed_commands,
         ),
+        platforms=_platforms(environ, contents, path),
+        resets=_resets(contents.reset),
         private_network=contents.private_network,
         warnings=tuple(
             file.warnings(path, found[1], contents) if found else _missing(environ, path)
@@ -94,7 +83,7 @@ def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
         settings,
         file.tables(found[0], settings.path) if found else {},
         {explained.OPENAI_URL: explained.OPENAI_URL}
-        | {name: _set(environ, name)[0] for name in _OVERRULE},
+        | {name: decides(environ, name)[0] for name in environment.OVERRULE},
     )
 
 
@@ -120,7 +109,7 @@ def set_model(name: str, environ: Mapping[str, str] | None = None) -> Path:
 def overruled(name: str, environ: Mapping[str, str] | None = None) -> str:
     """The variable that goes before what the file says of `name`; empty when none does."""
     environ = os.environ if environ is None else environ
-    return _set(environ, name)[0]
+    return decides(environ, name)[0]
 
 
 def text(environ: Mapping[str, str] | None = None) -> bytes:
@@ -163,24 +152,10 @@ def terminal_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def secret_names() -> frozenset[str]:
-    """The variables that may hold a secret of ours, which no command of the agent's may see."""
-    # The address of a store may hold its password.
-    return frozenset({"SEGUE_STORE", *(v for several in KEY_VARIABLES.values() for v in several)})
-
-
 def _path(environ: Mapping[str, str]) -> Path:
     if named := environ.get("SEGUE_CONFIG"):
-        return _absolute(named, "SEGUE_CONFIG", _ENVIRONMENT)
+        return checked.absolute(named, "SEGUE_CONFIG", ENVIRONMENT)
     return Path(platformdirs.user_config_dir("segue", appauthor=False)) / "config.toml"
-
-
-def _set(environ: Mapping[str, str], name: str) -> tuple[str, str]:
-    """The variable that decides the setting `name`, and what is in it; empty when none does."""
-    for variable in _OVERRULE.get(name, ()):
-        if value := environ.get(variable, "").strip():
-            return variable, value
-    return "", ""
 
 
 def _check(raw: bytes, path: Path) -> None:
@@ -188,8 +163,10 @@ def _check(raw: bytes, path: Path) -> None:
     contents = file.parse(raw, path)
     for name, table in contents.endpoints.items():
         _endpoint(name, table, path)
-    if contents.models_folder:
-        _absolute(contents.models_folder, "models_folder", path)
+    _in_data({}, contents.models_folder, "models_folder", path, "")
+    _in_data({}, contents.gateway_log, "gateway_log", path, "")
+    _platforms({}, contents, path)
+    _zone({}, contents, path)
 
 
 def _missing(environ: Mapping[str, str], path: Path) -> list[str]:
@@ -200,7 +177,7 @@ def _missing(environ: Mapping[str, str], path: Path) -> list[str]:
 def _keys(environ: Mapping[str, str], contents: file.Contents, path: Path) -> dict[str, Secret]:
     keys: dict[str, Secret] = {}
     for name in KEY_VARIABLES:
-        variable, value = _set(environ, f"keys.{name}")
+        variable, value = decides(environ, f"keys.{name}")
         if key := value or contents.keys.get(name, "").strip():
             keys[name] = Secret(key, variable or f"keys.{name} in {path}")
     return keys
@@ -210,7 +187,7 @@ def _endpoint(name: str, table: file.EndpointTable, path: Path) -> Endpoint:
     key, setting = table.key.strip(), f"endpoints.{name}"
     return Endpoint(
         name=name,
-        url=_url(table.url, f"{setting}.url", path),
+        url=checked.url(table.url, f"{setting}.url", path),
         key=Secret(key, f"{setting}.key in {path}") if key else None,
         context=table.context,
         images=table.images,
@@ -220,41 +197,60 @@ def _endpoint(name: str, table: file.EndpointTable, path: Path) -> Endpoint:
 
 def _openai_url(environ: Mapping[str, str]) -> str | None:
     given = environ.get("OPENAI_BASE_URL", "").strip()
-    return _url(given, "OPENAI_BASE_URL", _ENVIRONMENT) if given else None
+    return checked.url(given, "OPENAI_BASE_URL", ENVIRONMENT) if given else None
 
 
-def _url(given: str, setting: str, path: Path | str) -> str:
-    try:
-        parts = urlsplit(given)
-        whole = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-        named = parts.username is not None
-    except ValueError:
-        whole = named = False
+def _in_data(environ: Mapping[str, str], given: str, setting: str, path: Path, usual: str) -> Path:
+    """The path that is set, or `usual` in the person's own data folder."""
+    variable, named = decides(environ, setting)
     if named:
-        reason = f"{setting}: an address holds no name and no password; put a key into its setting"
-        raise BadSettings(path=path, reason=reason)
-    if not whole or not given.isprintable():
-        raise BadSettings(path=path, reason=f"{setting}: expected http://… or https://…")
-    return given.rstrip("/")
+        return checked.absolute(named, variable, ENVIRONMENT)
+    if given:
+        return checked.absolute(given, setting, path)
+    return Path(platformdirs.user_data_dir("segue", appauthor=False)) / usual
 
 
-def _absolute(given: str, setting: str, path: Path | str) -> Path:
-    try:
-        found = Path(given).expanduser()
-    except RuntimeError as error:
-        raise BadSettings(path=path, reason=f"{setting}: {error}") from error
-    if not found.is_absolute():
-        raise BadSettings(path=path, reason=f"{setting}: expected a path that begins with / or ~")
+def _platforms(
+    environ: Mapping[str, str], contents: file.Contents, path: Path
+) -> dict[Platform, PlatformSettings]:
+    found: dict[Platform, PlatformSettings] = {}
+    for platform in TARGETS:
+        name = f"platforms.{platform}"
+        table = contents.platforms.get(platform)
+        url_from, url = decides(environ, f"{name}.url")
+        token_from, token = decides(environ, f"{name}.token")
+        if table is None and not url and not token:
+            continue
+        table = table or file.PlatformTable()
+        token = token or table.token.strip()
+        where = (url_from, ENVIRONMENT) if url else (f"{name}.url", path)
+        url = url or table.url
+        found[platform] = PlatformSettings(
+            platform=platform,
+            enabled=table.enabled,
+            adapter=checked.adapter(table.adapter, f"{name}.adapter", path),
+            url=checked.url(url, *where) if url else None,
+            token=Secret(token, token_from or f"{name}.token in {path}") if token else None,
+        )
     return found
 
 
-def _models_folder(environ: Mapping[str, str], contents: file.Contents, path: Path) -> Path:
-    variable, named = _set(environ, "models_folder")
-    if named:
-        return _absolute(named, variable, _ENVIRONMENT)
-    if contents.models_folder:
-        return _absolute(contents.models_folder, "models_folder", path)
-    return Path(platformdirs.user_data_dir("segue", appauthor=False)) / "models"
+def _resets(table: file.ResetTable) -> ResetPolicies:
+    return ResetPolicies(
+        default=_policy(table),
+        overrides={file.RESET_KEYS[name]: _policy(chats) for name, chats in table.chats.items()},
+    )
+
+
+def _policy(table: file.PolicyTable) -> ResetPolicy:
+    idle = timedelta(minutes=table.idle_minutes)
+    return ResetPolicy(mode=table.mode, idle=idle, hour=table.hour)
+
+
+def _zone(environ: Mapping[str, str], contents: file.Contents, path: Path) -> tzinfo:
+    if named := contents.reset.zone.strip():
+        return checked.zone(named, "reset.zone", path)
+    return zone.of_machine(environ.get("TZ", ""))
 
 
 def _default_store() -> str:

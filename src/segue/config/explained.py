@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from segue.config import names
-from segue.config.file import EndpointTable
-from segue.config.values import KEY_VARIABLES, Secret, Settings
+from segue.config.file import RESET_KEYS, EndpointTable, PlatformTable
+from segue.config.values import KEY_VARIABLES, PlatformSettings, Secret, Settings
 from segue.core.address import Platform
+from segue.core.handoff import TARGETS
+from segue.core.reset import ResetPolicy
 
 FILE = "file"
 DEFAULT = "default"
@@ -44,6 +46,7 @@ def _values(settings: Settings) -> Iterator[tuple[str, Value]]:
     yield "private_network", settings.private_network
     yield "models_folder", str(settings.models_folder)
     yield "idle_minutes", settings.idle_minutes
+    yield "gateway_log", str(settings.gateway_log)
     for provider in KEY_VARIABLES:
         yield f"keys.{provider}", settings.keys.get(provider)
     for endpoint in settings.endpoints.values():
@@ -53,8 +56,24 @@ def _values(settings: Settings) -> Iterator[tuple[str, Value]]:
     for platform in Platform:
         yield f"approvals.platforms.{platform}", str(settings.approvals.policy_on(platform))
     yield "approvals.allowed_commands", settings.approvals.allowed_commands
+    for platform in TARGETS:
+        nothing = PlatformSettings(platform=platform, enabled=False)
+        found = settings.platforms.get(platform, nothing)
+        for field in PlatformTable.__struct_fields__:
+            yield f"platforms.{platform}.{field}", getattr(found, field)
+    yield from _policy("reset", settings.resets.default)
+    yield "reset.zone", str(settings.zone)
+    for name, chats in RESET_KEYS.items():
+        if policy := settings.resets.overrides.get(chats):
+            yield from _policy(f"reset.for.{name}", policy)
     if settings.openai_url:  # which is no setting of the file's
         yield OPENAI_URL, settings.openai_url
+
+
+def _policy(name: str, policy: ResetPolicy) -> Iterator[tuple[str, Value]]:
+    yield f"{name}.mode", str(policy.mode)
+    yield f"{name}.idle_minutes", policy.idle.total_seconds() / 60
+    yield f"{name}.hour", policy.hour
 
 
 def _origin(name: str, tables: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -13,9 +14,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from segue.config.values import KEY_VARIABLES
-from segue.core.address import Platform
+from segue.core.address import ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.errors import BadSettings, SettingsUnwritable
+from segue.core.handoff import TARGETS
+from segue.core.reset import ResetMode
 from segue.core.text import one_line
 
 T = TypeVar("T")
@@ -39,6 +42,35 @@ class ApprovalsTable(Struct, frozen=True, forbid_unknown_fields=True):
     allowed_commands: tuple[str, ...] = ()
 
 
+class PlatformTable(Struct, frozen=True, forbid_unknown_fields=True):
+    enabled: bool = True
+    adapter: str = ""
+    url: str = ""
+    token: str = ""
+
+
+class PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
+    mode: ResetMode = ResetMode.NONE
+    idle_minutes: Annotated[float, Meta(ge=0.001, le=36_500 * 24 * 60)] = 24 * 60.0
+    hour: Annotated[int, Meta(ge=0, le=23)] = 4
+
+
+class ResetTable(PolicyTable, frozen=True, forbid_unknown_fields=True):
+    zone: str = ""
+    chats: dict[str, PolicyTable] = msgspec.field(
+        name="for", default_factory=dict[str, PolicyTable]
+    )
+    """By the names in RESET_KEYS. What one does not say is as for every chat."""
+
+
+RESET_KEYS: Mapping[str, tuple[Platform | None, ChatType | None]] = {
+    **{platform.value: (platform, None) for platform in TARGETS},
+    **{kind.value: (None, kind) for kind in ChatType},
+    **{f"{platform}-{kind}": (platform, kind) for platform in TARGETS for kind in ChatType},
+}
+"""What chats are called for which a reset can differ."""
+
+
 class Contents(Struct, frozen=True, forbid_unknown_fields=True):
     """What the file may hold."""
 
@@ -47,9 +79,12 @@ class Contents(Struct, frozen=True, forbid_unknown_fields=True):
     private_network: bool = False
     models_folder: str = ""
     idle_minutes: Annotated[float, Meta(gt=0)] = 10.0
+    gateway_log: str = ""
     keys: dict[str, str] = {}
     endpoints: dict[str, EndpointTable] = {}
     approvals: ApprovalsTable = ApprovalsTable()
+    platforms: dict[str, PlatformTable] = {}
+    reset: ResetTable = ResetTable()
 
 
 def read(path: Path) -> tuple[bytes, int] | None:
@@ -87,7 +122,10 @@ def parse(raw: bytes, path: Path) -> Contents:
         for name, key in _tables(found, "keys"):
             _check_name("keys", name, *KEY_VARIABLES)
             _convert(key, str, f"keys.{name}")
-        return _convert(found, Contents, "")
+        for name, table in _tables(found, "platforms"):
+            _check_name("platforms", name, *TARGETS)
+            _convert(table, PlatformTable, f"platforms.{name}")
+        return _convert(_with_resets(found), Contents, "")
     except _Wrong as wrong:
         raise BadSettings(path=path, reason=one_line(str(wrong))) from wrong
 
@@ -100,6 +138,21 @@ def _tables(found: object, name: str) -> list[tuple[str, object]]:
     """What is in the table `name` of `found`; nothing when either is no table at all."""
     inner = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
     return list(cast("dict[str, object]", inner).items()) if isinstance(inner, dict) else []
+
+
+def _with_resets(found: dict[str, Any]) -> dict[str, Any]:
+    """`found`, in which the reset of each kind of chat says everything."""
+    if not (chats := _tables(found.get("reset"), "for")):
+        return found
+    reset = {name: value for name, value in found["reset"].items() if name != "for"}
+    _convert(reset, ResetTable, "reset")
+    usual = {name: reset[name] for name in PolicyTable.__struct_fields__ if name in reset}
+    whole: dict[str, object] = {}
+    for name, table in chats:
+        _check_name("reset.for", name, *RESET_KEYS)
+        _convert(table, PolicyTable, f"reset.for.{name}")
+        whole[name] = {**usual, **cast("dict[str, object]", table)}
+    return {**found, "reset": {**reset, "for": whole}}
 
 
 def _check_name(table: str, name: str, *allowed: str) -> None:
@@ -125,14 +178,14 @@ def told(error: msgspec.ValidationError, kind: Any, setting: str) -> str:
 def _told(what: str, kind: type[Any], setting: str) -> str:
     """msgspec's words, with the setting's name and what it may be."""
     if unknown := _UNKNOWN.fullmatch(what):
-        table = ApprovalsTable if setting == "approvals" else kind
-        names = ", ".join(field.name for field in msgspec.structs.fields(table))
+        table = {"approvals": ApprovalsTable, "reset": ResetTable}.get(setting, kind)
+        names = ", ".join(field.encode_name for field in msgspec.structs.fields(table))
         whole = f"{setting}.{unknown[1]}" if setting else unknown[1]
         return f"there is no setting {whole}, only {names}"
     if missing := _MISSING.fullmatch(what):
         return f"{setting}.{missing[1]} is missing"
     if what.startswith("Invalid enum value"):
-        what = f"expected one of {', '.join(Policy)}"
+        what = f"expected one of {', '.join(ResetMode if 'reset.' in setting else Policy)}"
     return f"{setting}: {what[0].lower()}{what[1:]}".replace("`", "")
 
 
@@ -142,8 +195,9 @@ def warnings(path: Path, mode: int, contents: Contents) -> list[str]:
         return []
     if mode & 0o022:
         return [f"Others can change {path}. Type `chmod 600 {path}`."]
-    secret = contents.keys or any(table.key for table in contents.endpoints.values())
-    if secret and mode & 0o044:
+    secrets = [table.key for table in contents.endpoints.values()]
+    secrets += [table.token for table in contents.platforms.values()]
+    if (contents.keys or any(secrets)) and mode & 0o044:
         return [f"{path} holds keys, and others can read it. Type `chmod 600 {path}`."]
     return []
 

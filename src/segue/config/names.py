@@ -15,31 +15,41 @@ from segue.config.values import KEY_VARIABLES
 from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.errors import SettingRefused, UnknownSetting
+from segue.core.handoff import TARGETS
+from segue.core.reset import ResetMode
 
 _ENDPOINTS = "endpoints"
+_SECRET = {(_ENDPOINTS, "key"), ("platforms", "token")}
 
 
-def every(endpoints: Iterable[str] = ()) -> list[str]:
-    """All names that there can be, those of the named `endpoints` included, in the file's order."""
-    return list(_names(file.Contents, "", tuple(endpoints)))
-
-
-def _names(table: type[Struct], prefix: str, endpoints: Sequence[str]) -> Iterable[str]:
-    inner = {
-        "keys": [f"keys.{provider}" for provider in KEY_VARIABLES],
-        "approvals.platforms": [f"approvals.platforms.{platform}" for platform in Platform],
-        _ENDPOINTS: [
-            f"{_ENDPOINTS}.{name}.{field}"
-            for name in endpoints
-            for field in file.EndpointTable.__struct_fields__
-        ],
+def every(endpoints: Iterable[str] = (), chats: Iterable[str] = file.RESET_KEYS) -> list[str]:
+    """All names that there can be, those of the named `endpoints` included, and those of the
+    resets that differ for `chats`."""
+    within = {
+        "keys": KEY_VARIABLES,
+        "approvals.platforms": Platform,
+        _ENDPOINTS: _fields(endpoints, file.EndpointTable),
+        "platforms": _fields(TARGETS, file.PlatformTable),
+        "reset.for": _fields(chats, file.PolicyTable),
     }
+    return [
+        f"{table}.{name}" if name else table
+        for table in _names(file.Contents, "")
+        for name in within.get(table, ("",))
+    ]
+
+
+def _fields(names: Iterable[str], table: type[Struct]) -> list[str]:
+    return [f"{name}.{field}" for name in names for field in table.__struct_fields__]
+
+
+def _names(table: type[Struct], prefix: str) -> Iterable[str]:
+    """The settings of `table`, in the file's order; one that holds several under names of their
+    own counts as one."""
     for field in structs.fields(table):
-        name = f"{prefix}{field.name}"
-        if name in inner:
-            yield from inner[name]
-        elif _is_table(field.type):
-            yield from _names(field.type, f"{name}.", endpoints)
+        name = f"{prefix}{field.encode_name}"
+        if _is_table(field.type):
+            yield from _names(field.type, f"{name}.")
         else:
             yield name
 
@@ -47,7 +57,7 @@ def _names(table: type[Struct], prefix: str, endpoints: Sequence[str]) -> Iterab
 def is_secret(name: str) -> bool:
     """Whether its value is a key, which is never shown."""
     where = parts(name)
-    return where[0] == "keys" or (where[0] == _ENDPOINTS and where[-1] == "key")
+    return where[0] == "keys" or (where[0], where[-1]) in _SECRET
 
 
 def parts(name: str) -> tuple[str, ...]:
@@ -64,7 +74,7 @@ def kind(name: str) -> Any:
     found: Any = file.Contents
     for part in where:
         if _is_table(found):
-            fields = {field.name: field.type for field in structs.fields(found)}
+            fields = {field.encode_name: field.type for field in structs.fields(found)}
             found = fields.get(part)
         elif get_origin(found) is dict:
             found = found.__args__[1]
@@ -80,7 +90,7 @@ def choices(name: str) -> list[str]:
     wanted = kind(name)
     if wanted is bool:
         return ["true", "false"]
-    return list(Policy) if wanted is Policy else []
+    return list(wanted) if wanted in (Policy, ResetMode) else []
 
 
 def unknown(name: str, endpoints: Iterable[str] = ()) -> UnknownSetting:

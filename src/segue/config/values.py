@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from pathlib import Path
 from typing import NoReturn
 
 from segue.core.address import Platform
 from segue.core.approval import Policy
+from segue.core.reset import ResetPolicies
 
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -69,6 +71,20 @@ class Approvals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformSettings:
+    """How to speak to one platform."""
+
+    platform: Platform
+    enabled: bool = True
+    """Whether a gateway is to serve it."""
+    adapter: str = ""
+    """`package.module:function`, which makes the adapter; empty for the built-in one."""
+    url: str | None = None
+    """Where its server is, for platforms that have one of one's own."""
+    token: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the person decided, and what follows where they did not."""
 
@@ -80,6 +96,10 @@ class Settings:
     """Where the embedded model's weights are."""
     idle_minutes: float
     """After how long without use the embedded model leaves memory."""
+    gateway_log: Path
+    """Where a gateway that was started in the background tells what it does."""
+    zone: tzinfo
+    """Where the person lives, for hours of the day."""
     model: str | None = None
     """The name of the model that the person chose."""
     model_from: str = ""
@@ -91,6 +111,11 @@ class Settings:
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict[str, Endpoint])
     """By their names."""
     approvals: Approvals = Approvals()
+    platforms: Mapping[Platform, PlatformSettings] = field(
+        default_factory=dict[Platform, PlatformSettings]
+    )
+    """Those of which anything is set, the ones that are not enabled included."""
+    resets: ResetPolicies = field(default_factory=ResetPolicies)
     private_network: bool = False
     """Whether pages on private addresses may be fetched."""
     warnings: tuple[str, ...] = ()

@@ -8,7 +8,7 @@
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
     │   │                         HandoffInFlight, UnknownChat
-    │   ├── PlatformError         ConnectFailed, DeliveryFailed
+    │   ├── PlatformError         BadAdapter, ConnectFailed, DeliveryFailed
     │   ├── AccessError           PairingRefused, ApprovalOver
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
@@ -153,6 +153,11 @@ class UnknownChat(HandoffError):
 
 class PlatformError(UserError):
     """Something went wrong on a platform."""
+
+
+class BadAdapter(PlatformError):
+    """There is no adapter for {platform}: {reason}. Check platforms.{platform}.adapter with `segue
+    config show`, or set platforms.{platform}.enabled to false."""
 
 
 class ConnectFailed(PlatformError):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _HIDDEN = "(hidden)"
 _NOTHING = "-"
 _NARROW = 60
-_PLATFORMS = "approvals.platforms."
+_PLATFORMS = ("approvals.platforms.", "platforms.")
 _COLUMNS = (Column("SETTING", 20), Column("VALUE", 16), Column("FROM", 7))
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -1,0 +1,80 @@
+"""Which adapter speaks to a platform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from segue.config import PlatformSettings
+from segue.core.address import Platform
+from segue.core.errors import BadAdapter
+from segue.platforms import registry
+
+OWN = """
+from types import SimpleNamespace
+
+from segue.core.address import Platform
+
+adapters = []
+
+
+def slack(settings):
+    return SimpleNamespace(platform=Platform.SLACK, settings=settings)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One whose modules can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "adapters_of_mine.py").write_text(OWN)
+    return tmp_path
+
+
+def named(adapter: str, platform: Platform = Platform.SLACK) -> PlatformSettings:
+    return PlatformSettings(platform=platform, adapter=adapter, url="http://127.0.0.1:9")
+
+
+def test_an_adapter_of_ones_own_is_made_by_its_function(folder: Path):
+    settings = named("adapters_of_mine:slack")
+    made = registry.make(Platform.SLACK, settings)
+    assert made.platform is Platform.SLACK
+    assert vars(made)["settings"] is settings
+
+
+@pytest.mark.parametrize(
+    ("adapter", "told"),
+    [
+        ("no_such_package.module:make", "no_such_package.module:make: No module named 'no_such"),
+        ("adapters_of_mine:discord", "there is no adapters_of_mine:discord"),
+        ("adapters_of_mine:adapters", "adapters_of_mine:adapters is no function"),
+        ("broken_of_mine:make", "broken_of_mine:make: "),
+    ],
+)
+def test_an_adapter_that_cannot_be_loaded_is_named_with_the_reason(
+    folder: Path, adapter: str, told: str
+):
+    (folder / "broken_of_mine.py").write_text("def make(:\n")
+    with pytest.raises(BadAdapter) as caught:
+        registry.make(Platform.SLACK, named(adapter))
+    assert f"There is no adapter for slack: {told}" in str(caught.value)
+    assert "platforms.slack.adapter" in str(caught.value)
+
+
+def test_an_adapter_for_another_platform_is_refused(folder: Path):
+    with pytest.raises(BadAdapter, match="adapters_of_mine:slack is one for slack"):
+        registry.make(Platform.WEB, named("adapters_of_mine:slack", Platform.WEB))
+
+
+def test_a_platform_without_an_adapter_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "BUILT_IN", {})
+    with pytest.raises(BadAdapter, match="no adapter for slack: this version has none"):
+        registry.make(Platform.SLACK, named(""))
+
+
+def test_the_built_in_one_is_taken_when_none_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(registry, "BUILT_IN", {Platform.SLACK: "adapters_of_mine:slack"})
+    assert registry.make(Platform.SLACK, named("")).platform is Platform.SLACK
