@@ -54,8 +54,10 @@ async def serving(handler: Handler, bound: socket.socket | None = None) -> Async
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             await _Connection(reader, writer, handler).serve()
 
-    place = bound or socket.create_server(("127.0.0.1", 0))
-    server = await asyncio.start_server(connected, sock=place)
+    if bound is None:
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    else:
+        server = await asyncio.start_server(connected, sock=bound)
     try:
         port: int = server.sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"

@@ -13,6 +13,7 @@ import msgspec
 from segue.testing import http
 from segue.testing.http import Handler, Request, Response
 from segue.testing.platform import orders
+from segue.testing.platform.faults import Garble
 from segue.testing.platform.orders import Order, Refused
 from segue.testing.platform.pulse import Pulse
 from segue.testing.platform.refusing import Refuse, malformed
@@ -46,7 +47,8 @@ class Door:
 
 
 def _bound(port: int) -> socket.socket:
-    bound = socket.socket()
+    # By its protocol asyncio knows that its writes need not wait for each other.
+    bound = socket.socket(proto=socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     bound.bind(("127.0.0.1", port))
     return bound
@@ -89,6 +91,8 @@ class Doors:
             world.refused.append(Refused(method=method, refusal=refuse.refusal))
             outcome = refuse.refusal.code
             return _refusal(refuse)
+        except Garble:
+            return Response(body=b'{"id": <html>')
         finally:
             self._pulse.beat()
             self._note(method, request.body, outcome)

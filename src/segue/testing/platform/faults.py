@@ -12,6 +12,10 @@ from segue.testing.platform.pulse import Pulse
 from segue.testing.platform.refusing import Refuse, too_often
 
 
+class Garble(Exception):
+    """The answer is to be nonsense."""
+
+
 class Faults:
     def __init__(self, pulse: Pulse) -> None:
         self._pulse = pulse
@@ -59,12 +63,14 @@ class Faults:
                 await asyncio.sleep(fault.seconds)
             case Trouble.HANG:
                 await self._hang()
-            case Trouble.DROP_AFTER | Trouble.HANG_AFTER:
+            case Trouble.DROP_AFTER | Trouble.HANG_AFTER | Trouble.GARBLED:
                 pass
 
     async def _after(self, fault: Fail) -> None:
         if fault.trouble is Trouble.DROP_AFTER:
             raise HangUp
+        if fault.trouble is Trouble.GARBLED:
+            raise Garble
         if fault.trouble is Trouble.HANG_AFTER:
             await self._hang()
 

@@ -41,6 +41,8 @@ class Trouble(StrEnum):
     """The connection is cut; nothing was done, which the bot cannot know."""
     DROP_AFTER = "drop_after"
     """It is done, and the connection is cut before the answer."""
+    GARBLED = "garbled"
+    """It is done, and the answer is 200 and nonsense."""
     DELAY = "delay"
     """It is done after some seconds."""
     HANG = "hang"
