@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
-from segue.commands.base import PREFIX, Scene, number, there
+from segue.commands.base import PREFIX, Scene, TerminalScene, number, there
 from segue.core.errors import BadCommand
 from segue.core.session import Session
 from segue.core.text import count, one_line
@@ -77,7 +77,7 @@ def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
     return path
 
 
-async def handoff(scene: Scene, arguments: str) -> None:
+async def handoff(scene: TerminalScene, arguments: str) -> None:
     if not arguments:
         reason = "it needs the name of a platform"
         raise BadCommand(usage=f"{PREFIX}handoff PLATFORM", reason=reason)
@@ -85,7 +85,7 @@ async def handoff(scene: Scene, arguments: str) -> None:
     await scene.hand_off(arguments)
 
 
-async def follow(scene: Scene, _: str) -> None:
+async def follow(scene: TerminalScene, _: str) -> None:
     await scene.follow()
 
 
