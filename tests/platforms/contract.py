@@ -539,7 +539,11 @@ async def ready_for(trouble: Trouble, rig: Rig) -> AsyncGenerator[Adapter]:
         yield rig.adapter
         return
     adapter = rig.impatient()
-    await adapter.connect()
+    async with asyncio.timeout(BOUND):
+        while True:  # it is impatient with this as well
+            with contextlib.suppress(ConnectFailed):
+                await adapter.connect()
+                break
     try:
         yield adapter
     finally:
