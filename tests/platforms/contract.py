@@ -277,6 +277,17 @@ class AdapterContract:
             await restarted.close()
         assert recorded.text == "recorded"
 
+    async def test_an_update_that_could_not_be_recorded_comes_again(self, rig: Rig) -> None:
+        at = await rig.place(rig.usual)
+        await rig.say(at, "first")
+        await rig.say(at, "second")
+        async with listening(rig.adapter) as ear:
+            first = await ear.next()
+        await rig.adapter.connect()
+        async with listening(rig.adapter) as ear:
+            assert await ear.next() == first
+            assert (await ear.next()).text == "second"
+
     async def test_ten_thousand_malformed_updates_do_nothing(self, rig: Rig) -> None:
         at = await rig.place(rig.usual)
         updates = list(broken(rig.specimens(), MALFORMED, seed=5))
@@ -539,7 +550,11 @@ async def ready_for(trouble: Trouble, rig: Rig) -> AsyncGenerator[Adapter]:
         yield rig.adapter
         return
     adapter = rig.impatient()
-    await adapter.connect()
+    async with asyncio.timeout(BOUND):
+        while True:  # it is impatient with this as well
+            with contextlib.suppress(ConnectFailed):
+                await adapter.connect()
+                break
     try:
         yield adapter
     finally:

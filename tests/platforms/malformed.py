@@ -15,7 +15,7 @@ _JUNK: tuple[Any, ...] = (
     None, True, False, 0, -1, 7, 2**63, -(2**70), 0.5, 1e308, "", " ", "0", "\0", "\u202e",
     "x" * 5000, [], [[]], [None], {}, {"": None}, {"id": {}}, [{"id": 1}],
 )  # fmt: skip
-_DEEP = 100_000
+_DEEP = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,12 @@ def _another(_: Specimen, chance: random.Random) -> str:
 
 
 def _deep(specimen: Specimen, chance: random.Random) -> str:
-    update = deepcopy(specimen.update)
+    """Nested without end where nobody looks, and malformed after that."""
+    update = {"more": "@", **deepcopy(specimen.update)}
     *parents, name = chance.choice(specimen.required)
-    _at(update, parents)[name] = "@"
-    return _text(update).replace('"@"', "[" * _DEEP + "]" * _DEEP)
+    del _at(update, parents)[name]
+    begin, end = chance.choice((("[", "]"), ('{"a":', "}")))
+    return _text(update).replace('"@"', begin * _DEEP + "1" + end * _DEEP)
 
 
 def _at(update: Any, path: Sequence[str | int]) -> Any:

@@ -71,7 +71,7 @@ class Rig(Protocol):
         ...
 
     def impatient(self) -> Adapter:
-        """One more, not connected, whose calls count as lost after less than half a second."""
+        """One more, not connected, whose calls count as lost after less than a second."""
         ...
 
     def denied(self) -> Adapter:

@@ -40,7 +40,7 @@ BARE = Rules(
     link=None,
 )
 THREADED = frozenset({Shape.DM, Shape.GROUP, Shape.CHANNEL, Shape.FORUM})
-IMPATIENT = 0.3
+IMPATIENT = 0.6
 
 
 class PeerRig:

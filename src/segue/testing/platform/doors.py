@@ -81,6 +81,7 @@ class Doors:
         method = request.target.removeprefix("/v1/")
         world = self._world
         world.counts[method] += 1
+        self._pulse.beat()
         outcome = "cut off"
         try:
             call = self._parse(method, request)

@@ -10,6 +10,7 @@ import httpx2
 import msgspec
 
 from segue.testing.platform import orders
+from segue.testing.platform.client import tls
 from segue.testing.platform.orders import Message, Order, Shape, Shown, Thread, Trouble, Upload
 from segue.testing.platform.wire import Refusal, Rules
 
@@ -28,7 +29,7 @@ class Hands:
     def __init__(self, url: str) -> None:
         self._url = url
         self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(WITHIN + _LOOK_SECONDS), trust_env=False
+            timeout=httpx2.Timeout(WITHIN + _LOOK_SECONDS), verify=tls(), trust_env=False
         )
 
     async def __aenter__(self) -> Self:
