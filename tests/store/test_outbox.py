@@ -113,7 +113,7 @@ async def test_what_was_sent_is_kept_with_its_receipt(store: Store, clock: FakeC
     clock.advance(1)
     assert await store.outbox.sent(outgoing, "message 77")
     sent = await stands(store)
-    assert (sent.state, sent.receipt, sent.error) == (OutgoingState.SENT, "message 77", None)
+    assert (sent.state, sent.receipts, sent.error) == (OutgoingState.SENT, ("message 77",), None)
     assert sent.finished == clock.now()
 
 
@@ -248,4 +248,4 @@ async def test_what_no_database_can_hold_is_marked_not_rejected(store: Store):
     assert await store.outbox.retry(outgoing, ODD, seconds=0)
     (outgoing,) = await next_ones(store)
     assert await store.outbox.sent(outgoing, ODD)
-    assert (await stands(store)).receipt == "a\ufffdb\ufffdc"
+    assert (await stands(store)).receipts == ("a\ufffdb\ufffdc",)

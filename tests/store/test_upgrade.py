@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 import segue.store
-from segue.core.address import HomeChannel, Platform
-from segue.core.session import Origin
+from segue.core.address import HomeChannel, Platform, Sender
+from segue.core.approval import Answer
+from segue.core.handoff import State, Step
+from segue.core.lease import SECOND
+from segue.core.session import Origin, Session
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
-from segue.store import Store, Tx, schema
+from segue.store import Store, Tx, files, schema
 from segue.store.base import Dialect
+from segue.store.gateways import Link
+from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
-from tests.store.samples import CHANNEL, DM, draft, said, texts
+from tests.store.samples import CHANNEL, DM, TOPIC, answered, draft, said, texts
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-# What version 1 wrote for the messages that stand beside it.
+# What versions 1 and 2 wrote for the messages that stand beside it.
 ROWS: list[dict[str, Any]] = [
     {"role": "user", "content": "where are my roses?", "tokens": 5},
     {
@@ -45,22 +53,40 @@ MESSAGES = [
     Message(Role.TOOL, "in the garden", NOON, tool_call_id="1", tool_name="shell", seq=3),
     Message(Role.SYSTEM, "so far", NOON, kind=Kind.SUMMARY, seq=4),
 ]
+# What the platform said of each message; None for one that is still to be sent.
+RECEIPTS = {"1": None, "2": "", "3": 'message "77"\n\\', "4": "78"}
 
 
-@pytest.fixture
-def version_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The program knows the scripts of version 1 only, until this is undone."""
-    folder = tmp_path / "version 1"
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier version of the program, until it is `over`."""
+
+    version: int
+    over: Callable[[], None]
+
+
+@pytest.fixture(params=[1, 2])
+def earlier(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Earlier:
+    """The program knows the scripts up to a version only, and sees what was there then."""
+    folder = tmp_path / "scripts"
     folder.mkdir()
-    for script in schema._FOLDER.glob("0001*.sql"):
-        shutil.copy(script, folder)
+    for script in schema._FOLDER.glob("*.sql"):
+        if int(script.name[:4]) <= request.param:
+            shutil.copy(script, folder)
+
+    def new_era(connection: apsw.Connection, era: str) -> None:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('era', ?)", (era,))
+
     monkeypatch.setattr(schema, "_FOLDER", folder)
-    monkeypatch.setattr(schema, "LATEST", 1)
-    return monkeypatch
+    monkeypatch.setattr(schema, "LATEST", request.param)
+    monkeypatch.setattr(files, "_new_era", new_era)
+    return Earlier(request.param, monkeypatch.undo)
 
 
 def say(tx: Tx, session_id: str) -> None:
-    """Append ROWS as version 1 did."""
+    """Append ROWS as the earlier versions did."""
     (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
     common = {"kind": "said", "content": "", "tokens": 0, "undone": 0, "at": 1_767_268_800_000_000}
     optional = dict.fromkeys(("tool_calls", "tool_call_id", "tool_name", "extras"))
@@ -80,67 +106,137 @@ def version(tx: Tx) -> int:
     return tx.one("SELECT version FROM schema_version")[0]
 
 
-async def look(store: Store, session_id: str) -> tuple[object, ...]:
-    """All that version 1 could tell, but for the messages."""
-    return (
-        await store.owners.all(),
-        await store.owners.homes("me"),
-        await store.sessions.list("me"),
-        await store.bindings.list("me"),
-        await store.leases.get(session_id),
-        await store.get_handoff_state(session_id),
-        await store.sessions.search("me", "roses"),
-        await store.inbox.waiting(),
-        await store.outbox.get("1"),
+def place(tx: Tx, session_id: str) -> None:
+    """Bind it, hand it off, queue and send something, and be a gateway, as they did."""
+    (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
+    tx.change(
+        "INSERT INTO bindings (address, session_no, origin, version, bound)"
+        " VALUES (:key, :no, 'resume', 3, :now)",
+        key=CHANNEL.key,
+        no=no,
+        now=tx.now,
     )
+    tx.change(
+        "INSERT INTO handoffs (session_no, key, platform, epoch, seq, state, claim_by, requested,"
+        " fence, attempt, process, lease_until, claimed, step, thread) VALUES (:no, 'asked',"
+        " 'telegram', 1, 5, 'running', :claim_by, :now, 1, 1, :me, :lease, :now, :step, :thread)",
+        no=no,
+        claim_by=tx.ticks + 30 * SECOND,
+        now=tx.now,
+        me=tx.process,
+        lease=tx.ticks + 15 * SECOND,
+        step=Step.OPENING.value,
+        thread=TOPIC.key,
+    )
+    for key, receipt in RECEIPTS.items():
+        tx.change(
+            "INSERT INTO outbox (key, platform, address, session_id, body, state, queued,"
+            " receipt, finished) VALUES (:key, 'telegram', :address, :session, 'hello', :state,"
+            " :now, :receipt, :finished)",
+            key=key,
+            address=DM.key,
+            session=session_id,
+            state="queued" if receipt is None else "sent",
+            now=tx.now,
+            receipt=receipt,
+            finished=None if receipt is None else tx.now,
+        )
+    tx.change(
+        "INSERT INTO gateways VALUES (:me, 'gateway on desk', :now, :until)",
+        me=tx.process,
+        now=tx.now,
+        until=tx.ticks + 15 * SECOND,
+    )
+    tx.change("INSERT INTO gateway_platforms VALUES ('telegram', :me)", me=tx.process)
 
 
-async def fill(store: Store) -> str:
+async def fill(store: Store) -> Session:
     """Something of everything."""
     await store.owners.ensure("me", "Me")
     await store.owners.set_home("me", HomeChannel(address=DM, name="home"))
-    session = await store.sessions.create("me", Platform.LOCAL, title="roses", cwd="/home/me")
     await store.sessions.create("me", Platform.SLACK)
+    session = await store.sessions.create("me", Platform.LOCAL, title="roses", cwd="/home/me")
+    await store.leases.acquire(session.id, "a terminal on desk")
     await store.write(say, session.id)
-    await store.bindings.rebind(session.id, CHANNEL, Origin.RESUME)
-    lease = await store.leases.acquire(session.id, "a terminal on desk")
-    await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
+    await store.write(place, session.id)
     await store.inbox.record("bot", "1", DM, "hello")
-    await store.outbox.enqueue(draft("1"))
-    return session.id
+    return session
 
 
-async def test_a_store_of_version_1_is_brought_up_to_date_with_everything_in_it(
-    url: str, clock: FakeClock, version_1: pytest.MonkeyPatch
+async def test_an_earlier_store_is_brought_up_to_date_with_everything_in_it(
+    url: str, clock: FakeClock, earlier: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:
-        session_id = await fill(old)
-        before = await look(old, session_id)
-        assert await old.write(version) == 1
-        version_1.undo()
+        session = await fill(old)
+        assert await old.write(version) == earlier.version
+        earlier.over()
         # While the old one still runs, and by two at once.
         new, other = await asyncio.gather(*(segue.store.open(url, clock=clock) for _ in range(2)))
         async with new, other:
-            assert await new.write(version) == 2
-            assert await look(new, session_id) == await look(other, session_id) == before
-            assert list(await new.transcripts.load(session_id)) == MESSAGES
-            assert texts(await other.transcripts.window(session_id, 9)) == ["so far"]
+            assert await new.write(version) == 3
+            assert list(await new.transcripts.load(session.id)) == MESSAGES
+            assert texts(await other.transcripts.window(session.id, 9)) == ["so far"]
+            await everything_is_there(new, session, old.process)
+            await everything_is_there(other, session, old.process)
 
 
-async def test_a_store_of_version_1_can_do_what_is_new_once_it_is_up_to_date(
-    url: str, clock: FakeClock, version_1: pytest.MonkeyPatch
+async def everything_is_there(store: Store, session: Session, gateway: str) -> None:
+    assert [owner.name for owner in await store.owners.all()] == ["Me"]
+    assert await store.owners.homes("me") == (HomeChannel(address=DM, name="home"),)
+    there = await store.sessions.get(session.id)
+    assert there == replace(session, address=CHANNEL, messages=len(ROWS))
+    assert len(await store.sessions.list("me")) == 2
+    (binding,) = await store.bindings.list("me")
+    assert (binding.session_id, binding.origin, binding.version) == (session.id, Origin.RESUME, 3)
+    lease = await store.leases.get(session.id)
+    assert lease is not None
+    assert lease.holder == "a terminal on desk"
+    handoff = await store.get_handoff_state(session.id)
+    assert handoff is not None
+    assert (handoff.state, handoff.step, handoff.thread) == (State.RUNNING, Step.OPENING, TOPIC)
+    assert handoff.reply is None
+    assert [hit.session_id for hit in await store.sessions.search("me", "roses")] == [session.id]
+    (incoming,) = await store.inbox.waiting([Platform.TELEGRAM])
+    assert (incoming.body, incoming.session_id) == ("hello", None)
+    for key, receipt in RECEIPTS.items():
+        outgoing = await store.outbox.get(key)
+        assert outgoing is not None
+        assert outgoing.receipts == ((receipt,) if receipt else ())
+        assert (outgoing.body, outgoing.buttons, outgoing.reported) == ("hello", (), False)
+        assert outgoing.state is (OutgoingState.QUEUED if key == "1" else OutgoingState.SENT)
+    (alive,) = await store.gateways.alive()
+    assert (alive.process, alive.platforms) == (gateway, {Platform.TELEGRAM})
+    assert alive.links[Platform.TELEGRAM].state is Link.CONNECTING
+
+
+async def test_an_earlier_store_can_do_what_is_new_once_it_is_up_to_date(
+    url: str, clock: FakeClock, earlier: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:
-        session_id = await fill(old)
-    version_1.undo()
+        session = await fill(old)
+    earlier.over()
     async with await segue.store.open(url, clock=clock) as new:
-        lease = await new.leases.acquire(session_id, "a terminal on sofa", take_over=True)
+        lease = await new.leases.acquire(session.id, "a terminal on sofa", take_over=True)
         picture = Message(Role.USER, "this one", NOON, images=(Image("image/png", b"\x89PNG"),))
-        assert await new.transcripts.append(lease, [picture, said("look")]) == len(ROWS) + 2
-        loaded = await new.transcripts.load(session_id)
-        assert [m.images for m in loaded] == [()] * 4 + [picture.images, ()]
+        (incoming,) = await new.inbox.waiting()
+        said_and_answered = [picture, said("look"), answered("a rose")]
+        await new.transcripts.append(
+            lease, said_and_answered, takes=[incoming.no], answers=[incoming.no], deliver=DM
+        )
+        loaded = await new.transcripts.load(session.id)
+        assert [m.images for m in loaded] == [()] * 4 + [picture.images, (), ()]
+        assert await new.outbox.waiting(DM) == 2
+        await new.outbox.enqueue(replace(draft("5"), buttons=(("Yes", "y"),)))
         await new.sessions.grant(lease, "0badcafe")
-        assert await new.sessions.granted(session_id) == {"0badcafe"}
+        assert await new.sessions.granted(session.id) == {"0badcafe"}
         assert (await new.notes.add("me", "likes roses")).number == 1
+        asked = await new.approvals.ask(lease, "1", "0badcafe", "rm", CHANNEL, seconds=60)
+        await new.approvals.answer(asked.id, "me", CHANNEL, Answer.ONCE)
+        code = await new.pairings.begin("me")
+        await new.pairings.redeem(code, Sender(platform=Platform.TELEGRAM, user_id="42"))
+        assert not await new.owners.introduced("me")
+        await new.outbox.bubble(DM, "79")
     async with await segue.store.open(url, clock=clock) as again:
         assert [note.text for note in await again.notes.list("me")] == ["likes roses"]
+        assert await again.outbox.bubbles([Platform.TELEGRAM]) == {DM: "79"}
+        assert await again.owners.introduced("me")

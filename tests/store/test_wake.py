@@ -11,6 +11,7 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
+from segue.core.approval import Answer
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreBusy
 from segue.core.lease import Lease
 from segue.core.session import EndReason, Session
@@ -127,6 +128,10 @@ async def test_every_topic_wakes_its_own_waiter(
                 case Topic.LEASES:
                     await hold(store, session.id)
                     await other.leases.acquire(session.id, "another", take_over=True)
+                case Topic.APPROVALS:
+                    lease = await store.leases.acquire(session.id, "me", take_over=True)
+                    asked = await store.approvals.ask(lease, "1", "f", "rm", DM, seconds=9)
+                    await other.approvals.answer(asked.id, "me", DM, Answer.ONCE)
             assert await wake.wait(SOON)
 
 

@@ -3,8 +3,8 @@
     SegueError
     ├── UserError                 the person can mend it; the text says what to type next
     │   ├── SessionError          SessionNotFound, AmbiguousSession, SessionHeld, SessionMoved,
-    │   │                         SessionBusy, NothingSaid, NothingToUndo, NothingToRestore,
-    │   │                         NothingToCompress, SessionChanged
+    │   │                         SessionBusy, SessionChanged, MessageTaken, NothingSaid,
+    │   │                         NothingToUndo, NothingToRestore, NothingToCompress
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
     │   │                         HandoffInFlight, UnknownChat
@@ -77,6 +77,10 @@ class SessionBusy(SessionError):
 class SessionChanged(SessionError):
     """The session went on somewhere else while it was being handed off, so it stayed where it
     is. Type /handoff again from there."""
+
+
+class MessageTaken(SessionError):
+    """That message is being answered already. Wait for the answer; nothing was done twice."""
 
 
 class NothingSaid(SessionError):

@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from segue.core.address import Address, Platform
 from segue.core.lease import Ticks
+from segue.core.text import one_line
 
 TARGETS = tuple(platform for platform in Platform if platform is not Platform.LOCAL)
 """Where a session can be handed off to."""
@@ -29,6 +30,8 @@ EXPIRED = (
     " see whether one is running, `segue gateway start` if none is, then /handoff again."
 )
 CANCELLED = "Cancelled. The session stayed where it was."
+_REASON_LIMIT = 200
+
 ABANDONED = (
     "The gateway stopped in the middle of it, and none went on with it. The session stayed where"
     " it was. Type `segue gateway status`, then /handoff again."
@@ -100,6 +103,8 @@ class Handoff:
     step: Step | None = None
     thread: Address | None = None
     """The thread that was opened for it; the next attempt uses it again."""
+    reply: bytes | None = None
+    """What the agent answered there, as the gateway keeps it; the next attempt uses it again."""
     error: str | None = None
 
     @property
@@ -113,6 +118,16 @@ class Handoff:
 def next_state(state: State, event: Event) -> State | None:
     """The state after `event`, or None where it may not happen."""
     return TRANSITIONS.get((state, event))
+
+
+def stayed(where: Address | None, reason: str) -> str:
+    """What a thread that was opened is told when nothing came of it. `where` is the session's
+    address; without one it can only be in a terminal."""
+    place = f"on {where}" if where and where.platform is not Platform.LOCAL else "in the terminal"
+    line = f"The session stayed where it was, {place}: the handoff did not happen."
+    # The rest of a reason tells what to type in the terminal.
+    first = one_line(reason).partition(". ")[0].rstrip(".")
+    return f"{line} {one_line(first, _REASON_LIMIT)}." if first else line
 
 
 def short_reason(reason: str) -> str:

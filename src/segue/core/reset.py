@@ -56,6 +56,15 @@ class ResetPolicy:
         end = self._end(active, zone)
         return end[1] if end and end[0] <= now else None
 
+    def latest_over(self, *, now: datetime, zone: tzinfo) -> datetime | None:
+        """Whoever was active later than this has not ended by `now`; None when nobody has."""
+        last: list[datetime] = []
+        if self.mode in (ResetMode.DAILY, ResetMode.BOTH):
+            last.append(_last_daily(now, self.hour, zone))
+        if self.mode in (ResetMode.IDLE, ResetMode.BOTH):
+            last.append(now.astimezone(UTC) - self.idle)
+        return max(last, default=None)
+
     def _end(self, active: datetime, zone: tzinfo) -> tuple[datetime, EndReason] | None:
         # In UTC from here on: within one zone, Python adds and compares what the wall clock shows.
         active = active.astimezone(UTC)
@@ -82,8 +91,10 @@ class ResetPolicies:
             raise ValueError("what holds for every chat is the default, not an override")
 
     def for_address(self, address: Address) -> ResetPolicy:
+        return self.of(address.platform, address.chat_type)
+
+    def of(self, platform: Platform, chat_type: ChatType) -> ResetPolicy:
         """The most specific policy: platform and chat type, platform, chat type, default."""
-        platform, chat_type = address.platform, address.chat_type
         for key in ((platform, chat_type), (platform, None), (None, chat_type)):
             if key in self.overrides:
                 return self.overrides[key]
@@ -96,6 +107,14 @@ def _next_daily(after: datetime, hour: int, zone: tzinfo) -> datetime:
     # Today's may be over, and tomorrow's too: a clock put back over midnight shows a day again.
     days = (today + timedelta(days=n) for n in range(3))
     return next(reset for day in days if (reset := _daily(day, hour, zone)) > after)
+
+
+def _last_daily(before: datetime, hour: int, zone: tzinfo) -> datetime:
+    """The last daily reset that is not later than `before`."""
+    today = before.astimezone(zone).date()
+    # As above: tomorrow's may have been, where the clock was put back over midnight.
+    days = (today + timedelta(days=n) for n in range(1, -3, -1))
+    return next(reset for day in days if (reset := _daily(day, hour, zone)) <= before)
 
 
 def _daily(day: date, hour: int, zone: tzinfo) -> datetime:

@@ -67,6 +67,11 @@ def is_blank(line: str) -> bool:
     return all(unicodedata.category(c)[0] in "MZ" for c in line)
 
 
+def is_empty(text: str) -> bool:
+    """Whether there is nothing in `text` to see, however many lines it has."""
+    return all(c.isspace() or is_hidden(c) for c in text)
+
+
 def whole(text: str) -> str:
     """`text` with U+FFFD in place of half a character, such as some programs send: a surrogate
     without its other half, which no encoding takes. Two halves are put together."""

@@ -90,6 +90,8 @@ class Topic(StrEnum):
     OUTBOX = "outbox"
     LEASES = "leases"
     """Somebody lost a lease that they had not let go of."""
+    APPROVALS = "approvals"
+    """Somebody answered a question, or it is void."""
 
 
 class Engine(Protocol):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from segue.core.address import Address
+from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import AddressTaken, SessionNotFound
-from segue.core.reset import ResetPolicy
+from segue.core.lease import Lease
+from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
-from segue.store import leases, sessions
+from segue.store import approvals, leases, outbox, sessions
 from segue.store.base import Engine, Row, Tx
-from segue.store.values import moment
+from segue.store.values import micros, moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,8 @@ class Bindings:
         cwd: str | None = None,
         model: str | None = None,
     ) -> Bound:
-        """The address's session; a new one when there is none, or when `policy` says it is over.
+        """The address's session; a new one when there is none, or when `policy` says it is over or
+        `expire` has ended it.
 
         A session in which something runs, that is being handed off, or that was handed off to
         here on purpose is never replaced.
@@ -56,8 +60,28 @@ class Bindings:
 
     async def rebind(self, session_id: str, address: Address, origin: Origin) -> str | None:
         """Move the session to `address`. Returns the session that was there, now set aside;
-        AddressTaken when it is somebody else's."""
+        AddressTaken when it is somebody else's.
+
+        What either of them asked elsewhere is void. A chat that a session left because somebody
+        resumed it is told where it went.
+        """
         return await self._engine.write(rebind, session_id, address, origin)
+
+    async def stale(
+        self,
+        policies: ResetPolicies,
+        zone: tzinfo,
+        platforms: Collection[Platform],
+        limit: int = 20,
+    ) -> tuple[Session, ...]:
+        """Sessions in chats of `platforms` that `get_or_create` would replace by their policy, the
+        longest silent first."""
+        return await self._engine.read(stale, policies, zone, platforms, limit)
+
+    async def expire(self, session_id: str, lease: Lease | None, reason: EndReason) -> None:
+        """End a stale session, and leave it where it is: the next message there replaces it, and
+        says so. Refused while somebody else has it in hand."""
+        await self._engine.write(sessions.close, session_id, reason, lease)
 
     async def list(self, owner: str, *, limit: int = 50) -> tuple[Binding, ...]:
         """The owner's bindings, the last active first."""
@@ -81,13 +105,20 @@ def current(
     session = sessions.found(tx, binding.session_id)
     if session.owner != owner:
         raise AddressTaken
-    return None if expiry(tx, binding, session, policy, zone) else Bound(session=session)
+    return None if over(tx, binding, session, policy, zone) else Bound(session=session)
+
+
+def over(
+    tx: Tx, binding: Binding, session: Session, policy: ResetPolicy, zone: tzinfo
+) -> EndReason | None:
+    """Why the session is over, if it is: it was ended where it is, or its policy ends it now."""
+    return session.end_reason or expiry(tx, binding, session, policy, zone)
 
 
 def expiry(
     tx: Tx, binding: Binding, session: Session, policy: ResetPolicy, zone: tzinfo
 ) -> EndReason | None:
-    """Why the session is over, if it is."""
+    """Why its policy ends the session, if it does."""
     reason = policy.expired(active=session.active, now=moment(tx.now), zone=zone)
     if reason is None or binding.origin is Origin.HANDOFF or leases.get(tx, session.id):
         return None
@@ -114,8 +145,10 @@ def get_or_create(
     replaced, reason = None, None
     if there is not None:
         replaced = there.session_id
-        reason = expiry(tx, there, sessions.found(tx, replaced), policy, zone)
-        sessions.end(tx, replaced, reason or EndReason.CLOSED)
+        session = sessions.found(tx, replaced)
+        reason = over(tx, there, session, policy, zone)
+        if session.ended is None:
+            sessions.close(tx, replaced, reason or EndReason.CLOSED, None)
     fresh = sessions.create(tx, owner, address.platform, parent=replaced, cwd=cwd, model=model)
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
@@ -124,14 +157,14 @@ def get_or_create(
 
 def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | None:
     tx.lock(address.key)
-    row = tx.row(f"SELECT no, owner FROM sessions WHERE id = :id {tx.for_update}", id=session_id)
-    if row is None:
+    sql = f"SELECT no, owner, ended FROM sessions WHERE id = :id {tx.for_update}"
+    if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
-    no, owner = row
+    no, owner, ended = row
     there = get(tx, address)
     if there is not None and sessions.found(tx, there.session_id).owner != owner:
         raise AddressTaken
-    tx.change("DELETE FROM bindings WHERE session_no = :no", no=no)
+    left = tx.row("DELETE FROM bindings WHERE session_no = :no RETURNING address", no=no)
     tx.change(
         "INSERT INTO bindings (address, session_no, origin, version, bound)"
         " VALUES (:key, :no, :origin, :version, :now)"
@@ -143,8 +176,61 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
         version=there.version + 1 if there else 1,
         now=tx.now,
     )
-    displaced = there.session_id if there else None
-    return displaced if displaced != session_id else None
+    if ended is not None:  # or the next message there would replace it
+        sessions.reopen(tx, session_id)
+    if left is None or left[0] != address.key:
+        approvals.void(tx, session_id)
+        if left is not None and origin is Origin.RESUME:
+            _tell_left(tx, Address.parse(left[0]), sessions.found(tx, session_id))
+    if there is None or there.session_id == session_id:
+        return None
+    approvals.void(tx, there.session_id)
+    return there.session_id
+
+
+def _tell_left(tx: Tx, left: Address, session: Session) -> None:
+    """One line for a chat, where otherwise somebody would wait for an answer."""
+    if left.platform is Platform.LOCAL:
+        return
+    name = sessions.calling(tx, session)
+    body = (
+        f"This conversation went to {session.address}. Type /resume {name} to bring it back here."
+    )
+    key = f"moved:{session.id}:{secrets.token_hex(8)}"
+    outbox.enqueue(tx, outbox.Draft(key=key, address=left, body=body, session_id=session.id))
+
+
+def stale(
+    tx: Tx, policies: ResetPolicies, zone: tzinfo, platforms: Collection[Platform], limit: int
+) -> tuple[Session, ...]:
+    if not (silent := _silent(tx, policies, zone, platforms)):
+        return ()
+    rows = tx.rows(
+        f"{_SELECT} ON s.no = b.session_no WHERE s.ended IS NULL AND b.origin <> 'handoff'"
+        f" AND (s.lease_until IS NULL OR s.lease_until <= :ticks) AND ({silent})"
+        " ORDER BY s.active, s.no LIMIT :limit",
+        ticks=tx.ticks,
+        limit=limit,
+    )
+    found = ((binding, sessions.found(tx, binding.session_id)) for binding in map(_binding, rows))
+    return tuple(
+        session
+        for binding, session in found
+        if expiry(tx, binding, session, policies.for_address(binding.address), zone)
+    )
+
+
+def _silent(tx: Tx, policies: ResetPolicies, zone: tzinfo, platforms: Collection[Platform]) -> str:
+    """As a condition: nothing was said for long enough, by the policy of each kind of chat. Both
+    are closed sets of plain words."""
+    now = moment(tx.now)
+    kinds = [(p, t) for p in sorted(platforms) if p is not Platform.LOCAL for t in ChatType]
+    latest = {(p, t): policies.of(p, t).latest_over(now=now, zone=zone) for p, t in kinds}
+    return " OR ".join(
+        f"(s.active <= {micros(active)} AND b.address LIKE 'agent:main:{platform}:{chat_type}:%')"
+        for (platform, chat_type), active in latest.items()
+        if active is not None
+    )
 
 
 def list_bindings(tx: Tx, owner: str, limit: int) -> tuple[Binding, ...]:

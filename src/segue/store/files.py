@@ -117,6 +117,8 @@ def _new_era(connection: apsw.Connection, era: str) -> None:
     connection.execute("UPDATE handoffs SET lease_until = 0 WHERE state = 'running'")
     connection.execute("UPDATE outbox SET not_before = 0 WHERE state = 'queued'")
     connection.execute("UPDATE outbox SET until = 0 WHERE state = 'sending'")
+    connection.execute("UPDATE approvals SET until = 0 WHERE state = 'waiting'")
+    connection.execute("DELETE FROM pairings")
     connection.execute("DELETE FROM gateways")
 
 

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from segue.core.address import Platform
-from segue.store.base import Engine, Tx
+from segue.store.base import Engine, Topic, Tx
 from segue.store.leases import until
 from segue.store.values import moment, text
 
-SECONDS = 15.0
-"""How long a gateway counts as alive without a heartbeat."""
+SECONDS = 10.0
+"""How long a gateway counts as alive without a heartbeat: no longer than its claims last, so that
+the next one that may claim a handoff is also the one that serves its platform."""
+
+
+class Link(StrEnum):
+    """How a gateway stands with a platform."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformHealth:
+    """How a platform is, as the gateway that serves it last said."""
+
+    platform: Platform
+    state: Link
+    detail: str
+    """Why, for people."""
+    account: str
+    """The bot's own id there; empty until it is known."""
+    link: str | None
+    """What a person opens to pair, with `{code}` in the place of the code."""
+    since: datetime
+    """When it came into this state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +49,8 @@ class Gateway:
     name: str
     platforms: frozenset[Platform]
     started: datetime
+    links: Mapping[Platform, PlatformHealth]
+    """How each of its platforms is."""
 
 
 class Gateways:
@@ -43,6 +71,21 @@ class Gateways:
     async def withdraw(self) -> bool:
         """Gone, and its platforms are free."""
         return await self._engine.write(withdraw)
+
+    async def report(
+        self,
+        platform: Platform,
+        state: Link,
+        *,
+        detail: str = "",
+        account: str = "",
+        link: str | None = None,
+    ) -> bool:
+        """How `platform` is; False when this gateway does not serve it. An account and a link that
+        were told before stay known."""
+        return await self._engine.write(
+            report, platform, state, detail=detail, account=account, link=link
+        )
 
     async def alive(self) -> tuple[Gateway, ...]:
         return await self._engine.read(alive)
@@ -68,11 +111,13 @@ def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float)
     )
     for platform in sorted(platforms):
         tx.change(
-            "INSERT INTO gateway_platforms (platform, process) VALUES (:platform, :me)"
-            " ON CONFLICT DO NOTHING",
+            "INSERT INTO gateway_platforms (platform, process, since)"
+            " VALUES (:platform, :me, :now) ON CONFLICT DO NOTHING",
             platform=platform.value,
             me=tx.process,
+            now=tx.now,
         )
+    tx.nudge(Topic.HANDOFFS)
     return next(gateway for gateway in alive(tx) if gateway.process == tx.process)
 
 
@@ -82,13 +127,32 @@ def heartbeat(tx: Tx, seconds: float) -> bool:
 
 
 def withdraw(tx: Tx) -> bool:
+    tx.nudge(Topic.HANDOFFS)
     return tx.change("DELETE FROM gateways WHERE process = :me", me=tx.process) == 1
 
 
+def report(
+    tx: Tx, platform: Platform, state: Link, *, detail: str, account: str, link: str | None
+) -> bool:
+    changed = tx.change(
+        "UPDATE gateway_platforms SET detail = :detail,"
+        " account = CASE WHEN :account = '' THEN account ELSE :account END,"
+        " link = coalesce(CAST(:link AS TEXT), link),"
+        " since = CASE WHEN state = :state THEN since ELSE :now END, state = :state"
+        " WHERE platform = :platform AND process = :me",
+        detail=text(detail),
+        account=text(account),
+        link=None if link is None else text(link),
+        now=tx.now,
+        state=state.value,
+        platform=platform.value,
+        me=tx.process,
+    )
+    return changed == 1
+
+
 def alive(tx: Tx) -> tuple[Gateway, ...]:
-    served: dict[str, set[Platform]] = {}
-    for platform, process in tx.rows("SELECT platform, process FROM gateway_platforms"):
-        served.setdefault(process, set()).add(Platform(platform))
+    links = _links(tx)
     rows = tx.rows(
         "SELECT process, name, started FROM gateways WHERE until > :ticks"
         " ORDER BY started, process",
@@ -98,12 +162,32 @@ def alive(tx: Tx) -> tuple[Gateway, ...]:
         Gateway(
             process=process,
             name=name,
-            platforms=frozenset(served.get(process, ())),
+            platforms=frozenset(links.get(process, ())),
             started=moment(started),
+            links=links.get(process, {}),
         )
         for process, name, started in rows
         if not tx.dead(process)
     )
+
+
+def _links(tx: Tx) -> dict[str, dict[Platform, PlatformHealth]]:
+    """How the platforms of each gateway are, by its process."""
+    links: dict[str, dict[Platform, PlatformHealth]] = {}
+    rows = tx.rows(
+        "SELECT process, platform, state, detail, account, link, since FROM gateway_platforms"
+        " ORDER BY platform"
+    )
+    for process, platform, state, detail, account, link, since in rows:
+        links.setdefault(process, {})[Platform(platform)] = PlatformHealth(
+            platform=Platform(platform),
+            state=Link(state),
+            detail=detail,
+            account=account,
+            link=link,
+            since=moment(since),
+        )
+    return links
 
 
 def serving(tx: Tx, platform: Platform) -> Gateway | None:

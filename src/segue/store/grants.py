@@ -10,19 +10,11 @@ from segue.store.values import text
 
 
 def grant(tx: Tx, lease: Lease, fingerprint: str) -> None:
-    row = tx.row(
-        "SELECT no FROM sessions"
-        f" WHERE id = :id AND epoch = :epoch AND process = :process {tx.for_update}",
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
-    )
-    if row is None:
-        raise leases.moved(tx, lease.session_id)
+    no, _ = leases.own(tx, lease)
     tx.change(
         "INSERT INTO grants (session_no, fingerprint, granted) VALUES (:no, :fingerprint, :now)"
         " ON CONFLICT DO NOTHING",
-        no=row[0],
+        no=no,
         fingerprint=text(fingerprint),
         now=tx.now,
     )

@@ -25,25 +25,26 @@ from segue.core.handoff import (
     State,
     Step,
     short_reason,
+    stayed,
 )
 from segue.core.lease import Lease, Ticks
 from segue.core.session import Origin, Usage
 from segue.core.transcript import Message
-from segue.store import bindings, leases, outbox, transcripts
+from segue.store import bindings, leases, outbox, sessions, transcripts
 from segue.store.base import Row, Topic, Tx
 from segue.store.leases import until
-from segue.store.values import address_or_none, moment, moment_or_none, text
+from segue.store.values import address_or_none, listed, moment, moment_or_none, text
 
-CLAIM_SECONDS = 30.0
+CLAIM_SECONDS = 15.0
 """How long a request, or one whose gateway died, waits for a gateway."""
 
-LEASE_SECONDS = 15.0
+LEASE_SECONDS = 10.0
 """How long a claim lasts without a heartbeat."""
 
 _SELECT = """
     SELECT h.id, s.id, h.platform, h.state, h.requested, h.claim_by, h.key, h.home, h.message,
            h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished, h.step, h.thread,
-           h.error
+           h.reply, h.error
     FROM handoffs h JOIN sessions s ON s.no = h.session_no
 """
 
@@ -120,6 +121,17 @@ def get(tx: Tx, handoff_id: int) -> Handoff | None:
     return _handoff(row) if row else None
 
 
+def recent(tx: Tx, limit: int) -> tuple[Handoff, ...]:
+    rows = tx.rows(f"{_SELECT} ORDER BY h.id DESC LIMIT :limit", limit=limit)
+    return tuple(map(_handoff, rows))
+
+
+def in_flight(tx: Tx) -> tuple[Handoff, ...]:
+    """Those that are not over, void ones included, the oldest first."""
+    rows = tx.rows(f"{_SELECT} WHERE h.state IN ('pending', 'running') ORDER BY h.id")
+    return tuple(map(_handoff, rows))
+
+
 def pending(tx: Tx) -> tuple[Handoff, ...]:
     # The state stands there as a literal: with a parameter PostgreSQL leaves the index aside.
     sql = f"{_SELECT} WHERE h.state = 'pending' AND h.claim_by > :ticks ORDER BY h.id"
@@ -161,10 +173,10 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
 
 def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Handoff | None:
     """Take up the oldest that waits for a gateway serving one of `platforms`."""
-    listed = outbox.listed(platforms)
+    among = listed(platforms)
     skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
     waiting = tx.row(
-        f"SELECT id FROM handoffs WHERE state = 'pending' AND platform IN ({listed})"
+        f"SELECT id FROM handoffs WHERE state = 'pending' AND platform IN ({among})"
         f" AND claim_by > :ticks ORDER BY id LIMIT 1 {skip}",
         ticks=tx.ticks,
     )
@@ -172,7 +184,7 @@ def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Hando
         return _take(tx, waiting[0], seconds)
     running = tx.rows(
         "SELECT id, process, lease_until FROM handoffs"
-        f" WHERE state = 'running' AND platform IN ({listed}) ORDER BY id"
+        f" WHERE state = 'running' AND platform IN ({among}) ORDER BY id"
     )
     dead = {process for process in {row[1] for row in running} if tx.dead(process)}
     stranded = (row[0] for row in running if row[1] in dead or tx.ticks >= row[2])
@@ -190,14 +202,18 @@ def heartbeat(tx: Tx, claimed: Handoff, seconds: float) -> bool:
     )
 
 
-def record_step(tx: Tx, claimed: Handoff, step: Step, thread: Address | None) -> bool:
+def record_step(
+    tx: Tx, claimed: Handoff, step: Step, thread: Address | None, reply: bytes | None
+) -> bool:
     tx.nudge(Topic.HANDOFFS)
     return _advance(
         tx,
         claimed,
-        "step = :step, thread = coalesce(CAST(:thread AS TEXT), thread)",
+        "step = :step, thread = coalesce(CAST(:thread AS TEXT), thread),"
+        " reply = coalesce(CAST(:reply AS TEXT), reply)",
         step=step.value,
         thread=thread.key if thread else None,
+        reply=None if reply is None else text(reply.decode()),
     )
 
 
@@ -243,7 +259,10 @@ def complete(
 
 def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
     tx.nudge(Topic.HANDOFFS)
-    return _advance(tx, claimed, _FAILED, error=short_reason(text(reason)), now=tx.now)
+    failed = _advance(tx, claimed, _FAILED, error=short_reason(text(reason)), now=tx.now)
+    if failed:
+        _tell_thread(tx, claimed.id)
+    return failed
 
 
 def cancel(tx: Tx, handoff_id: int, reason: str) -> bool:
@@ -255,13 +274,31 @@ def cancel(tx: Tx, handoff_id: int, reason: str) -> bool:
         now=tx.now,
         id=handoff_id,
     )
+    if changed:
+        _tell_thread(tx, handoff_id)
     return changed == 1
+
+
+def _tell_thread(tx: Tx, handoff_id: int) -> None:
+    """Whoever waits in the thread that was opened learns that the session will not come."""
+    failed = get(tx, handoff_id)
+    if failed is None or failed.thread is None:
+        return
+    where = sessions.found(tx, failed.session_id).address
+    outbox.enqueue(
+        tx,
+        outbox.Draft(
+            key=f"handoff:{handoff_id}:stayed",
+            address=failed.thread,
+            body=stayed(where, failed.error or ""),
+            session_id=failed.session_id,
+        ),
+    )
 
 
 def expire(tx: Tx) -> int:
     """Fail what nobody took up in time, and say how many they were."""
-    rows = tx.rows(f"{_SELECT} WHERE h.state IN ('pending', 'running') ORDER BY h.id")
-    void = [handoff for handoff in map(_handoff, rows) if _is_void(tx, handoff)]
+    void = [handoff for handoff in in_flight(tx) if _is_void(tx, handoff)]
     return sum(cancel(tx, handoff.id, _why_void(handoff)) for handoff in void)
 
 
@@ -315,6 +352,7 @@ def _handoff(row: Row) -> Handoff:
         finished,
         step,
         thread,
+        reply,
         error,
     ) = row
     return Handoff(
@@ -335,5 +373,6 @@ def _handoff(row: Row) -> Handoff:
         finished=moment_or_none(finished),
         step=None if step is None else Step(step),
         thread=address_or_none(thread),
+        reply=None if reply is None else reply.encode(),
         error=error,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from segue.core.address import Address, Platform
+from segue.core.errors import MessageTaken
 from segue.store.base import Engine, Topic, Tx
-from segue.store.values import micros, moment, text
+from segue.store.values import listed, micros, moment, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class Incoming:
     address: Address
     body: str
     received: datetime
+    session_id: str | None
+    """The session in which it was said, if it was: there the answer is under way."""
 
 
 class Inbox:
@@ -32,9 +35,12 @@ class Inbox:
         """Keep one update of `account` and return its number; None when it is known already."""
         return await self._engine.write(record, account, update_id, address, body)
 
-    async def waiting(self, *, limit: int = 1000) -> tuple[Incoming, ...]:
-        """What is not done with yet, in the order in which it came."""
-        return await self._engine.read(waiting, limit)
+    async def waiting(
+        self, platforms: Collection[Platform] | None = None, *, limit: int = 1000
+    ) -> tuple[Incoming, ...]:
+        """What is not done with yet, taken or not, in the order in which it came; of all platforms,
+        or of these."""
+        return await self._engine.read(waiting, platforms, limit)
 
     async def finish(self, numbers: Sequence[int]) -> int:
         """Done with these. `Transcripts.append` does it together with the message itself."""
@@ -63,10 +69,11 @@ def record(tx: Tx, account: str, update_id: str, address: Address, body: str) ->
     return row[0]
 
 
-def waiting(tx: Tx, limit: int) -> tuple[Incoming, ...]:
+def waiting(tx: Tx, platforms: Collection[Platform] | None, limit: int) -> tuple[Incoming, ...]:
+    among = listed(Platform if platforms is None else platforms)
     rows = tx.rows(
-        "SELECT no, platform, account, update_id, address, body, received FROM inbox"
-        " WHERE finished IS NULL ORDER BY no LIMIT :limit",
+        "SELECT no, platform, account, update_id, address, body, received, session_id FROM inbox"
+        f" WHERE finished IS NULL AND platform IN ({among}) ORDER BY no LIMIT :limit",
         limit=limit,
     )
     return tuple(
@@ -78,14 +85,32 @@ def waiting(tx: Tx, limit: int) -> tuple[Incoming, ...]:
             address=Address.parse(address),
             body=body,
             received=moment(received),
+            session_id=session_id,
         )
-        for no, platform, account, update_id, address, body, received in rows
+        for no, platform, account, update_id, address, body, received, session_id in rows
     )
+
+
+def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
+    """These are said in that session now, and nowhere else: MessageTaken when one is already."""
+    sql = (
+        "UPDATE inbox SET session_id = :session"
+        " WHERE no = :no AND session_id IS NULL AND finished IS NULL"
+    )
+    for no in numbers:
+        if not tx.change(sql, session=session_id, no=no):
+            raise MessageTaken
 
 
 def finish(tx: Tx, numbers: Sequence[int]) -> int:
     sql = "UPDATE inbox SET finished = :now WHERE no = :no AND finished IS NULL"
     return sum(tx.change(sql, now=tx.now, no=no) for no in numbers)
+
+
+def forget_session(tx: Tx, session_id: str) -> None:
+    """Nobody will answer what was said in a session that is gone."""
+    sql = "UPDATE inbox SET finished = :now WHERE session_id = :id AND finished IS NULL"
+    tx.change(sql, now=tx.now, id=session_id)
 
 
 def prune(tx: Tx, before: datetime) -> int:

@@ -127,6 +127,21 @@ def permit(
         raise SessionHeld(holder=held.holder)
 
 
+def own(tx: Tx, lease: Lease) -> tuple[int, int]:
+    """The number and last seq of the session whose lease this is, and stays until the transaction
+    ends; SessionMoved when it is no longer."""
+    row = tx.row(
+        "SELECT no, last_seq FROM sessions"
+        f" WHERE id = :id AND epoch = :epoch AND process = :process {tx.for_update}",
+        id=lease.session_id,
+        epoch=lease.epoch,
+        process=lease.process,
+    )
+    if row is None:
+        raise moved(tx, lease.session_id)
+    return row[0], row[1]
+
+
 def taken_from(tx: Tx, process: str | None) -> None:
     """Let a session's holder, if its row names a `process`, learn at once that it has lost it."""
     if process is not None:  # even a lapsed one: it has not let go, and may believe in it still

@@ -3,26 +3,38 @@
 queued ──claim──▶ sending ──▶ sent
   ▲                 │ │ └───▶ uncertain   it may have arrived, and could not be repeated
   └─────retry───────┘ └─────▶ failed      it cannot be delivered
+
+What is too long for one message goes out in parts. The receipt of each is journalled as it arrives,
+so that whoever goes on with it begins with the part after the last of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from segue.core.address import Address, Platform
 from segue.core.handoff import short_reason
+from segue.store import bubbles
 from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.leases import until
-from segue.store.values import micros, moment, moment_or_none, text
+from segue.store.values import listed, micros, moment, moment_or_none, text
 
 SECONDS = 60.0
 """How long one sending may take before another process looks after it."""
 
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
+
+Buttons = tuple[tuple[str, str], ...]
+"""What a person can press under a message: label and data of each."""
+
+_buttons = msgspec.json.Decoder(Buttons)
+_receipts = msgspec.json.Decoder(str)
 
 
 class OutgoingState(StrEnum):
@@ -45,10 +57,14 @@ class Outgoing:
     body: str
     state: OutgoingState
     attempt: int
-    receipt: str | None
+    buttons: Buttons
+    receipts: tuple[str, ...]
+    """Of the parts that arrived, in order."""
     error: str | None
     queued: datetime
     finished: datetime | None
+    reported: bool
+    """Whether its session was told what became of it, if that was nothing good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +75,7 @@ class Draft:
     address: Address
     body: str
     session_id: str | None = None
+    buttons: Buttons = ()
 
 
 class Outbox:
@@ -75,8 +92,13 @@ class Outbox:
         """The next to send, at most one per address, journalled as being sent by this process."""
         return await self._engine.write(claim, platforms, limit, seconds)
 
+    async def progress(self, outgoing: Outgoing, receipt: str) -> bool:
+        """One more part of it arrived, and there is time for the next. False, here as below, when
+        it is no longer this process's to tell."""
+        return await self._engine.write(progress, outgoing, receipt)
+
     async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
-        """It arrived. False, here as below, when it is no longer this process's to tell."""
+        """It arrived; `receipt` is its last part's, unless that was told before."""
         return await self._engine.write(finish, outgoing, OutgoingState.SENT, receipt=receipt)
 
     async def failed(self, outgoing: Outgoing, reason: str) -> bool:
@@ -93,12 +115,32 @@ class Outbox:
 
     async def recover(self, repeatable: Collection[Platform]) -> tuple[Outgoing, ...]:
         """Look after what dead processes were sending: queued again where the platform takes a
-        key, uncertain elsewhere. Returns the uncertain ones."""
+        key, uncertain elsewhere. The parts that arrived stay known. Returns the uncertain ones."""
         return await self._engine.write(recover, repeatable)
 
-    async def troubled(self, *, limit: int = 50) -> tuple[Outgoing, ...]:
-        """What failed or is uncertain, the newest first."""
-        return await self._engine.read(troubled, limit)
+    async def troubled(
+        self, *, reported: bool | None = None, limit: int = 50
+    ) -> tuple[Outgoing, ...]:
+        """What failed or is uncertain, the newest first; all, or those that were (not) reported."""
+        return await self._engine.read(troubled, reported, limit)
+
+    async def reported(self, no: int) -> bool:
+        """The session of a troubled one is told; False when it was before, or nothing is wrong."""
+        return await self._engine.write(report, no)
+
+    async def waiting(self, address: Address) -> int:
+        """How many are queued or being sent there."""
+        return await self._engine.read(waiting, address)
+
+    async def bubble(
+        self, address: Address, receipt: str | None, session_id: str | None = None
+    ) -> None:
+        """That message is the live bubble of `address`; None: there is none any more."""
+        await self._engine.write(bubbles.put, address, receipt, session_id)
+
+    async def bubbles(self, platforms: Collection[Platform]) -> Mapping[Address, str]:
+        """The live bubbles there are, each by its receipt."""
+        return await self._engine.read(bubbles.of, platforms)
 
     async def get(self, key: str) -> Outgoing | None:
         return await self._engine.read(get, key)
@@ -108,19 +150,23 @@ class Outbox:
         return await self._engine.write(prune, before)
 
 
-_COLUMNS = "no, key, address, session_id, body, state, attempt, receipt, error, queued, finished"
+_COLUMNS = (
+    "no, key, address, session_id, body, state, attempt, buttons, receipts, error, queued,"
+    " finished, reported"
+)
 
 
 def enqueue(tx: Tx, draft: Draft) -> bool:
     queued = tx.change(
-        "INSERT INTO outbox (key, platform, address, session_id, body, state, queued)"
-        " VALUES (:key, :platform, :address, :session, :body, 'queued', :now)"
+        "INSERT INTO outbox (key, platform, address, session_id, body, buttons, state, queued)"
+        " VALUES (:key, :platform, :address, :session, :body, :buttons, 'queued', :now)"
         " ON CONFLICT DO NOTHING",
         key=draft.key,
         platform=draft.address.platform.value,
         address=draft.address.key,
         session=draft.session_id,
         body=text(draft.body),
+        buttons=_json(draft.buttons) if draft.buttons else None,
         now=tx.now,
     )
     if queued:
@@ -153,16 +199,21 @@ def claim(
     return tuple(_outgoing(row) for row in claimed if row)
 
 
+def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
+    change = "receipts = receipts || :line, until = :until"
+    return _change(tx, outgoing, change, line=_line(receipt), until=until(tx, SECONDS))
+
+
 def finish(
-    tx: Tx, outgoing: Outgoing, state: OutgoingState, *, receipt: str | None = None, error: str = ""
+    tx: Tx, outgoing: Outgoing, state: OutgoingState, *, receipt: str = "", error: str = ""
 ) -> bool:
     tx.nudge(Topic.OUTBOX)
     return _settle(
         tx,
         outgoing,
-        "state = :state, receipt = :receipt, error = :error, finished = :now",
+        "state = :state, receipts = receipts || :line, error = :error, finished = :now",
         state=state.value,
-        receipt=None if receipt is None else text(receipt),
+        line=_line(receipt) if receipt else "",
         error=short_reason(text(error)) if error else None,
         now=tx.now,
     )
@@ -179,9 +230,13 @@ def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float) -> bool:
 
 
 def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
+    return _change(tx, outgoing, f"{change}, process = NULL, until = NULL", **values)
+
+
+def _change(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
     """Only the newest attempt may say how it went."""
     changed = tx.change(
-        f"UPDATE outbox SET {change}, process = NULL, until = NULL"
+        f"UPDATE outbox SET {change}"
         " WHERE no = :no AND state = 'sending' AND attempt = :attempt AND process = :process",
         no=outgoing.no,
         attempt=outgoing.attempt,
@@ -215,13 +270,27 @@ def recover(tx: Tx, repeatable: Collection[Platform]) -> tuple[Outgoing, ...]:
     return tuple(lost)
 
 
-def troubled(tx: Tx, limit: int) -> tuple[Outgoing, ...]:
+def troubled(tx: Tx, reported: bool | None, limit: int) -> tuple[Outgoing, ...]:
+    only = "" if reported is None else f" AND reported = {int(reported)}"
     rows = tx.rows(
-        f"SELECT {_COLUMNS} FROM outbox WHERE state IN ('failed', 'uncertain')"
+        f"SELECT {_COLUMNS} FROM outbox WHERE state IN ('failed', 'uncertain'){only}"
         " ORDER BY no DESC LIMIT :limit",
         limit=limit,
     )
     return tuple(map(_outgoing, rows))
+
+
+def report(tx: Tx, no: int) -> bool:
+    sql = (
+        "UPDATE outbox SET reported = 1"
+        " WHERE no = :no AND state IN ('failed', 'uncertain') AND reported = 0"
+    )
+    return tx.change(sql, no=no) == 1
+
+
+def waiting(tx: Tx, address: Address) -> int:
+    sql = "SELECT count(*) FROM outbox WHERE address = :key AND state IN ('queued', 'sending')"
+    return tx.one(sql, key=address.key)[0]
 
 
 def get(tx: Tx, key: str) -> Outgoing | None:
@@ -234,13 +303,31 @@ def prune(tx: Tx, before: datetime) -> int:
     return tx.change(sql, before=micros(before))
 
 
-def listed(platforms: Collection[Platform]) -> str:
-    """Platforms as literals for IN (…). Theirs is a closed set of plain words."""
-    return ", ".join(f"'{platform.value}'" for platform in sorted(platforms)) or "''"
+def _json(buttons: Buttons) -> str:
+    return msgspec.json.encode([(text(label), text(data)) for label, data in buttons]).decode()
+
+
+def _line(receipt: str) -> str:
+    """A receipt as it joins the others."""
+    return "\n" + msgspec.json.encode(text(receipt)).decode()
 
 
 def _outgoing(row: Row) -> Outgoing:
-    no, key, address, session_id, body, state, attempt, receipt, error, queued, finished = row
+    (
+        no,
+        key,
+        address,
+        session_id,
+        body,
+        state,
+        attempt,
+        buttons,
+        receipts,
+        error,
+        queued,
+        finished,
+        reported,
+    ) = row
     return Outgoing(
         no=no,
         key=key,
@@ -249,8 +336,10 @@ def _outgoing(row: Row) -> Outgoing:
         body=body,
         state=OutgoingState(state),
         attempt=attempt,
-        receipt=receipt,
+        buttons=_buttons.decode(buttons) if buttons else (),
+        receipts=tuple(_receipts.decode_lines(receipts)),
         error=error,
         queued=moment(queued),
         finished=moment_or_none(finished),
+        reported=bool(reported),
     )

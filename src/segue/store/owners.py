@@ -35,6 +35,12 @@ class Owners:
     async def all(self) -> tuple[Owner, ...]:
         return await self._engine.read(all_owners)
 
+    async def introduced(self, owner: str) -> bool:
+        """Whether the agent has introduced itself to them. From this question on it has."""
+        if await self._engine.read(is_introduced, owner):
+            return True
+        return await self._engine.write(introduce, owner)
+
     async def link(self, sender: Sender, owner: str) -> None:
         """From now on this platform user is that owner; IdentityTaken if they are another."""
         await self._engine.write(link, sender, owner)
@@ -85,6 +91,17 @@ def found(tx: Tx, owner: str) -> Owner:
 def all_owners(tx: Tx) -> tuple[Owner, ...]:
     rows = tx.rows("SELECT id, name FROM owners ORDER BY created, id")
     return tuple(Owner(id=row[0], name=row[1]) for row in rows)
+
+
+def is_introduced(tx: Tx, owner: str) -> bool:
+    row = tx.row("SELECT introduced FROM owners WHERE id = :id", id=owner)
+    return row is not None and row[0] == 1
+
+
+def introduce(tx: Tx, owner: str) -> bool:
+    found(tx, owner)
+    sql = "UPDATE owners SET introduced = 1 WHERE id = :id AND introduced = 0"
+    return tx.change(sql, id=owner) == 0
 
 
 def link(tx: Tx, sender: Sender, owner: str) -> None:

@@ -9,7 +9,7 @@ from string import Template
 from segue.core.errors import StoreNewer
 from segue.store.base import Dialect
 
-LATEST = 2
+LATEST = 3
 
 _FOLDER = Path(__file__).parent / "migrations"
 _WORDS = {
@@ -18,12 +18,14 @@ _WORDS = {
         "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
         "key": "INTEGER PRIMARY KEY",
         "strict": "STRICT",
+        "json": "json_quote",
     },
     Dialect.POSTGRES: {
         "int": "BIGINT",
         "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
         "key": "BIGINT PRIMARY KEY",
         "strict": "",
+        "json": "to_json",
     },
 }
 

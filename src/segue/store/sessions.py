@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,6 +12,7 @@ from segue.core.address import Platform
 from segue.core.errors import (
     AmbiguousSession,
     SessionBusy,
+    SessionError,
     SessionNotFound,
     TitleTaken,
 )
@@ -25,7 +27,7 @@ from segue.core.session import (
     new_session_id,
     split_title,
 )
-from segue.store import grants, leases, owners, search
+from segue.store import approvals, grants, inbox, leases, owners, search
 from segue.store.base import Engine, Row, Tx
 from segue.store.values import address_or_none, micros, moment, moment_or_none, text
 
@@ -192,6 +194,14 @@ def find(tx: Tx, owner: str, name: str) -> Session:
     raise SessionNotFound(name=name)
 
 
+def calling(tx: Tx, session: Session) -> str:
+    """What its owner types to mean it: the title, unless that means another one by now."""
+    with contextlib.suppress(SessionError):
+        if find(tx, session.owner, session.name).id == session.id:
+            return session.name
+    return session.id
+
+
 def _meanings(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
     """What `name` can mean, the likeliest first."""
     yield "s.id = :id", {"id": text(name)}
@@ -293,8 +303,17 @@ def describe(tx: Tx, lease: Lease, *, cwd: str | None, model: str | None) -> Non
 
 
 def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = None) -> None:
+    close(tx, session_id, reason, lease)
+    tx.change(
+        "DELETE FROM bindings WHERE session_no = (SELECT no FROM sessions WHERE id = :id)",
+        id=session_id,
+    )
+
+
+def close(tx: Tx, session_id: str, reason: EndReason, lease: Lease | None) -> None:
+    """End it where it is: its address leads to it still."""
     no = in_hand(tx, session_id, lease)
-    tx.change("DELETE FROM bindings WHERE session_no = :no", no=no)
+    approvals.void(tx, session_id)
     tx.change(
         "UPDATE sessions SET ended = :now, end_reason = :reason, epoch = epoch + 1,"
         " holder = NULL, process = NULL, lease_until = NULL WHERE no = :no",
@@ -313,6 +332,7 @@ def reopen(tx: Tx, session_id: str) -> None:
 def delete(tx: Tx, session_id: str, *, lease: Lease | None) -> None:
     no = in_hand(tx, session_id, lease)
     search.forget(tx, no)
+    inbox.forget_session(tx, session_id)
     low, high = no << 32, (no + 1) << 32
     tx.change("DELETE FROM messages WHERE id >= :low AND id < :high", low=low, high=high)
     tx.change("DELETE FROM sessions WHERE no = :no", no=no)

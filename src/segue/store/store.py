@@ -14,6 +14,7 @@ from segue.core.lease import Lease
 from segue.core.session import Usage
 from segue.core.transcript import Message
 from segue.store import handoffs, health
+from segue.store.approvals import Approvals
 from segue.store.base import Engine, Topic, Tx
 from segue.store.bindings import Bindings
 from segue.store.gateways import Gateways
@@ -22,6 +23,7 @@ from segue.store.leases import Leases
 from segue.store.notes import Notes
 from segue.store.outbox import Draft, Outbox
 from segue.store.owners import Owners
+from segue.store.pairings import Pairings
 from segue.store.sessions import Sessions
 from segue.store.transcripts import Transcripts
 from segue.store.wake import Waiter
@@ -48,6 +50,8 @@ class Store:
         self.leases = Leases(engine)
         self.inbox = Inbox(engine)
         self.outbox = Outbox(engine)
+        self.approvals = Approvals(engine)
+        self.pairings = Pairings(engine)
         self.gateways = Gateways(engine)
 
     @property
@@ -128,8 +132,17 @@ class Store:
         """The session's handoffs, the newest first."""
         return await self._engine.read(handoffs.history, session_id, limit)
 
+    async def recent_handoffs(self, limit: int = 20) -> tuple[Handoff, ...]:
+        """The handoffs of all sessions, the newest first."""
+        return await self._engine.read(handoffs.recent, limit)
+
+    async def in_flight(self) -> tuple[Handoff, ...]:
+        """The handoffs of all sessions that are not over, the oldest first."""
+        return await self._engine.read(handoffs.in_flight)
+
     async def cancel_handoff(self, handoff_id: int, reason: str = CANCELLED) -> bool:
-        """Call it off, whether or not a gateway works on it; False when it is already over."""
+        """Call it off, whether or not a gateway works on it; False when it is already over. A
+        thread that was opened for it is told that the session stayed, as it is below."""
         return await self._engine.write(handoffs.cancel, handoff_id, reason)
 
     # Handoffs, for the gateway. A claim is the Handoff that claiming returned.
@@ -158,10 +171,16 @@ class Store:
         return await self._engine.write(handoffs.heartbeat, claim, seconds)
 
     async def record_handoff_step(
-        self, claim: Handoff, step: Step, *, thread: Address | None = None
+        self,
+        claim: Handoff,
+        step: Step,
+        *,
+        thread: Address | None = None,
+        reply: bytes | None = None,
     ) -> bool:
-        """How far it has come, and the thread that was opened for it."""
-        return await self._engine.write(handoffs.record_step, claim, step, thread)
+        """How far it has come, the thread that was opened for it, and what the agent answered
+        there, in UTF-8. What is not given stays as it is."""
+        return await self._engine.write(handoffs.record_step, claim, step, thread, reply)
 
     async def complete_handoff(
         self,
@@ -186,7 +205,7 @@ class Store:
         )
 
     async def fail_handoff(self, claim: Handoff, reason: str) -> bool:
-        """It cannot be done. The session stays where it is."""
+        """It cannot be done. The session stays where it is, and the thread is told so."""
         return await self._engine.write(handoffs.fail, claim, reason)
 
     async def expire_handoffs(self) -> int:

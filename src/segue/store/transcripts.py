@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from segue.core.address import Platform
+from segue.core.address import Address, Platform
 from segue.core.errors import (
     BadImport,
     NothingToRestore,
@@ -18,8 +18,9 @@ from segue.core.errors import (
 )
 from segue.core.lease import SECOND, Lease
 from segue.core.session import Session, Usage
+from segue.core.text import is_empty
 from segue.core.transcript import Kind, Message, Role, Transcript
-from segue.store import inbox, leases, sessions
+from segue.store import inbox, leases, outbox, sessions
 from segue.store.base import Engine, Tx
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
@@ -51,10 +52,25 @@ class Transcripts:
         *,
         usage: Usage | None = None,
         answers: Sequence[int] = (),
+        takes: Sequence[int] = (),
+        deliver: Address | None = None,
     ) -> int:
         """Keep `messages`, all or none, and return the seq of the last; SessionMoved when the
-        lease is no longer the session's. `answers` are inbox entries that are done with it."""
-        return await self._engine.write(append, lease, messages, usage=usage, answers=answers)
+        lease is no longer the session's.
+
+        `answers` are inbox entries that are done with it. `takes` are those that `messages` stand
+        for, and which wait for an answer from this session from now on; MessageTaken when they do
+        so already. What the agent says in `messages` is queued for `deliver`.
+        """
+        return await self._engine.write(
+            append,
+            lease,
+            messages,
+            usage=usage,
+            answers=answers,
+            takes=takes,
+            deliver=deliver,
+        )
 
     async def load(self, session_id: str) -> Transcript:
         """All of it, in order, without what was undone."""
@@ -104,6 +120,8 @@ def append(
     *,
     usage: Usage | None = None,
     answers: Sequence[int] = (),
+    takes: Sequence[int] = (),
+    deliver: Address | None = None,
 ) -> int:
     spent = usage or Usage()
     row = tx.row(
@@ -128,8 +146,26 @@ def append(
     if abs(tx.now - active) >= SECOND:
         tx.change("UPDATE sessions SET active = :now WHERE no = :no", now=tx.now, no=no)
     insert(tx, no, last - len(messages), messages)
+    inbox.take(tx, takes, lease.session_id)
     inbox.finish(tx, answers)
+    if deliver is not None:
+        for draft in _drafts(lease.session_id, last - len(messages), messages, deliver):
+            outbox.enqueue(tx, draft)
     return last
+
+
+def _drafts(
+    session_id: str, after: int, messages: Sequence[Message], address: Address
+) -> Iterator[outbox.Draft]:
+    """What there is to say of `messages`: the agent's, if there is anything to see in them."""
+    for seq, entry in enumerate(messages, after + 1):
+        if entry.role is Role.ASSISTANT and not is_empty(entry.content):
+            yield outbox.Draft(
+                key=f"{session_id}/{seq}",
+                address=address,
+                body=entry.content,
+                session_id=session_id,
+            )
 
 
 def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
@@ -247,18 +283,10 @@ def _place(tx: Tx, session_id: str) -> tuple[int, int, int]:
 
 def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
     """Its number and last seq, if the lease is the session's and nobody hands it off."""
-    row = tx.row(
-        "SELECT no, last_seq FROM sessions"
-        f" WHERE id = :id AND epoch = :epoch AND process = :process {tx.for_update}",
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
-    )
-    if row is None:
-        raise leases.moved(tx, lease.session_id)
-    if sessions.is_moving(tx, row[0]):  # what is being handed off is what was there when asked
+    no, last = leases.own(tx, lease)
+    if sessions.is_moving(tx, no):  # what is being handed off is what was there when asked
         raise SessionBusy
-    return row[0], row[1]
+    return no, last
 
 
 def _back(tx: Tx, no: int, low: int, before: int, count: int, condition: str = "") -> list[Message]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import msgspec
 
-from segue.core.address import Address
+from segue.core.address import Address, Platform
 from segue.core.errors import MessageTooLong
 from segue.core.text import whole
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
@@ -37,6 +38,11 @@ def shown(url: str) -> str:
         return url if url.replace("/", "").isalnum() else "…"
     host = re.split("[?#]", rest)[0].rpartition("@")[2]
     return f"{scheme}://{host}"
+
+
+def listed(platforms: Iterable[Platform]) -> str:
+    """Platforms as literals for IN (…). Theirs is a closed set of plain words."""
+    return ", ".join(f"'{platform.value}'" for platform in sorted(platforms)) or "''"
 
 
 def micros(moment: datetime) -> int:
