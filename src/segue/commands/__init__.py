@@ -90,7 +90,7 @@ COMMANDS = (
         _SESSION,
         "move this session to another platform, and leave",
         session.handoff,
-        "PLATFORM",
+        "[PLATFORM]",
         where=TERMINAL,
     ),
     _command("resume", _SESSION, "bring a session here", session.resume, "[NAME]"),
