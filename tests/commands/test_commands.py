@@ -15,10 +15,11 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.commands import Where
 from segue.commands.base import Command
 from segue.config import Settings
-from segue.core.address import Platform
+from segue.core.address import HomeChannel, Platform
 from segue.core.errors import (
     BadCommand,
     CommandElsewhere,
+    NoHomeChannel,
     NoModel,
     NothingSaid,
     NothingToUndo,
@@ -30,7 +31,9 @@ from segue.core.errors import (
 from segue.core.session import ME, Session
 from segue.core.transcript import Message
 from segue.store import Store
+from segue.store.gateways import Link
 from segue.turns import Held, Place, Turns, hold
+from tests.store.samples import DM
 from tests.turns.conftest import Offered
 
 
@@ -311,9 +314,24 @@ async def test_export_writes_a_file_and_never_over_one(stage: Stage, tmp_path: P
     assert again.messages == 2
 
 
-async def test_handoff_needs_a_platform_and_no_message(stage: Stage):
-    with pytest.raises(BadCommand, match="Type /handoff PLATFORM"):
-        await stage.do("/handoff")
+async def test_handoff_alone_tells_where_to_and_what_is_in_the_way(stage: Stage):
+    told = await stage.do("/handoff")
+    assert told.startswith("No gateway is running")
+    assert "`segue gateway start`" in told
+    await stage.store.gateways.announce("gateway", [Platform.TELEGRAM, Platform.SLACK])
+    await stage.store.gateways.report(Platform.TELEGRAM, Link.CONNECTED)
+    await stage.store.gateways.report(Platform.SLACK, Link.DOWN, detail="it is asleep\x1b")
+    await stage.store.owners.set_home(ME, HomeChannel(address=DM, name="Home"))
+    assert await stage.do("/handoff") == (
+        f"telegram is connected. Handoffs arrive at {DM} (Home): type /handoff telegram.\n"
+        f"slack is down (it is asleep). {NoHomeChannel(platform='slack')}\n"
+        "The gateway does not serve web, discord, matrix, whatsapp, signal."
+    )
+    assert stage.session is None, "nothing was begun for that"
+    assert stage.handed_to == []
+
+
+async def test_a_handoff_needs_no_message(stage: Stage):
     await stage.do("/handoff telegram")
     assert stage.handed_to == ["telegram"]
     assert (await stage.begun()).messages == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -17,16 +18,17 @@ from segue.core.errors import (
     SessionMoved,
     SessionNotFound,
     StoreUncertain,
+    UnknownChat,
     UnknownPlatform,
 )
 from segue.core.handoff import TARGETS, State
-from segue.core.session import Session
+from segue.core.session import Origin, Session
 from segue.handoff import ask
 from segue.store import Store
 from segue.testing.clock import FakeClock
 from tests.handoff.conftest import TELEGRAM, Faulty, Gateway, state
 from tests.store.conftest import OpenStore
-from tests.store.samples import CHANNEL, DM, hold, said, say
+from tests.store.samples import CHANNEL, DM, TOPIC, hold, said, say
 
 
 async def refused(store: Store, session: Session, platform: str = "telegram") -> Exception:
@@ -236,3 +238,52 @@ async def test_a_request_of_which_nobody_knows_whether_it_was_kept_is_made_once(
     asked = await ask(Store(engine), session.id, None, "telegram")
     assert engine.kept == []
     assert await store.list_handoffs(session.id) == (asked,)
+
+
+# Another chat than the home channel
+
+
+async def test_a_chat_that_is_named_is_used_rather_than_the_home_channel(
+    store: Store, session: Session, gateway: Gateway
+):
+    there = await store.sessions.create("me", TELEGRAM)
+    chat = replace(DM, chat_id="77")
+    await store.bindings.rebind(there.id, chat, Origin.MESSAGE)
+    asked = await ask(store, session.id, None, "telegram", chat_id="77")
+    assert asked.home == chat
+
+
+async def test_of_a_chat_and_its_threads_the_chat_is_meant(
+    store: Store, session: Session, gateway: Gateway
+):
+    for address in (TOPIC, replace(TOPIC, thread_id=None)):
+        there = await store.sessions.create("me", TELEGRAM)
+        await store.bindings.rebind(there.id, address, Origin.MESSAGE)
+    asked = await ask(store, session.id, None, "telegram", chat_id=TOPIC.chat_id)
+    assert asked.home == replace(TOPIC, thread_id=None)
+
+
+async def test_the_home_channel_can_be_named_too(store: Store, session: Session, gateway: Gateway):
+    asked = await ask(store, session.id, None, "telegram", chat_id=DM.chat_id)
+    assert asked.home == DM
+
+
+async def test_a_chat_of_nobody_or_of_somebody_else_is_refused(
+    store: Store, session: Session, gateway: Gateway
+):
+    await store.owners.ensure("you")
+    yours = await store.sessions.create("you", TELEGRAM)
+    await store.bindings.rebind(yours.id, replace(DM, chat_id="78"), Origin.MESSAGE)
+    elsewhere = await store.sessions.create("me", Platform.SLACK)
+    await store.bindings.rebind(elsewhere.id, replace(CHANNEL, chat_id="79"), Origin.MESSAGE)
+    for chat in ("78", "79", "80", ""):
+        with pytest.raises(UnknownChat):
+            await ask(store, session.id, None, "telegram", chat_id=chat)
+    assert await store.list_handoffs(session.id) == ()
+
+
+async def test_a_chat_of_mine_needs_no_home_channel(store: Store, session: Session):
+    await store.gateways.announce("gateway", [TELEGRAM])
+    there = await store.sessions.create("me", TELEGRAM)
+    await store.bindings.rebind(there.id, DM, Origin.MESSAGE)
+    assert (await ask(store, session.id, None, "telegram", chat_id=DM.chat_id)).home == DM

@@ -15,7 +15,7 @@ import httpx2
 import msgspec
 import pytest
 
-from segue.config.values import Secret
+from segue.config import PlatformSettings, Secret
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Dialect, Part, Unit
@@ -375,23 +375,17 @@ async def test_calls_are_journalled(tmp_path: Path) -> None:
 # Its adapter
 
 
-@dataclass(frozen=True)
-class Settings:
-    url: str
-    token: Secret | None
-
-
 async def test_settings_make_an_adapter_that_plays_any_platform() -> None:
     async with stage() as at:
         secret = Secret(at.peer.token, "platforms.telegram.token")
         for platform in (Platform.TELEGRAM, Platform.SIGNAL):
-            adapter = make(platform, Settings(at.peer.url, secret))
+            adapter = make(PlatformSettings(platform=platform, url=at.peer.url, token=secret))
             await adapter.connect()
             assert (adapter.platform, adapter.account) == (platform, "bot:1")
             assert adapter.pairing_link("AB-CD") == "https://platform.test/bot?start=AB-CD"
             await adapter.close()
         with pytest.raises(ConnectFailed, match="token"):
-            await make(Platform.TELEGRAM, Settings(at.peer.url, None)).connect()
+            await make(PlatformSettings(platform=Platform.TELEGRAM, url=at.peer.url)).connect()
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "http://[", "http://127.0.0.1:1", "ftp://x"])

@@ -13,7 +13,9 @@ from segue.core.session import ME
 from segue.store import Store, Topic
 from tests.handoff.conftest import STEPS, Gateway
 from tests.store.samples import DM, TOPIC
+from tests.terminal import quiet
 from tests.terminal.conftest import Person
+from tests.terminal.gateways import alive, none_left, serving
 from tests.terminal.pty import Terminal
 
 
@@ -52,13 +54,79 @@ async def test_without_a_gateway_it_says_so_at_once_and_the_session_stays(person
         await shown.shows("what I hear: still writable")
 
 
-async def test_without_the_name_of_a_platform_or_with_a_wrong_one_it_says_which(person: Person):
+async def test_without_a_gateway_a_platform_that_is_not_set_up_is_told_too(person: Person):
     async with person.opens() as shown:
         await begun(shown)
+        shown.say("/handoff telegram")
+        await shown.shows("Nor is telegram set up yet: see `segue config set platforms.telegram.")
+        await shown.ready()
+
+
+async def test_a_gateway_is_offered_and_a_no_starts_none(person: Person):
+    serving(person)
+    async with none_left(person), person.opens() as shown:
+        await begun(shown)
+        asked = time.monotonic()
+        shown.say("/handoff telegram")
+        await shown.see("Start one now? [y]es, [n]o", 1)
+        assert time.monotonic() - asked < 1
+        shown.press("n")
+        await shown.ready()
+        assert await alive(person) == ()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+
+
+async def test_a_gateway_is_started_when_wanted_and_the_handoff_goes_on(person: Person):
+    serving(person)
+    async with none_left(person), person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await shown.see("Start one now?")
+        shown.press("y")
+        await shown.shows("is running.")
+        await shown.shows("There is no home channel on telegram yet.")
+        await shown.ready()
+        (gateway,) = await alive(person)
+        assert gateway.platforms == {"telegram"}
+
+
+async def test_a_gateway_that_does_not_start_says_why_and_the_session_stays(person: Person):
+    serving(person, quiet.REFUSES)
+    async with none_left(person), person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await shown.see("Start one now?")
+        shown.press("y")
+        await shown.shows("The gateway did not start:")
+        await shown.shows("this adapter makes nothing")
+        await shown.ready()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+
+
+async def test_without_the_name_of_a_platform_it_lists_them(person: Person):
+    async with a_gateway(person), person.opens() as shown:
+        await shown.ready()
         shown.say("/handoff")
-        await shown.see("it needs the name of a platform")
-        shown.say("/handoff telegran")
-        await shown.shows("Try telegram")
+        await shown.shows(f"Handoffs arrive at {DM} (Home): type /handoff telegram.")
+        await shown.shows("The gateway does not serve web, discord,")
+
+
+async def test_every_refusal_comes_at_once(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        for typed, told in (
+            ("/handoff telegran", "Try telegram"),
+            ("/handoff slack", "does not serve slack"),
+            ("/handoff matrix", "does not serve matrix"),
+        ):
+            asked = time.monotonic()
+            shown.say(typed)
+            await shown.shows(told, 1)
+            assert time.monotonic() - asked < 1
+            await shown.ready()
+        assert await in_flight(gateway.store) == []
 
 
 async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):

@@ -105,7 +105,7 @@ COMMANDS = (
         _SESSION,
         "move this session to another platform, and leave",
         session.handoff,
-        "PLATFORM",
+        "[PLATFORM]",
         where=TERMINAL,
         elsewhere="belongs to the terminal. Type /resume in the chat where you want to go on: it"
         " brings a session there, from wherever it is",

@@ -7,12 +7,17 @@ import contextlib
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from segue.commands.base import PREFIX, Scene, TerminalScene, number, there
-from segue.core.errors import BadCommand
+from segue.core.errors import BadCommand, NoHomeChannel
+from segue.core.handoff import TARGETS
 from segue.core.session import Session
 from segue.core.text import count, one_line
+
+if TYPE_CHECKING:
+    from segue.handoff import Destination
+    from segue.store.gateways import PlatformHealth
 
 _NAME_WIDTH = 48
 
@@ -78,11 +83,38 @@ def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
 
 
 async def handoff(scene: TerminalScene, arguments: str) -> None:
-    if not arguments:
-        reason = "it needs the name of a platform"
-        raise BadCommand(usage=f"{PREFIX}handoff PLATFORM", reason=reason)
-    await scene.begun()
-    await scene.hand_off(arguments)
+    if arguments:
+        await scene.begun()
+        await scene.hand_off(arguments)
+    else:
+        await scene.notice(await _where_to(scene))
+
+
+async def _where_to(scene: Scene) -> str:
+    from segue.handoff import destinations  # noqa: PLC0415 - the table is read without it
+
+    found = await destinations(scene.store, scene.owner)
+    if found is None:
+        return (
+            "No gateway is running, and only a gateway can bring a session elsewhere. Type `segue"
+            f" gateway start` in another terminal, or {PREFIX}handoff and a platform:"
+            f" {', '.join(TARGETS)}."
+        )
+    lines = [_destination(place, place.health) for place in found if place.health]
+    others = ", ".join(place.platform for place in found if not place.health)
+    lines += [f"The gateway does not serve {others}."] if others else []
+    return "\n".join(lines)
+
+
+def _destination(place: Destination, health: PlatformHealth) -> str:
+    why = f" ({one_line(health.detail)})" if health.detail else ""
+    if place.home is None:
+        return f"{place.platform} is {health.state}{why}. {NoHomeChannel(platform=place.platform)}"
+    name = f" ({one_line(place.home.name)})" if place.home.name else ""
+    return (
+        f"{place.platform} is {health.state}{why}. Handoffs arrive at"
+        f" {place.home.address}{name}: type {PREFIX}handoff {place.platform}."
+    )
 
 
 async def follow(scene: TerminalScene, _: str) -> None:

@@ -9,8 +9,9 @@
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
     │   │                         HandoffInFlight, UnknownChat
     │   ├── PlatformError         BadAdapter, ConnectFailed, DeliveryFailed
-    │   ├── AccessError           PairingRefused, ApprovalOver
-    │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed
+    │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
+    │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
+    │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
     │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
@@ -201,6 +202,10 @@ class PairingRefused(AccessError):
     """That code is not valid: it was used, or its time is over. Type `segue pair` for another."""
 
 
+class NotPaired(AccessError):
+    """{platform} user {user_id!r} is not paired with you. Type `segue pair list` to see who is."""
+
+
 class ApprovalOver(AccessError):
     """That question is over: {reason}. Send your request again if you still want it done."""
 
@@ -223,6 +228,20 @@ class GatewayNotRunning(GatewayError):
 
 class GatewayFailed(GatewayError):
     """The gateway did not start: {reason}. Type `segue gateway logs` to see more."""
+
+
+class GatewayElsewhere(GatewayError):
+    """{name} cannot be stopped from here: it belongs to {where}. Type `segue gateway stop`
+    there."""
+
+
+class GatewayStuck(GatewayError):
+    """{name} has not ended within {seconds:.0f} seconds. Type `segue gateway logs` to see what it
+    does, or `kill -9 {pid}`: the next one goes on where it stopped."""
+
+
+class NoGatewayLog(GatewayError):
+    """There is no log at {path} yet. It begins with `segue gateway start`."""
 
 
 # Models

@@ -1,5 +1,7 @@
 """The handoff: a session moves while it lives. `request` is the side that lets it go."""
 
+from segue.handoff.destinations import Destination as Destination
+from segue.handoff.destinations import destinations as destinations
 from segue.handoff.leaving import handed_over as handed_over
 from segue.handoff.leaving import way_back as way_back
 from segue.handoff.progress import Completed as Completed

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
-from segue.core.address import Platform
+from segue.core.address import Address, Platform
 from segue.core.errors import (
     NoGateway,
     NoHomeChannel,
@@ -24,6 +24,7 @@ from segue.core.errors import (
     SessionNotFound,
     StoreError,
     StoreUncertain,
+    UnknownChat,
     UnknownPlatform,
 )
 from segue.core.handoff import CANCELLED, TARGETS, Handoff
@@ -40,6 +41,8 @@ LOOK = 1.0
 """Seconds between two looks when nothing is heard: a gateway that dies says nothing."""
 TRIES = 5
 """So many looks in a row must fail before the store counts as out of order."""
+_CHATS = 10_000
+"""Among so many of an owner's chats the one that they name is looked for."""
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +56,13 @@ async def ask(
     lease: Lease | None,
     platform: str,
     *,
+    chat_id: str | None = None,
     message: str | None = None,
     patience: float = PATIENCE,
 ) -> Handoff:
     """Ask for the session to be moved to `platform`, or say at once what is in the way, in the
     order in which a person can clear it: UnknownPlatform, NoGateway, PlatformNotEnabled,
-    NoHomeChannel, then whatever `Store.request_handoff` refuses."""
+    NoHomeChannel or UnknownChat, then whatever `Store.request_handoff` refuses."""
     target = _target(platform)
     if (session := await store.sessions.get(session_id)) is None:
         raise SessionNotFound(name=session_id)
@@ -67,15 +71,12 @@ async def ask(
         raise NoGateway(platform=target)
     if not any(target in gateway.platforms for gateway in gateways):
         raise PlatformNotEnabled(platform=target)
-    homes = {home.platform: home.address for home in await store.owners.homes(session.owner)}
-    if target not in homes:
-        raise NoHomeChannel(platform=target)
     request = functools.partial(
         store.request_handoff,
         session_id,
         target,
         lease=lease,
-        home=homes[target],
+        home=await _home(store, session.owner, target, chat_id),
         message=message,
         key=secrets.token_hex(16),
         claim_seconds=patience,
@@ -95,6 +96,25 @@ def _target(name: str) -> Platform:
     others = "one of " + ", ".join(target for target in TARGETS if target not in near)
     suggestion = f"{near[0]}, or else {others}" if near else others
     raise UnknownPlatform(platform=one_line(name, 40), suggestion=suggestion)
+
+
+async def _home(store: Store, owner: str, target: Platform, chat_id: str | None) -> Address:
+    """The chat in which the thread is to be opened: the home channel, unless another one of the
+    owner's own is named."""
+    homes = [home.address for home in await store.owners.homes(owner) if home.platform is target]
+    if chat_id is None:
+        if not homes:
+            raise NoHomeChannel(platform=target)
+        return homes[0]
+    bound = [binding.address for binding in await store.bindings.list(owner, limit=_CHATS)]
+    known = [
+        address
+        for address in (*homes, *bound)
+        if (address.platform, address.chat_id) == (target, chat_id)
+    ]
+    if not known:
+        raise UnknownChat(chat=one_line(chat_id, 80), platform=target)
+    return min(known, key=lambda address: address.thread_id is not None)  # the chat, not a thread
 
 
 # Following
@@ -160,6 +180,7 @@ async def hand_off(
     held: Held,
     platform: str,
     *,
+    chat_id: str | None = None,
     message: str | None = None,
     interrupt: asyncio.Event | None = None,
     patience: float = PATIENCE,
@@ -172,7 +193,15 @@ async def hand_off(
     """
     lease = held.lease
     asking = asyncio.create_task(
-        ask(store, lease.session_id, lease, platform, message=message, patience=patience)
+        ask(
+            store,
+            lease.session_id,
+            lease,
+            platform,
+            chat_id=chat_id,
+            message=message,
+            patience=patience,
+        )
     )
     over = False
     try:

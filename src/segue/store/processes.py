@@ -17,8 +17,18 @@ _SUFFIX = ".lock"
 
 def new_process_name() -> str:
     """A name that no other opening of the store has had, and that tells a person which it is."""
-    host = "".join(c for c in socket.gethostname() if c.isalnum() or c in "-.")[:24]
-    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def machine() -> str:
+    """This machine, as the names of its processes tell it."""
+    return "".join(c for c in socket.gethostname() if c.isalnum() or c in "-.")[:24]
+
+
+def whose(process: str) -> tuple[str, int]:
+    """The machine and the process id that a name tells."""
+    machine, pid, _ = process.rsplit("-", 2)
+    return machine, int(pid)
 
 
 def open_private(path: Path) -> int:

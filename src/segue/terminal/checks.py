@@ -32,6 +32,7 @@ _PACKAGES = (
     "platformdirs",
     "prompt_toolkit",
     "rich",
+    "segno",
     "tomlkit",
 )
 _REACH_SECONDS = 3.0

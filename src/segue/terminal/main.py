@@ -21,8 +21,11 @@ _ELSEWHERE = {
     "completion": "segue.terminal.completion",
     "config": "segue.terminal.config",
     "doctor": "segue.terminal.doctor",
+    "gateway": "segue.terminal.gateway",
+    "handoff": "segue.terminal.handoff",
     "memory": "segue.terminal.memory",
     "model": "segue.terminal.model",
+    "pair": "segue.terminal.pair",
     "sessions": "segue.terminal.sessions",
 }
 """Commands that have a module of their own, in which they go by the same name."""
@@ -102,12 +105,18 @@ def chat(*, title: str | None) -> None:
 @main.command()
 @click.argument("name", nargs=-1, shell_complete=_sessions)
 @_here
-def resume(name: tuple[str, ...], *, here: bool) -> None:
-    """Bring a session here: the one called NAME, or the latest."""
-    _converse(resume=" ".join(name) or "latest", here=here)
+@click.option("--now", is_flag=True, help="Interrupt the turn that runs there, or the terminal.")
+def resume(name: tuple[str, ...], *, here: bool, now: bool) -> None:
+    """Bring a session here: the one called NAME, or the latest.
+
+    If a turn is running where it is, its end is waited for.
+    """
+    _converse(resume=" ".join(name) or "latest", here=here, now=now)
 
 
-def _converse(*, resume: str | None = None, title: str | None = None, here: bool = False) -> None:
+def _converse(
+    *, resume: str | None = None, title: str | None = None, here: bool = False, now: bool = False
+) -> None:
     import asyncio  # noqa: PLC0415 - `segue --version` does without
 
     from segue import config  # noqa: PLC0415
@@ -116,7 +125,7 @@ def _converse(*, resume: str | None = None, title: str | None = None, here: bool
 
     settings = config.load()
     first.make_ready(settings)
-    asyncio.run(chat(settings, Wish(resume=resume, title=title, here=here)))
+    asyncio.run(chat(settings, Wish(resume=resume, title=title, here=here, now=now)))
 
 
 def _say(words: str, resume: str | None, *, as_json: bool) -> bool:

@@ -87,7 +87,7 @@ class Portrait:
             ("model", session.model or ""),
             ("messages", f"{session.messages:,}"),
             ("tokens", tokens if usage.input or usage.output else ""),
-            *(("handoff", _handoff(handoff, now)) for handoff in self.handoffs),
+            *(("handoff", handoff_text(handoff, now)) for handoff in self.handoffs),
         ]
 
 
@@ -99,7 +99,7 @@ def _before(line: str) -> str:
     return "  " if line.startswith("  ") else ""
 
 
-def _handoff(handoff: Handoff, now: datetime) -> str:
+def handoff_text(handoff: Handoff, now: datetime) -> str:
     how = handoff.step if handoff.state is State.RUNNING and handoff.step else handoff.state
     why = f": {handoff.error}" if handoff.error else ""
     return f"to {handoff.platform}, {ago(handoff.requested, now)}, {how}{why}"

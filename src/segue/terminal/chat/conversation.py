@@ -13,13 +13,22 @@ from pathlib import Path
 
 from segue import commands, handoff
 from segue.commands.base import Command, Where
+from segue.config import Settings
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Answer
 from segue.core.context import Context
-from segue.core.errors import ModelError, NothingSaid, SessionHeld, SessionNotFound, UserError
+from segue.core.errors import (
+    ModelError,
+    NoGateway,
+    NothingSaid,
+    SessionHeld,
+    SessionNotFound,
+    UserError,
+)
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, ToolCall
 from segue.store import Store
+from segue.terminal.chat import moving
 from segue.terminal.chat.display import Display
 from segue.turns import Held, Place, Turns, hold
 
@@ -36,6 +45,8 @@ class Opening:
     title: str | None = None
     here: bool = False
     """Whether to stay in the directory of the program, rather than to go to the session's."""
+    now: bool = False
+    """Whether to take it at once, also from the middle of a turn."""
 
 
 class Conversation:
@@ -43,8 +54,11 @@ class Conversation:
 
     where = Where.TERMINAL
 
-    def __init__(self, store: Store, turns: Turns, display: Display, cwd: Path) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, turns: Turns, display: Display, cwd: Path
+    ) -> None:
         self.store = store
+        self._settings = settings
         self.turns = turns
         self.owner = ME
         self.session: Session | None = None
@@ -73,7 +87,7 @@ class Conversation:
         """Bring the session here that is gone on with, if any."""
         self._title = opening.title
         if opening.session is not None:
-            await self.resume(opening.session, here=opening.here)
+            await self.resume(opening.session, here=opening.here, now=opening.now)
 
     async def do(self, text: str) -> bool:
         """Say it, or do it if it is a command. False when the person has left."""
@@ -149,21 +163,26 @@ class Conversation:
             back = f"/resume {former.name}"
             await self.notice(f"A new session. The one before stays as it is: {back}")
 
-    async def resume(self, session: Session, *, here: bool = False) -> None:
+    async def resume(self, session: Session, *, here: bool = False, now: bool = False) -> None:
         if self.session is not None and session.id == self.session.id and self._is_ours():
             await self.notice("It is here already.")
             return
         try:
             await self._take(session)
-        except SessionHeld as error:
-            await self._display.trouble(error)
-            if not await self._display.ask_whether("Take it over?"):
+        except SessionHeld as held:
+            if not await self._take_from(held, session, now=now):
                 await self.notice(f"{session.name} stays where it is.")
                 return
-            await self._take(session, take_over=True)
         await self._welcome(session, here=here)
 
     async def hand_off(self, platform: str) -> None:
+        try:
+            await self._hand_off(platform)
+        except NoGateway as missing:
+            if await moving.start_gateway(self.store, self._settings, self._display, missing):
+                await self._hand_off(platform)
+
+    async def _hand_off(self, platform: str) -> None:
         held = await self._in_hand()
         self.interrupt = asyncio.Event()
         try:
@@ -225,6 +244,36 @@ class Conversation:
         self.session, self._held, self._hold = session, held, taking
         self._watching = asyncio.create_task(self._watch(held))
         await self._seen()
+
+    async def _take_from(self, held: SessionHeld, session: Session, *, now: bool) -> bool:
+        """Take a session that somebody else has: once the turn that runs there is over, or at once
+        when the person wants it so. Whether it is here."""
+        holder = held.fields["holder"]
+        if now:
+            await self._take(session, take_over=True)
+            await self.notice(f"It was taken from {holder}; what was running there is interrupted.")
+            return True
+        if not await moving.turn_runs(self.store, session.id):
+            await self._display.trouble(held)
+        elif await self._take_after_turn(session):
+            return True
+        if not await self._display.ask_whether("Take it over?"):
+            return False
+        return await self._take_from(held, session, now=True)
+
+    async def _take_after_turn(self, session: Session) -> bool:
+        self.interrupt = given_up = asyncio.Event()
+        where = f"on {session.address}" if session.address else "elsewhere"
+        await self.notice(f"A turn is running {where}. Waiting for its end; Ctrl-C gives up.")
+        try:
+            while await moving.turn_is_over(self.store, session.id, given_up):
+                with contextlib.suppress(SessionHeld):
+                    await self._take(session)
+                    await self.notice("That turn is over.")
+                    return True
+            return False
+        finally:
+            self.interrupt = None
 
     async def _let_go(self) -> None:
         if self._watching is not None:

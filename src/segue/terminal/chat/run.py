@@ -41,6 +41,8 @@ class Wish:
     """The name of the session to go on with."""
     title: str | None = None
     here: bool = False
+    now: bool = False
+    """Whether to take the session at once, also from the middle of a turn."""
 
 
 async def chat(settings: Settings, wish: Wish) -> None:
@@ -99,12 +101,12 @@ class _Program:
             Turns(store, self._settings) as turns,
         ):
             session = None if wish.resume is None else await store.sessions.find(ME, wish.resume)
-            conversation = Conversation(store, turns, self._display, here())
+            conversation = Conversation(store, self._settings, turns, self._display, here())
             async with conversation.open():
                 self._conversation = conversation
                 self._soon(conversation.look_up_model())
                 threading.Thread(target=stream.warm, daemon=True).start()
-                opening = Opening(session=session, title=wish.title, here=wish.here)
+                opening = Opening(session=session, title=wish.title, here=wish.here, now=wish.now)
                 await self._under_way(conversation.begin(opening))
                 yield conversation
 

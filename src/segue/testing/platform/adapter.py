@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from segue.config.values import Secret
+from segue.config import PlatformSettings
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import one_line, whole
@@ -49,20 +49,10 @@ _TITLE_LIMIT = 128
 T = TypeVar("T")
 
 
-class Account(Protocol):
-    """What the settings of a platform say."""
-
-    @property
-    def url(self) -> str | None: ...
-
-    @property
-    def token(self) -> Secret | None: ...
-
-
-def make(platform: Platform, settings: Account) -> Adapter:
-    """An adapter that plays `platform`, and is not connected yet."""
+def make(settings: PlatformSettings) -> Adapter:
+    """An adapter that plays the platform of `settings`, and is not connected yet."""
     token = "" if settings.token is None else settings.token.reveal()
-    return PeerAdapter(platform, settings.url or "", token)
+    return PeerAdapter(settings.platform, settings.url or "", token)
 
 
 class PeerAdapter:

@@ -1,0 +1,56 @@
+"""Bringing a session here while the agent works elsewhere, and away when no gateway runs yet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.errors import NoGateway
+from segue.store import Store
+from segue.terminal import background
+from segue.terminal.chat.display import Display
+
+_LOOK = 0.1
+_CONNECTED = 10.0
+"""Seconds that a new gateway has to reach its platforms before it is asked for anything."""
+
+
+async def turn_runs(store: Store, session_id: str) -> bool:
+    """Whether a gateway has the session, which it has for a turn and no longer."""
+    lease = await store.leases.get(session_id)
+    gateways = await store.gateways.alive() if lease else ()
+    return lease is not None and any(gateway.process == lease.process for gateway in gateways)
+
+
+async def turn_is_over(store: Store, session_id: str, given_up: asyncio.Event) -> bool:
+    """Wait until nobody has the session; False once it is given up."""
+    while not given_up.is_set():
+        if await store.leases.get(session_id) is None:
+            return True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK):
+                await given_up.wait()
+    return False
+
+
+async def start_gateway(
+    store: Store, settings: Settings, display: Display, missing: NoGateway
+) -> bool:
+    """Tell that a gateway is missing, and start one if the person wants it; whether there is one
+    now."""
+    await display.trouble(missing)
+    platform = Platform(str(missing.fields["platform"]))
+    wanted = settings.platforms.get(platform)
+    if wanted is None or not wanted.enabled:
+        setting = f"platforms.{platform}.{'enabled' if wanted else 'token'}"
+        await display.notice(f"Nor is {platform} set up yet: see `segue config set {setting}`.")
+        return False
+    if not await display.ask_whether("Start one now?"):
+        return False
+    await display.notice("Starting a gateway…")
+    gateway = await background.start(store, settings.gateway_log)
+    await display.notice(f"{gateway.name} is running.")
+    await background.settled(store, gateway, _CONNECTED)
+    return True

@@ -1,0 +1,178 @@
+"""Gateways as the commands tell of them: for a person, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from segue.core.address import HomeChannel, Platform
+from segue.core.handoff import Handoff
+from segue.core.session import ME
+from segue.core.text import one_line
+from segue.store import Store
+from segue.store.gateways import Gateway, PlatformHealth
+from segue.store.outbox import Outgoing
+from segue.store.processes import whose
+from segue.terminal.output import fields, folded
+from segue.terminal.session_text import handoff_text
+from segue.terminal.words import ago
+
+_HANDOFFS = 5
+_TROUBLES = 10
+_NONE = "No gateway is running. Type `segue gateway start`."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portrait:
+    """What runs, and what came of it."""
+
+    gateways: tuple[Gateway, ...]
+    homes: Mapping[Platform, HomeChannel]
+    handoffs: tuple[Handoff, ...]
+    """Those under way, and the last few, the newest first."""
+    names: Mapping[str, str]
+    """Of the sessions of the handoffs, by their ids."""
+    troubles: tuple[Outgoing, ...]
+    """What failed or is uncertain, the newest first."""
+    log: Path
+
+    def lines(self, width: int | None, now: datetime) -> list[str]:
+        lines = [] if self.gateways else [_NONE]
+        for gateway in self.gateways:
+            lines.append(folded(_running(gateway), width, "    ", ""))
+            told = [(health.platform.value, self._link(health)) for health in _links(gateway)]
+            lines += fields(told or [("", "It stands by: others serve its platforms.")], width)
+        lines += _listed("Handoffs", [self._handoff(h, now) for h in self.handoffs], width)
+        lines += _listed("Not delivered", [_trouble(o, now) for o in self.troubles], width)
+        return [*lines, f"Log: {one_line(str(self.log))}"]
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "running": bool(self.gateways),
+            "gateways": [as_json(gateway, self.homes) for gateway in self.gateways],
+            "handoffs": [
+                {
+                    "session": handoff.session_id,
+                    "platform": handoff.platform,
+                    "state": handoff.state,
+                    "step": handoff.step,
+                    "attempt": handoff.attempt,
+                    "requested": handoff.requested,
+                    "finished": handoff.finished,
+                    "error": handoff.error,
+                }
+                for handoff in self.handoffs
+            ],
+            "not_delivered": [
+                {
+                    "address": outgoing.address.key,
+                    "session": outgoing.session_id,
+                    "state": outgoing.state,
+                    "error": outgoing.error,
+                    "queued": outgoing.queued,
+                    "finished": outgoing.finished,
+                }
+                for outgoing in self.troubles
+            ],
+            "log": str(self.log),
+        }
+
+    def _link(self, health: PlatformHealth) -> str:
+        home = self.homes.get(health.platform)
+        where = f"home channel {_home(home)}" if home else _NO_HOME
+        return one_line(f"{link(health)}; {where}")
+
+    def _handoff(self, handoff: Handoff, now: datetime) -> str:
+        name = self.names.get(handoff.session_id, handoff.session_id)
+        return f"{name} {handoff_text(handoff, now)}"
+
+
+_NO_HOME = "no home channel yet: send /sethome in the chat where handoffs should arrive"
+
+
+async def look(store: Store, log: Path) -> Portrait:
+    recent = await store.recent_handoffs(_HANDOFFS)
+    under_way = await store.in_flight()
+    handoffs = {handoff.id: handoff for handoff in (*recent, *under_way)}
+    sessions = {handoff.session_id for handoff in handoffs.values()}
+    found = [await store.sessions.get(session_id) for session_id in sessions]
+    return Portrait(
+        gateways=await store.gateways.alive(),
+        homes={home.platform: home for home in await store.owners.homes(ME)},
+        handoffs=tuple(handoffs[number] for number in sorted(handoffs, reverse=True)),
+        names={session.id: session.name for session in found if session},
+        troubles=await store.outbox.troubled(limit=_TROUBLES),
+        log=log,
+    )
+
+
+def started(gateway: Gateway, log: Path) -> list[str]:
+    """What to say once it runs."""
+    served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
+    told = f"It serves {served}." if served else "It stands by: others serve its platforms."
+    return [
+        f"{one_line(gateway.name)} is running. {told}",
+        f"It tells what it does in {one_line(str(log))}; `segue gateway logs` shows that.",
+    ]
+
+
+def link(health: PlatformHealth) -> str:
+    """How a platform is: `connected as 12 since 2026-11-16 10:02`."""
+    account = f" as {health.account}" if health.account else ""
+    why = f" ({health.detail})" if health.detail else ""
+    return f"{health.state}{account} since {_minute(health.since)}{why}"
+
+
+def as_json(
+    gateway: Gateway, homes: Mapping[Platform, HomeChannel] | None = None
+) -> dict[str, Any]:
+    machine, pid = whose(gateway.process)
+    platforms: list[dict[str, Any]] = []
+    for health in _links(gateway):
+        told: dict[str, Any] = {
+            "platform": health.platform,
+            "state": health.state,
+            "since": health.since,
+            "detail": health.detail,
+            "account": health.account,
+        }
+        if homes is not None:
+            home = homes.get(health.platform)
+            told["home"] = home.address.key if home else None
+        platforms.append(told)
+    return {
+        "name": gateway.name,
+        "machine": machine,
+        "pid": pid,
+        "started": gateway.started,
+        "platforms": platforms,
+    }
+
+
+def _links(gateway: Gateway) -> list[PlatformHealth]:
+    return [gateway.links[platform] for platform in sorted(gateway.links)]
+
+
+def _listed(heading: str, told: list[str], width: int | None) -> list[str]:
+    lines = [folded(one_line(line), width, "    ", "  ") for line in told]
+    return [heading, *lines] if lines else []
+
+
+def _running(gateway: Gateway) -> str:
+    return one_line(f"{gateway.name}, running since {_minute(gateway.started)}")
+
+
+def _home(home: HomeChannel) -> str:
+    return f"{home.address} ({home.name})" if home.name else f"{home.address}"
+
+
+def _trouble(outgoing: Outgoing, now: datetime) -> str:
+    when = ago(outgoing.finished or outgoing.queued, now)
+    return f"{outgoing.address}, {when}, {outgoing.state}: {outgoing.error or 'no reason is known'}"
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"

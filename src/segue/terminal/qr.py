@@ -1,0 +1,30 @@
+"""A QR code on a terminal: two rows of it in each line, so that it is square."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+import segno
+
+_BORDER = 2
+_HALVES = {(0, 0): " ", (1, 0): "▀", (0, 1): "▄", (1, 1): "█"}
+_BLACK_ON_WHITE = "\x1b[30;107m{}\x1b[0m"
+
+
+def drawn(text: str, *, colours: bool) -> list[str]:
+    """The code of `text`. Without `colours` the light parts are drawn, for the dark background that
+    such a terminal most likely has."""
+    rows = [list(row) for row in segno.make(text, micro=False).matrix_iter(border=_BORDER)]
+    paper = [0] * len(rows[0])
+    pairs = zip_longest(rows[::2], rows[1::2], fillvalue=paper)
+    ink = 0 if colours else 1
+    lines = [
+        "".join(_HALVES[upper ^ ink, lower ^ ink] for upper, lower in zip(*pair, strict=True))
+        for pair in pairs
+    ]
+    return [_BLACK_ON_WHITE.format(line) for line in lines] if colours else lines
+
+
+def width(lines: list[str]) -> int:
+    """How many columns such a drawing takes."""
+    return sum(c in _HALVES.values() for c in lines[0])

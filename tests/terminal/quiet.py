@@ -1,0 +1,62 @@
+"""An adapter that reaches nobody: it connects, hears nothing, and what it sends arrives nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from itertools import count
+
+from segue.config import PlatformSettings
+from segue.core.address import Address, Platform
+from segue.core.errors import BadSettings
+from segue.platforms.base import Attachment, Button, Capabilities, Inbound, Part, Receipt
+
+NAME = "tests.terminal.quiet:quiet"
+REFUSES = "tests.terminal.quiet:refuses"
+LINK = "https://quiet.example.com/"
+
+
+class Quiet:
+    capabilities = Capabilities(keys=True)
+    account = "quiet-bot"
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self._sent = count(1)
+
+    async def connect(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def receive(self) -> AsyncGenerator[Inbound]:
+        await asyncio.Event().wait()
+        for nothing in list[Inbound]():
+            yield nothing
+
+    async def send(
+        self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
+    ) -> Receipt:
+        return Receipt(str(next(self._sent)))
+
+    async def edit(
+        self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
+    ) -> None: ...
+
+    async def typing(self, at: Address) -> None: ...
+
+    async def fetch(self, attachment: Attachment) -> bytes:
+        return b""
+
+    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+        return None
+
+    def pairing_link(self, code: str) -> str | None:
+        return f"{LINK}{code}"
+
+
+def quiet(settings: PlatformSettings) -> Quiet:
+    return Quiet(settings.platform)
+
+
+def refuses(settings: PlatformSettings) -> Quiet:
+    raise BadSettings(path="the test", reason="this adapter makes nothing")
