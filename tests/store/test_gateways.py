@@ -6,11 +6,11 @@ import asyncio
 from datetime import timedelta
 
 from segue.core.address import Platform
-from segue.store import Store, Topic
+from segue.store import Store
 from segue.store.gateways import SECONDS, Link, PlatformHealth
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import ODD, on_sqlite, settled
+from tests.store.samples import ODD, on_sqlite
 
 TELEGRAM, SLACK, MATRIX = Platform.TELEGRAM, Platform.SLACK, Platform.MATRIX
 
@@ -168,19 +168,6 @@ async def test_only_whoever_serves_a_platform_tells_how_it_is(
     taken = await other.gateways.announce("second", [TELEGRAM, SLACK])
     assert taken.links[TELEGRAM].state is Link.CONNECTING
     assert not await store.gateways.report(TELEGRAM, Link.CONNECTED)
-
-
-async def test_whoever_waits_for_a_gateway_is_woken_when_one_comes_or_goes(
-    store: Store, open_store: OpenStore
-):
-    other = await open_store()
-    async with store.listen(Topic.HANDOFFS) as wake:
-        await settled(wake)
-        await other.gateways.announce("gateway", [TELEGRAM])
-        assert await wake.wait(5)
-        await settled(wake)
-        await other.gateways.withdraw()
-        assert await wake.wait(5)
 
 
 async def test_nobody_who_never_announced_itself_has_a_heartbeat(store: Store):

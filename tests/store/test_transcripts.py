@@ -22,7 +22,7 @@ from segue.core.errors import (
 )
 from segue.core.session import Session, Usage
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall, Transcript
-from segue.store import Store, Topic, Tx, transcripts
+from segue.store import Store, Tx, transcripts
 from segue.store.transcripts import _PAGE
 from segue.store.values import MESSAGE_LIMIT
 from segue.testing.clock import FakeClock
@@ -39,7 +39,6 @@ from tests.store.samples import (
     result,
     said,
     say,
-    settled,
     summary,
     texts,
 )
@@ -267,16 +266,6 @@ async def test_what_the_agent_says_with_a_tool_call_is_queued_too(store: Store, 
     outgoing = await store.outbox.get(f"{session.id}/1")
     assert outgoing is not None
     assert outgoing.body == "I look."
-
-
-async def test_what_is_queued_wakes_whoever_sends(
-    store: Store, session: Session, open_store: OpenStore
-):
-    lease = await hold(store, session.id)
-    async with (await open_store()).listen(Topic.OUTBOX) as wake:
-        await settled(wake)
-        await store.transcripts.append(lease, [answered("hi")], deliver=DM)
-        assert await wake.wait(5)
 
 
 class Counting:
