@@ -28,6 +28,7 @@ async def test_it_says_where_the_session_is_and_how_to_come_back(
     await store.sessions.rename(session.id, "my project")
     assert await handed_over(store, await moved(store, gateway, session)) == (
         "my project goes on at telegram dm 42 (Me and my agent).\n"
+        "No thread could be opened there, so it goes on in the chat itself.\n"
         "To come back: segue resume 'my project'"
     )
 

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from segue.commands.base import PREFIX, ChatScene
 from segue.core.approval import Answer
-from segue.core.errors import BadCommand
+from segue.core.errors import AmbiguousSession, BadCommand, SessionNotFound
 
 _OFFERED = 10
+_DIGITS = 2
 
 
 async def resume(scene: ChatScene, arguments: str) -> None:
-    """Without a name, the person chooses; a number is one of those that are listed then."""
-    if arguments and not (arguments.isdecimal() and len(arguments) <= 2):
-        await scene.resume(await scene.store.sessions.find(scene.owner, arguments))
-        return
+    """Without a name, or with one that means none, the person chooses; a number is one of those
+    that are listed then."""
     offered = await scene.store.sessions.list(scene.owner, titled=True, limit=_OFFERED)
     if not arguments:
         await scene.offer(offered)
-    elif 0 < int(arguments) <= len(offered):
+    elif arguments.isdecimal() and len(arguments) <= _DIGITS:
+        if not 0 < int(arguments) <= len(offered):
+            reason = f"there is no number {arguments} in the list"
+            raise BadCommand(usage=f"{PREFIX}resume to see it", reason=reason)
         await scene.resume(offered[int(arguments) - 1])
     else:
-        reason = f"there is no number {arguments} in the list"
-        raise BadCommand(usage=f"{PREFIX}resume to see it", reason=reason)
+        try:
+            await scene.resume(await scene.store.sessions.find(scene.owner, arguments))
+        except (SessionNotFound, AmbiguousSession) as error:
+            await scene.notice(str(error))
+            await scene.offer(offered)
 
 
 async def stop(scene: ChatScene, _: str) -> None:

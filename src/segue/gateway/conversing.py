@@ -13,7 +13,14 @@ from pathlib import Path
 from segue.config import Settings
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved
-from segue.core.events import MessageAdded, TextDelta, TurnDone, TurnFailed, TurnInterrupted
+from segue.core.events import (
+    ApprovalNeeded,
+    MessageAdded,
+    TextDelta,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+)
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import INTERRUPTED, Message, Role, spoken
@@ -54,6 +61,8 @@ class Running:
     """A turn under way."""
 
     session_id: str
+    asks: bool = False
+    """It waits for a person's answer."""
     interrupt: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -171,6 +180,7 @@ class Conversations:
         ):
             async for event in events:
                 live.event(event)
+                running.asks = isinstance(event, ApprovalNeeded)
                 spoke = spoke or isinstance(event, TextDelta)
                 match event:
                     case MessageAdded(message) if _is_unknown(message):
@@ -214,6 +224,10 @@ class Conversations:
             return False
         running.interrupt.set()
         return True
+
+    def asking(self) -> list[Address]:
+        """Where a turn waits for a person's answer."""
+        return [address for address, running in self._running.items() if running.asks]
 
     async def let_go(self, session_id: str) -> None:
         """End a turn of that session that runs here, cleanly."""

@@ -28,6 +28,9 @@ from segue.store import Store
 from segue.store.inbox import Incoming
 from segue.store.outbox import Draft
 
+_QUESTIONS = 0.1
+"""Seconds between two looks at whether a turn waits for an answer, when the gateway stops."""
+
 _decoder = msgspec.json.Decoder(Inbound)
 
 logger = logging.getLogger(__name__)
@@ -106,24 +109,33 @@ class Inbounds:
     async def _change(self, heard: Heard) -> None:
         """What somebody changed is what they said, for as long as it was not taken up."""
         changed = heard.inbound
-
-        def change(waiting: Heard) -> Heard | None:
-            first = waiting.inbound
-            if (first.message_id, first.sender.user_id) != (
-                changed.message_id,
-                changed.sender.user_id,
-            ):
-                return None
-            return replace(waiting, inbound=msgspec.structs.replace(first, text=changed.text))
-
-        found = self._lanes.replace(heard.address, change)
-        await self._conversations.conclude(heard, "" if found else texts.ANSWERED_ALREADY)
+        waiting = self._lanes.find(heard.address, lambda other: _is_same(other.inbound, changed))
+        if waiting is None:
+            await self._conversations.conclude(heard, texts.ANSWERED_ALREADY)
+            return
+        inbound = msgspec.structs.replace(waiting.inbound, text=changed.text)
+        # First in the store: a gateway that is killed now must not answer what was taken back.
+        await self._store.inbox.rewrite(waiting.no, msgspec.json.encode(inbound).decode())
+        replaced = self._lanes.replace(heard.address, waiting, replace(waiting, inbound=inbound))
+        await self._conversations.conclude(heard, "" if replaced else texts.ANSWERED_ALREADY)
 
     # Doing it
 
     async def finish(self, seconds: float) -> None:
-        """Begin nothing more; what is under way gets so long, and the rest goes on later."""
-        await asyncio.gather(self._lanes.finish(seconds), self._at_once.finish(seconds))
+        """Begin nothing more; what is under way gets so long, and the rest goes on later. A turn
+        that waits for a person's answer would wait in vain, and goes on later at once."""
+        asked = asyncio.create_task(self._leave_questions())
+        try:
+            await asyncio.gather(self._lanes.finish(seconds), self._at_once.finish(seconds))
+        finally:
+            asked.cancel()
+            await asyncio.wait({asked})
+
+    async def _leave_questions(self) -> None:
+        while True:
+            for address in self._conversations.asking():
+                self._lanes.cancel(address)
+            await asyncio.sleep(_QUESTIONS)
 
     async def _do(self, _: Address, heard: Heard) -> None:
         """Do what was asked for, however long the store is out of order meanwhile."""
@@ -189,6 +201,11 @@ class Inbounds:
         told = await approving.answer(self._store, heard.owner, heard.address, answered, number)
         if answered is Answer.NEVER:
             await self._conversations.notice(heard, told, "answer")
+
+
+def _is_same(first: Inbound, changed: Inbound) -> bool:
+    """Whether it is that very message, of that very person."""
+    return (first.message_id, first.sender.user_id) == (changed.message_id, changed.sender.user_id)
 
 
 def _is_at_once(inbound: Inbound) -> bool:

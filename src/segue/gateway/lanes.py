@@ -46,14 +46,22 @@ class Lanes(Generic[T]):
         """How many wait there, the one under way not counted."""
         return len(self._waiting.get(address, ()))
 
-    def replace(self, address: Address, change: Callable[[T], T | None]) -> bool:
-        """Change the first that waits there and that `change` has another for."""
+    def find(self, address: Address, wanted: Callable[[T], bool]) -> T | None:
+        """The first that waits there and is wanted."""
+        return next((item for item in self._waiting.get(address, ()) if wanted(item)), None)
+
+    def replace(self, address: Address, item: T, other: T) -> bool:
+        """Let `other` wait there instead; False when it does not wait any more."""
         waiting = self._waiting.get(address, deque[T]())
-        for place, item in enumerate(waiting):
-            if (changed := change(item)) is not None:
-                waiting[place] = changed
-                return True
-        return False
+        if item not in waiting:
+            return False
+        waiting[waiting.index(item)] = other
+        return True
+
+    def cancel(self, address: Address) -> None:
+        """End what is under way there."""
+        if address in self._tasks:
+            self._tasks[address].cancel()
 
     async def finish(self, seconds: float) -> None:
         """Begin nothing more, and wait for what is under way, for so long; then end it."""

@@ -20,7 +20,10 @@ async def handed_over(store: Store, done: Completed) -> str:
     homes = await store.owners.homes(session.owner)
     names = [one_line(home.name) for home in homes if home.address == handoff.home]
     where = f"{handoff.thread} ({names[0]})" if any(names) else f"{handoff.thread}"
-    return f"{session.name} goes on at {where}.\nTo come back: {await way_back(store, session)}"
+    lines = [f"{session.name} goes on at {where}."]
+    if handoff.thread == handoff.home:
+        lines.append("No thread could be opened there, so it goes on in the chat itself.")
+    return "\n".join([*lines, f"To come back: {await way_back(store, session)}"])
 
 
 async def way_back(store: Store, session: Session) -> str:

@@ -28,7 +28,7 @@ from segue.core.handoff import (
     stayed,
 )
 from segue.core.lease import Lease, Ticks
-from segue.core.session import Origin, Usage
+from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Message
 from segue.store import bindings, leases, outbox, sessions, transcripts
 from segue.store.base import Row, Topic, Tx
@@ -250,11 +250,21 @@ def complete(
     lease = leases.acquire(tx, claimed.session_id, "a gateway", seconds=0, take_over=True)
     transcripts.append(tx, lease, messages, usage=usage)
     leases.release(tx, lease)
+    if displaced is not None:
+        _tell_displaced(tx, claimed.id, address, sessions.found(tx, displaced))
     for draft in drafts:
         outbox.enqueue(tx, draft)
     tx.nudge(Topic.HANDOFFS)
     done = _handoff(tx.one(f"{_SELECT} WHERE h.id = :id", id=claimed.id))
     return Completion(handoff=done, displaced=displaced)
+
+
+def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
+    """Whoever talks there learns what became of the conversation that was there before."""
+    name = sessions.calling(tx, displaced)
+    body = f"{name}, which was here before, is set aside. Type /resume {name} to go on with it."
+    key = f"handoff:{handoff_id}:displaced"
+    outbox.enqueue(tx, outbox.Draft(key=key, address=address, body=body, session_id=displaced.id))
 
 
 def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:

@@ -42,6 +42,10 @@ class Inbox:
         or of these."""
         return await self._engine.read(waiting, platforms, limit)
 
+    async def rewrite(self, no: int, body: str) -> bool:
+        """Its sender says something else now; False when it is taken or done with already."""
+        return await self._engine.write(rewrite, no, body)
+
     async def finish(self, numbers: Sequence[int]) -> int:
         """Done with these. `Transcripts.append` does it together with the message itself."""
         return await self._engine.write(finish, numbers)
@@ -100,6 +104,11 @@ def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
     for no in numbers:
         if not tx.change(sql, session=session_id, no=no):
             raise MessageTaken
+
+
+def rewrite(tx: Tx, no: int, body: str) -> bool:
+    sql = "UPDATE inbox SET body = :body WHERE no = :no AND session_id IS NULL AND finished IS NULL"
+    return tx.change(sql, body=text(body), no=no) == 1
 
 
 def finish(tx: Tx, numbers: Sequence[int]) -> int:

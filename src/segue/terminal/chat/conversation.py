@@ -189,10 +189,11 @@ class Conversation:
             async for progress in handoff.hand_off(
                 self.store, held, platform, interrupt=self.interrupt
             ):
-                await self._display.progress(progress)
                 if isinstance(progress, handoff.Completed):
                     self._left = True
                     self._farewell = await handoff.handed_over(self.store, progress)
+                else:
+                    await self._display.progress(progress)
         finally:
             self.interrupt = None
 
