@@ -18,6 +18,7 @@ from segue.config import Settings
 from segue.core.address import HomeChannel, Platform
 from segue.core.errors import (
     BadCommand,
+    CommandElsewhere,
     NoHomeChannel,
     NoModel,
     NothingSaid,
@@ -154,12 +155,28 @@ def test_a_command_is_a_slash_and_a_word(text: str, expected: bool):
     assert commands.is_command(text) is expected
 
 
-def test_every_name_is_there_once():
-    names = [name for c in commands.COMMANDS for name in (c.name, *c.aliases)]
+@pytest.mark.parametrize("where", Where)
+def test_every_name_is_there_once(where: Where):
+    names = [name for c in commands.available(where) for name in (c.name, *c.aliases)]
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", ["handoff", "quit", "follow"])
+def test_a_handoff_belongs_to_the_terminal_and_a_chat_explains_resume():
+    commands.find("/handoff web", Where.TERMINAL)
+    with pytest.raises(CommandElsewhere, match="Type /resume in the chat"):
+        commands.find("/handoff web", Where.CHAT)
+    assert "handoff" not in {c.name for c in commands.available(Where.CHAT)}
+
+
+def test_chats_know_what_a_person_needs_there():
+    wanted = (
+        "help new title sessions resume status stop retry undo compress usage model sethome whoami"
+        " approve deny"
+    )
+    assert set(wanted.split()) <= {c.name for c in commands.available(Where.CHAT)}
+
+
+@pytest.mark.parametrize("name", ["quit", "follow"])
 def test_what_belongs_to_the_terminal_is_unknown_in_a_chat(name: str):
     commands.find(f"/{name}", Where.TERMINAL)
     with pytest.raises(UnknownCommand):
@@ -181,7 +198,9 @@ def test_one_that_is_like_no_other_leads_to_help():
 
 
 async def test_help_lists_what_can_be_typed_here(stage: Stage):
-    assert (await stage.do("/help")).splitlines() == [c.usage for c in commands.COMMANDS]
+    assert (await stage.do("/help")).splitlines() == [
+        c.usage for c in commands.available(Where.TERMINAL)
+    ]
 
 
 async def test_help_for_one_command(stage: Stage):

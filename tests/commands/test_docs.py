@@ -5,20 +5,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from segue.commands import COMMANDS
+import pytest
+
+from segue.commands import Where, available
 
 BAR = r"\|"
-DOCS = Path(__file__).parents[2] / "docs" / "terminal.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def table() -> str:
-    rows = [f"| `{c.usage.replace('|', BAR)}` | {c.summary} |" for c in COMMANDS]
+def table(where: Where) -> str:
+    rows = [f"| `{c.usage.replace('|', BAR)}` | {c.summary} |" for c in available(where)]
     return "\n".join(["| command | what it does |", "| --- | --- |", *rows])
 
 
-def test_the_table_of_commands_is_the_one_in_the_document():
-    text = DOCS.read_text("utf-8")
+@pytest.mark.parametrize(
+    ("document", "where"), [("terminal.md", Where.TERMINAL), ("chats.md", Where.CHAT)]
+)
+def test_the_table_of_commands_is_the_one_in_the_document(document: str, where: Where):
+    text = (DOCS / document).read_text("utf-8")
     (written,) = re.findall(
         r"<!-- commands: begin -->\n(.*?)\n?<!-- commands: end -->", text, re.DOTALL
     )
-    assert written.strip() == table()
+    assert written.strip() == table(where)

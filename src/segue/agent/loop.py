@@ -20,6 +20,7 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -101,12 +102,18 @@ class Agent:
         left = context - self.answer_tokens - tokens_in(self.system, *specs)
         return max(0, int(left * CERTAIN))
 
-    async def turn(self, transcript: Transcript, interrupt: asyncio.Event) -> AsyncGenerator[Event]:
+    async def turn(
+        self,
+        transcript: Transcript,
+        interrupt: asyncio.Event,
+        not_begun: Sequence[ToolCall] = (),
+    ) -> AsyncGenerator[Event]:
         """Answer the last message of `transcript`. Set `interrupt` to stop at once.
 
-        The last event is TurnDone, TurnFailed or TurnInterrupted.
+        The last event is TurnDone, TurnFailed or TurnInterrupted. `not_begun` are the tool calls at
+        the very end that are certain not to have been begun, so that they can be made now.
         """
-        async with aclosing(_Turn(self, transcript, interrupt).run()) as events:
+        async with aclosing(_Turn(self, transcript, interrupt, not_begun).run()) as events:
             async for event in events:
                 yield event
 
@@ -145,28 +152,39 @@ class _Outcome:
 
 
 class _Turn:
-    def __init__(self, agent: Agent, transcript: Transcript, interrupt: asyncio.Event) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        transcript: Transcript,
+        interrupt: asyncio.Event,
+        not_begun: Sequence[ToolCall],
+    ) -> None:
         self._agent = agent
-        self._messages = list(transcript.repaired(agent.now()))
+        self._not_begun = tuple(not_begun)
+        repaired = transcript.repaired(agent.now()).messages
+        self._messages = list(repaired[: len(repaired) - len(self._not_begun)])
         self._specs = tuple(tool.spec for tool in agent.tools.values())
         self._room = agent.room
         self._interrupt = interrupt
         self._granted = set(agent.granted)
 
     async def run(self) -> AsyncGenerator[Event]:
+        calls = self._not_begun
         for _ in range(self._agent.most_steps):
-            async with aclosing(self._answer()) as events:
-                async for event in events:
-                    yield event
-                    if isinstance(event, (TurnFailed, TurnInterrupted)):
-                        return
-            calls = self._messages[-1].tool_calls
             if not calls:
-                yield TurnDone()
-                return
+                async with aclosing(self._answer()) as events:
+                    async for event in events:
+                        yield event
+                        if isinstance(event, (TurnFailed, TurnInterrupted)):
+                            return
+                calls = self._messages[-1].tool_calls
+                if not calls:
+                    yield TurnDone()
+                    return
             async with aclosing(self._carry_out(calls)) as events:
                 async for event in events:
                     yield event
+            calls = ()
             if self._interrupt.is_set():
                 yield TurnInterrupted()
                 return

@@ -6,11 +6,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from segue.commands import agent, conversation, session
-from segue.commands.base import EVERYWHERE, PREFIX, TERMINAL, Category, Command, Run
+from segue.commands import agent, chat, conversation, session
+from segue.commands.base import (
+    CHAT,
+    EVERYWHERE,
+    PREFIX,
+    TERMINAL,
+    Category,
+    Command,
+    Run,
+    TerminalScene,
+)
 from segue.commands.base import Scene as Scene
 from segue.commands.base import Where as Where
-from segue.core.errors import UnknownCommand
+from segue.core.errors import CommandElsewhere, UnknownCommand
 from segue.core.text import one_line
 
 
@@ -23,9 +32,11 @@ def is_command(text: str) -> bool:
 def find(text: str, where: Where) -> tuple[Command, str]:
     """The command that `text` names, and its arguments; UnknownCommand suggests the nearest."""
     name, *rest = text.strip().removeprefix(PREFIX).split(maxsplit=1) or [""]
-    command = _BY_NAME.get(name.lower())
-    if command is not None and where in command.where:
+    if command := _BY_NAME.get((where, name.lower())):
         return command, rest[0].strip() if rest else ""
+    others = (_BY_NAME.get((other, name.lower())) for other in Where)
+    if hint := next((other.elsewhere for other in others if other), ""):
+        raise CommandElsewhere(name=name.lower(), hint=hint)
     known = [known.name for known in available(where)]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f"; the nearest is {PREFIX}{near[0]}" if near else ""
@@ -51,7 +62,7 @@ async def _help(scene: Scene, arguments: str) -> None:
     await scene.notice(f"{command.usage}\n{command.summary.capitalize()}.{also}")
 
 
-async def _quit(scene: Scene, _: str) -> None:
+async def _quit(scene: TerminalScene, _: str) -> None:
     await scene.leave()
 
 
@@ -64,6 +75,8 @@ def _command(
     *,
     aliases: tuple[str, ...] = (),
     where: frozenset[Where] = EVERYWHERE,
+    elsewhere: str = "",
+    at_once: bool = False,
 ) -> Command:
     return Command(
         name=name,
@@ -73,6 +86,8 @@ def _command(
         arguments=arguments,
         aliases=aliases,
         where=where,
+        elsewhere=elsewhere,
+        at_once=at_once,
     )
 
 
@@ -92,21 +107,63 @@ COMMANDS = (
         session.handoff,
         "[PLATFORM]",
         where=TERMINAL,
+        elsewhere="belongs to the terminal. Type /resume in the chat where you want to go on: it"
+        " brings a session there, from wherever it is",
     ),
-    _command("resume", _SESSION, "bring a session here", session.resume, "[NAME]"),
-    _command("sessions", _SESSION, "list your sessions", session.sessions, "[NUMBER]"),
+    _command("resume", _SESSION, "bring a session here", session.resume, "[NAME]", where=TERMINAL),
+    _command(
+        "resume",
+        _SESSION,
+        "bring a session here, from wherever it is",
+        chat.resume,
+        "[NUMBER | NAME]",
+        where=CHAT,
+    ),
+    _command(
+        "sessions", _SESSION, "list your sessions", session.sessions, "[NUMBER]", at_once=True
+    ),
     _command("title", _SESSION, "show or change the name of this one", session.title, "[TITLE]"),
-    _command("status", _SESSION, "show what is known of this one", session.status),
-    _command("usage", _SESSION, "show the tokens it has spent", session.usage),
+    _command("status", _SESSION, "show what is known of this one", session.status, at_once=True),
+    _command("usage", _SESSION, "show the tokens it has spent", session.usage, at_once=True),
     _command("export", _SESSION, "write it to a file", session.export, "[FILE]"),
     _command("follow", _SESSION, "watch it where it is now", session.follow, where=TERMINAL),
+    _command("stop", _TALK, "interrupt what is under way", chat.stop, where=CHAT, at_once=True),
+    _command(
+        "approve",
+        _AGENT,
+        "allow what the agent asks for",
+        chat.approve,
+        "[session]",
+        where=CHAT,
+        at_once=True,
+    ),
+    _command("deny", _AGENT, "refuse it", chat.deny, where=CHAT, at_once=True),
     _command("model", _AGENT, "show or change the model", agent.model, "[NAME]"),
     _command("tools", _AGENT, "show what the agent can do", agent.tools),
     _command(
         "memory", _AGENT, "show or change the notes about you", agent.memory, agent.MEMORY_ARGUMENTS
     ),
-    _command("help", _PROGRAM, "show the commands", _help, "[COMMAND]", aliases=("commands",)),
+    _command(
+        "sethome", _PROGRAM, "let handoffs arrive in this chat", chat.sethome, "[yes]", where=CHAT
+    ),
+    _command(
+        "whoami", _PROGRAM, "show how you are known here", chat.whoami, where=CHAT, at_once=True
+    ),
+    _command(
+        "help",
+        _PROGRAM,
+        "show the commands",
+        _help,
+        "[COMMAND]",
+        aliases=("commands",),
+        at_once=True,
+    ),
     _command("quit", _PROGRAM, "leave", _quit, aliases=("exit",), where=TERMINAL),
 )
 
-_BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
+_BY_NAME = {
+    (where, name): command
+    for command in COMMANDS
+    for where in command.where
+    for name in (command.name, *command.aliases)
+}

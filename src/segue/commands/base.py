@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from segue.core.approval import Answer
 from segue.core.errors import BadCommand, NothingSaid
 from segue.core.session import Session
 from segue.core.text import one_line
@@ -29,6 +30,7 @@ class Where(StrEnum):
 
 EVERYWHERE = frozenset(Where)
 TERMINAL = frozenset({Where.TERMINAL})
+CHAT = frozenset({Where.CHAT})
 
 
 class Category(StrEnum):
@@ -89,6 +91,10 @@ class Scene(Protocol):
         """Bring that session here."""
         ...
 
+
+class TerminalScene(Scene, Protocol):
+    """The scene of a command that only a terminal knows."""
+
     async def hand_off(self, platform: str) -> None:
         """Move the session of this place to another platform."""
         ...
@@ -102,7 +108,32 @@ class Scene(Protocol):
         ...
 
 
-Run = Callable[[Scene, str], Awaitable[None]]
+class ChatScene(Scene, Protocol):
+    """The scene of a command that only chats know."""
+
+    async def offer(self, offered: Sequence[Session]) -> None:
+        """Let the person choose one of these to bring here."""
+        ...
+
+    async def stop(self) -> None:
+        """Interrupt the turn that is under way here."""
+        ...
+
+    async def answer(self, answer: Answer) -> None:
+        """Answer what the agent asks here; ApprovalOver when it asks nothing."""
+        ...
+
+    async def set_home(self, *, confirmed: bool) -> None:
+        """Let handoffs arrive here. Where others can read along, it is to be confirmed."""
+        ...
+
+    async def who_am_i(self) -> None:
+        """Tell the person how they are known here."""
+        ...
+
+
+Run = Callable[[Any, str], Awaitable[None]]
+"""What a command does. Its scene is that of the places where it can be typed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +147,10 @@ class Command:
     arguments: str = ""
     aliases: tuple[str, ...] = ()
     where: frozenset[Where] = EVERYWHERE
+    elsewhere: str = ""
+    """What to tell a person who types it where it is not known."""
+    at_once: bool = False
+    """In a chat it does not wait for the turn that is under way there."""
 
     @property
     def usage(self) -> str:

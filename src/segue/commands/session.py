@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from segue.commands.base import PREFIX, Scene, number, there
+from segue.commands.base import PREFIX, Scene, TerminalScene, number, there
 from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.handoff import TARGETS
 from segue.core.session import Session
@@ -82,7 +82,7 @@ def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
     return path
 
 
-async def handoff(scene: Scene, arguments: str) -> None:
+async def handoff(scene: TerminalScene, arguments: str) -> None:
     if arguments:
         await scene.begun()
         await scene.hand_off(arguments)
@@ -117,7 +117,7 @@ def _destination(place: Destination, health: PlatformHealth) -> str:
     )
 
 
-async def follow(scene: Scene, _: str) -> None:
+async def follow(scene: TerminalScene, _: str) -> None:
     await scene.follow()
 
 

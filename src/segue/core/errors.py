@@ -15,7 +15,7 @@
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
     │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
-    │   ├── CommandError          UnknownCommand, BadCommand
+    │   ├── CommandError          UnknownCommand, BadCommand, CommandElsewhere
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, UnknownSetting, SettingRefused,
     │   │                         NoEditor
@@ -324,6 +324,10 @@ class UnknownCommand(CommandError):
 
 class BadCommand(CommandError):
     """That does not work: {reason}. Type {usage}."""
+
+
+class CommandElsewhere(CommandError):
+    """/{name} {hint}. Type /help to see what can be typed here."""
 
 
 # Notes

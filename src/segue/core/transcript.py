@@ -171,10 +171,15 @@ class Transcript:
         still too much, without its oldest part."""
         return self if self.tokens <= budget else self.trimmed(budget).window(budget)
 
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The tool calls at the very end that have no result."""
+        groups = _groups(self.messages)
+        return _unanswered(groups[-1]) if groups else ()
+
     def unfinished(self, at: datetime) -> tuple[Message, ...]:
         """The results to append when a crash cut the last turn off in the middle of tool calls."""
-        groups = _groups(self.messages)
-        return _missing(groups[-1], at) if groups else ()
+        return tuple(_unknown(call, at) for call in self.unanswered)
 
     def repaired(self, at: datetime) -> Transcript:
         """The same conversation in a form that every provider accepts.
@@ -221,13 +226,13 @@ def _groups(messages: Iterable[Message]) -> list[tuple[Message, ...]]:
     return [tuple(group) for group in groups]
 
 
-def _missing(group: tuple[Message, ...], at: datetime) -> tuple[Message, ...]:
+def _unanswered(group: tuple[Message, ...]) -> tuple[ToolCall, ...]:
     answered = {m.tool_call_id for m in group[1:]}
-    return tuple(
-        Message(Role.TOOL, INTERRUPTED, at, tool_call_id=call.id, tool_name=call.name)
-        for call in group[0].tool_calls
-        if call.id not in answered
-    )
+    return tuple(call for call in group[0].tool_calls if call.id not in answered)
+
+
+def _unknown(call: ToolCall, at: datetime) -> Message:
+    return Message(Role.TOOL, INTERRUPTED, at, tool_call_id=call.id, tool_name=call.name)
 
 
 def _is_whole(messages: Iterable[Message]) -> bool:
@@ -250,7 +255,7 @@ def _whole(group: tuple[Message, ...], at: datetime) -> Iterator[Message]:
         return
     yield head
     first = {m.tool_call_id: m for m in reversed(results)}
-    first |= {m.tool_call_id: m for m in _missing(group, at)}
+    first |= {call.id: _unknown(call, at) for call in _unanswered(group)}
     yield from (first[call.id] for call in head.tool_calls)
 
 

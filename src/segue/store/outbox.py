@@ -132,6 +132,10 @@ class Outbox:
         """How many are queued or being sent there."""
         return await self._engine.read(waiting, address)
 
+    async def due(self, platforms: Collection[Platform]) -> int:
+        """How many could be sent now, or are being sent, on these platforms."""
+        return await self._engine.read(due, platforms)
+
     async def bubble(
         self, address: Address, receipt: str | None, session_id: str | None = None
     ) -> None:
@@ -291,6 +295,16 @@ def report(tx: Tx, no: int) -> bool:
 def waiting(tx: Tx, address: Address) -> int:
     sql = "SELECT count(*) FROM outbox WHERE address = :key AND state IN ('queued', 'sending')"
     return tx.one(sql, key=address.key)[0]
+
+
+def due(tx: Tx, platforms: Collection[Platform]) -> int:
+    among = listed(platforms)
+    (count,) = tx.one(
+        "SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending')"
+        f" AND not_before <= :ticks AND platform IN ({among})",
+        ticks=tx.ticks,
+    )
+    return count
 
 
 def get(tx: Tx, key: str) -> Outgoing | None:

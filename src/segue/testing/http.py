@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -40,8 +41,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 @contextlib.asynccontextmanager
-async def serving(handler: Handler) -> AsyncGenerator[str]:
-    """The base URL, such as `http://127.0.0.1:43210`, at which `handler` answers."""
+async def serving(handler: Handler, bound: socket.socket | None = None) -> AsyncGenerator[str]:
+    """The base URL, such as `http://127.0.0.1:43210`, at which `handler` answers: at the socket
+    `bound`, which is closed afterwards, or else at a free port."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -52,7 +54,10 @@ async def serving(handler: Handler) -> AsyncGenerator[str]:
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             await _Connection(reader, writer, handler).serve()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    if bound is None:
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    else:
+        server = await asyncio.start_server(connected, sock=bound)
     try:
         port: int = server.sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
@@ -89,7 +94,7 @@ class _Connection:
 
     async def _receive(self) -> Request | None:
         head: h11.Request | None = None
-        body = b""
+        body = bytearray()
         while True:
             event = self._wire.next_event()
             if event is h11.NEED_DATA:
@@ -100,7 +105,7 @@ class _Connection:
                 body += event.data
             elif isinstance(event, h11.EndOfMessage) and head is not None:
                 headers = {k.decode().lower(): v.decode("latin-1") for k, v in head.headers}
-                return Request(head.method.decode(), head.target.decode(), headers, body)
+                return Request(head.method.decode(), head.target.decode(), headers, bytes(body))
             else:
                 return None
 

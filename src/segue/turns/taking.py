@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from segue.agent.models.pool import Models, Pool
 from segue.agent.tools.base import Workplace
 from segue.config import Settings
 from segue.core.address import Address, ChatType, Platform
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Policy
 from segue.core.context import Context
 from segue.core.errors import ModelError, SessionNotFound, UserError
 from segue.core.events import (
@@ -34,9 +34,10 @@ from segue.core.events import (
     UsageAdded,
 )
 from segue.core.session import Session, Usage
-from segue.core.transcript import Message, ToolCall, Transcript, spoken
+from segue.core.transcript import Message, Role, ToolCall, Transcript, spoken
 from segue.store import Store
-from segue.turns import compress, toolbox
+from segue.turns import aside, compress, toolbox
+from segue.turns.aside import Aside, nobody
 from segue.turns.hold import Held, hold
 
 READ_AHEAD = 2
@@ -45,11 +46,6 @@ _FAREWELL = 2.0
 """Seconds that titles still under way get at the end."""
 
 logger = logging.getLogger(__name__)
-
-
-async def nobody(call: ToolCall, what: str) -> Answer:
-    """Where nobody can be asked, nothing is allowed."""
-    return Answer.NEVER
 
 
 _TERMINAL = Context(
@@ -65,9 +61,32 @@ class Place:
     holder: str = "the terminal"
     """As others are told who has the session open."""
     approve: Approve = nobody
+    deliver: Address | None = None
+    """Where all that the agent says is sent; None where the person sees it come."""
 
 
 HERE = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """How a turn begins, after whatever came before."""
+
+    mended: tuple[Message, ...] = ()
+    """Results for tool calls that a crash cut off: what they did is not known."""
+    not_begun: tuple[ToolCall, ...] = ()
+    """Tool calls that waited for a person's answer, and still do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One turn under way."""
+
+    held: Held
+    place: Place
+    stop: asyncio.Event
+    answers: Sequence[int]
+    not_begun: Sequence[ToolCall]
 
 
 def _now() -> datetime:
@@ -123,18 +142,43 @@ class Turns:
         What was said is in the store before the first event; each Message is there before it is
         emitted. The last event is TurnDone, TurnFailed or TurnInterrupted. An error is raised only
         when nothing was stored: SessionHeld, for one, when somebody else has the session. `held` is
-        for a caller that holds it for longer than a turn; `answers` are the inbox entries that
-        `said` stands for.
+        for a caller that holds it for longer than a turn. `answers` are the inbox entries that
+        `said` stands for: they are done with when the agent has said its last, which is left to the
+        caller if the turn ends in any other way.
         """
         async with self._in_hand(session_id, place, held) as held:
-            await self._begin(held, said, answers)
+            begun = await self._begin(held, said, answers)
+            for message in begun.mended:
+                yield MessageAdded(message)
             async with first_of(interrupt, held.lost) as stop:
+                turn = _Turn(held, place, stop, answers, begun.not_begun)
                 try:
-                    async with contextlib.aclosing(self._go_on(held, place, stop)) as events:
+                    async with contextlib.aclosing(self._go_on(turn)) as events:
                         async for event in events:
                             yield event
                 except UserError as error:
                     yield TurnFailed(held.moved or error)
+
+    async def aside(
+        self,
+        session_id: str,
+        place: Place,
+        prompt: str,
+        *,
+        only: Collection[str] | None = None,
+    ) -> Aside:
+        """What the agent has to say to a prompt of the program's own, on all that was said in the
+        session. Nothing of it is kept here, and nobody is asked: it uses no tool that would need
+        an answer, and with `only` none but those, which are allowed.
+
+        It is a path of its own: nothing that comes in from a platform can take it.
+        """
+        agent = await self.agent(await self._session(session_id), place)
+        if only is not None:
+            tools = {name: tool for name, tool in agent.tools.items() if name in only}
+            agent = replace(agent, tools=tools, rules=Rules(policy=Policy.AUTO))
+        window = await self._window(session_id, agent)
+        return await aside.take(agent, window, prompt)
 
     async def compress(self, session_id: str, place: Place, *, held: Held | None = None) -> Message:
         """The summary from which the conversation goes on; NothingToCompress when there is too
@@ -201,16 +245,28 @@ class Turns:
         async with hold(self._store, session_id, place.holder) as held:
             yield held
 
-    async def _begin(self, held: Held, said: str | Message | None, answers: Sequence[int]) -> None:
+    async def _begin(
+        self, held: Held, said: str | Message | None, answers: Sequence[int]
+    ) -> _Begun:
         """Mend what a crash may have left, and keep what was said."""
-        newest = await self._store.transcripts.tail(held.lease.session_id, 0)
-        messages = [*newest.unfinished(self._now())]
+        session_id = held.lease.session_id
+        newest = await self._store.transcripts.tail(session_id, 0)
+        if said is None and newest.unanswered:
+            # Tools run one after another: while a person is asked about one, those behind it wait.
+            asked = await self._store.approvals.waiting(session_id)
+            if asked is not None and asked.call_id == newest.unanswered[0].id:
+                return _Begun(not_begun=newest.unanswered)
+        mended = newest.unfinished(self._now())
+        messages = [*mended]
         if said is not None:
             messages.append(spoken(said, self._now()) if isinstance(said, str) else said)
-        if messages or answers:
-            await self._store.transcripts.append(held.lease, messages, answers=answers)
+        takes = () if said is None else answers
+        if messages or takes:
+            await self._store.transcripts.append(held.lease, messages, takes=takes)
+        return _Begun(mended=mended)
 
-    async def _go_on(self, held: Held, place: Place, stop: asyncio.Event) -> AsyncGenerator[Event]:
+    async def _go_on(self, turn: _Turn) -> AsyncGenerator[Event]:
+        held, place = turn.held, turn.place
         session = await self._session(held.lease.session_id)
         agent = await self.agent(session, place, held)
         window = await self._window(session.id, agent)
@@ -221,13 +277,20 @@ class Turns:
                 window = done.window
         added: list[Message] = []
         spent = Usage()
-        async with contextlib.aclosing(agent.turn(window, stop)) as events:
+        async with contextlib.aclosing(agent.turn(window, turn.stop, turn.not_begun)) as events:
             async for event in events:
                 match event:
                     case UsageAdded(usage):
                         spent += usage
                     case MessageAdded(message):
-                        await self._store.transcripts.append(held.lease, [message], usage=spent)
+                        is_last = message.role is Role.ASSISTANT and not message.tool_calls
+                        await self._store.transcripts.append(
+                            held.lease,
+                            [message],
+                            usage=spent,
+                            answers=turn.answers if is_last else (),
+                            deliver=place.deliver,
+                        )
                         spent = Usage()
                         added.append(message)
                     case TurnDone():

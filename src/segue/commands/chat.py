@@ -1,0 +1,51 @@
+"""Commands that only chats know, and those that are another thing there."""
+
+from __future__ import annotations
+
+from segue.commands.base import PREFIX, ChatScene
+from segue.core.approval import Answer
+from segue.core.errors import BadCommand
+
+_OFFERED = 10
+
+
+async def resume(scene: ChatScene, arguments: str) -> None:
+    """Without a name, the person chooses; a number is one of those that are listed then."""
+    if arguments and not (arguments.isdecimal() and len(arguments) <= 2):
+        await scene.resume(await scene.store.sessions.find(scene.owner, arguments))
+        return
+    offered = await scene.store.sessions.list(scene.owner, titled=True, limit=_OFFERED)
+    if not arguments:
+        await scene.offer(offered)
+    elif 0 < int(arguments) <= len(offered):
+        await scene.resume(offered[int(arguments) - 1])
+    else:
+        reason = f"there is no number {arguments} in the list"
+        raise BadCommand(usage=f"{PREFIX}resume to see it", reason=reason)
+
+
+async def stop(scene: ChatScene, _: str) -> None:
+    await scene.stop()
+
+
+async def approve(scene: ChatScene, arguments: str) -> None:
+    match arguments.lower():
+        case "" | "once":
+            await scene.answer(Answer.ONCE)
+        case "session":
+            await scene.answer(Answer.SESSION)
+        case _:
+            reason = "it is allowed once, or for the whole session"
+            raise BadCommand(usage=f"{PREFIX}approve [session]", reason=reason)
+
+
+async def deny(scene: ChatScene, _: str) -> None:
+    await scene.answer(Answer.NEVER)
+
+
+async def sethome(scene: ChatScene, arguments: str) -> None:
+    await scene.set_home(confirmed=arguments.lower() == "yes")
+
+
+async def whoami(scene: ChatScene, _: str) -> None:
+    await scene.who_am_i()

@@ -1,0 +1,1 @@
+"""The gateway: the process that hosts the adapters, answers in chats and carries out handoffs."""

@@ -1,0 +1,67 @@
+"""The one gate: who may talk to the agent. Everything that comes in passes here first, whatever its
+kind, and by the sender's immutable id alone. Whoever is not known causes nothing at all."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+
+from segue.core.address import Platform, Sender
+from segue.core.errors import IdentityTaken, PairingRefused
+from segue.core.pairing import looks_like_code
+from segue.core.session import Owner
+from segue.platforms.base import Inbound, InboundKind
+from segue.store import Store
+
+GUESSES = 5
+"""Codes that one stranger may try in a window."""
+PLATFORM_GUESSES = 60
+"""Codes that all strangers of a platform may try in a window."""
+WINDOW = 600.0
+"""Seconds."""
+
+_PAIRING = frozenset({InboundKind.MESSAGE, InboundKind.COMMAND})
+_START = "/start"
+
+logger = logging.getLogger(__name__)
+
+
+class Gate:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._guesses: dict[Platform, deque[tuple[float, str]]] = {}
+
+    async def owner(self, sender: Sender) -> Owner | None:
+        """Whose person that is; None for a stranger."""
+        return await self._store.owners.who(sender.platform, sender.user_id)
+
+    async def pair(self, inbound: Inbound) -> Owner | None:
+        """The owner whose code a stranger sent; None, without a word to them, for anything else."""
+        if inbound.kind not in _PAIRING:
+            return None
+        code = inbound.text.strip().removeprefix(_START).strip()
+        if not looks_like_code(code) or not self._may_guess(inbound.sender):
+            return None
+        try:
+            owner = await self._store.pairings.redeem(code, inbound.sender)
+        except (PairingRefused, IdentityTaken):
+            logger.warning(
+                "A wrong pairing code came from a stranger on %s", inbound.sender.platform
+            )
+            return None
+        logger.info("A user of %s was paired", inbound.sender.platform)
+        return owner
+
+    def _may_guess(self, sender: Sender) -> bool:
+        now = self._clock()
+        recent = self._guesses.setdefault(sender.platform, deque())
+        while recent and recent[0][0] <= now - WINDOW:
+            recent.popleft()
+        mine = sum(user_id == sender.user_id for _, user_id in recent)
+        if mine >= GUESSES or len(recent) >= PLATFORM_GUESSES:
+            return False
+        recent.append((now, sender.user_id))
+        return True

@@ -1,0 +1,69 @@
+"""Keeping one adapter connected: what drops is connected again, after growing pauses, and never
+stops the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from segue.core.address import Platform
+from segue.core.errors import ConnectFailed, StoreError
+from segue.gateway.inbound import Inbounds
+from segue.gateway.pace import Backoff
+from segue.platforms.base import Adapter
+from segue.store import Store
+from segue.store.gateways import Link
+
+CODE = "{code}"
+
+logger = logging.getLogger(__name__)
+
+
+class Connection:
+    def __init__(self, store: Store, adapter: Adapter, inbounds: Inbounds) -> None:
+        self.adapter = adapter
+        self.connected = False
+        self._store = store
+        self._inbounds = inbounds
+        self._backoff = Backoff()
+
+    @property
+    def platform(self) -> Platform:
+        return self.adapter.platform
+
+    async def run(self) -> None:
+        """Hear what comes in, for ever. Whoever cancels this can still send, and has to close."""
+        while True:
+            try:
+                await self._hear()
+            except ConnectFailed as error:
+                await self._down(str(error.fields.get("reason", error)))
+            except StoreError as error:  # what was not recorded comes again
+                await self._down(f"the store is out of order: {error}")
+            await asyncio.sleep(self._backoff.next())
+
+    async def _hear(self) -> None:
+        adapter = self.adapter
+        await adapter.connect()
+        logger.info("%s is connected as %s", adapter.platform, adapter.account)
+        self.connected = True
+        await self._store.gateways.report(
+            adapter.platform,
+            Link.CONNECTED,
+            account=adapter.account,
+            link=adapter.pairing_link(CODE),
+        )
+        async with contextlib.aclosing(adapter.receive()) as coming:
+            async for inbound in coming:
+                self._backoff.reset()
+                await self._inbounds.hear(adapter, inbound)
+        raise ConnectFailed(platform=adapter.platform, reason="the connection ended")
+
+    async def _down(self, reason: str) -> None:
+        self.connected = False
+        logger.warning("%s is out of reach: %s", self.platform, reason)
+        try:
+            await self._store.gateways.report(self.platform, Link.DOWN, detail=reason)
+        except StoreError as error:
+            logger.error("Nor can that be kept: %s", error)  # noqa: TRY400

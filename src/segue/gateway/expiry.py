@@ -1,0 +1,96 @@
+"""Ending what is stale: before a session is over by its chat's reset policy, the agent notes down
+what matters, and the next message there begins another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+
+from segue.config import Settings
+from segue.core.address import Address, Platform
+from segue.core.errors import SessionError, StoreError, UserError
+from segue.core.reset import ResetMode
+from segue.core.session import Session
+from segue.gateway.places import Places
+from segue.store import Store
+from segue.turns import Turns, hold
+
+LOOK = 30.0
+"""Seconds between two looks."""
+NOTE_SECONDS = 120.0
+"""How long the agent may take to note down what matters."""
+_AT_ONCE = 20
+
+PROMPT = (
+    "[This conversation is about to end, because nothing was said in it for long. If something in"
+    " it will matter later (what your person wants, likes or decided), keep it with the tool"
+    " `remember`, in short notes, and only what is not among your notes already. Then answer with"
+    " one word: done.]"
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Expiry:
+    def __init__(
+        self,
+        store: Store,
+        turns: Turns,
+        settings: Settings,
+        places: Places,
+        serving: Callable[[], Collection[Platform]],
+    ) -> None:
+        self._store = store
+        self._turns = turns
+        self._settings = settings
+        self._places = places
+        self._serving = serving
+
+    async def run(self) -> None:
+        """End what is stale, for ever."""
+        resets = self._settings.resets
+        policies = (resets.default, *resets.overrides.values())
+        if all(policy.mode is ResetMode.NONE for policy in policies):
+            await asyncio.Event().wait()
+        while True:
+            try:
+                await self.look()
+            except StoreError as error:
+                logger.error("Nothing is ended for now: %s", error)  # noqa: TRY400
+            await asyncio.sleep(LOOK)
+
+    async def look(self) -> None:
+        """End the sessions that are stale now."""
+        stale = await self._store.bindings.stale(
+            self._settings.resets, self._settings.zone, self._serving(), limit=_AT_ONCE
+        )
+        for session in stale:
+            try:
+                await self._end(session)
+            except SessionError as error:  # somebody goes on with it after all
+                logger.info("%s is not ended: %s", session.id, error)
+
+    async def _end(self, session: Session) -> None:
+        address = session.address
+        if address is None:
+            return
+        reason = self._settings.resets.for_address(address).expired(
+            active=session.active, now=datetime.now(UTC), zone=self._settings.zone
+        )
+        if reason is None:
+            return
+        async with hold(self._store, session.id, self._places.name) as held:
+            await self._note(session, address)
+            await self._store.bindings.expire(session.id, held.lease, reason)
+
+    async def _note(self, session: Session, address: Address) -> None:
+        place = await self._places.place(session, address)
+        try:
+            async with asyncio.timeout(NOTE_SECONDS):
+                await self._turns.aside(session.id, place, PROMPT, only=("remember",))
+        except StoreError:
+            raise
+        except (UserError, TimeoutError) as error:  # it ends all the same
+            logger.warning("Nothing was noted down of %s: %s", session.id, error)

@@ -1,0 +1,207 @@
+"""What comes in: through the gate, recorded once, and then done in its chat's order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from segue import commands
+from segue.commands.base import Where
+from segue.core.address import Address, Platform
+from segue.core.approval import Answer
+from segue.core.errors import StoreError, UserError
+from segue.core.pairing import looks_like_code
+from segue.gateway import approving, texts
+from segue.gateway.access import Gate
+from segue.gateway.conversing import Conversations, Heard
+from segue.gateway.lanes import Lanes
+from segue.gateway.pace import pause
+from segue.gateway.scene import Chat
+from segue.handoff import arriving
+from segue.platforms.base import Adapter, Inbound, InboundKind
+from segue.store import Store
+from segue.store.inbox import Incoming
+from segue.store.outbox import Draft
+
+_decoder = msgspec.json.Decoder(Inbound)
+
+logger = logging.getLogger(__name__)
+
+
+class Inbounds:
+    def __init__(self, store: Store, gate: Gate, conversations: Conversations) -> None:
+        self._store = store
+        self._gate = gate
+        self._conversations = conversations
+        self._lanes = Lanes[Heard](self._do)
+        self._at_once = Lanes[Heard](self._do)
+
+    # Coming in
+
+    async def hear(self, adapter: Adapter, inbound: Inbound) -> None:
+        """Take up one update. When this returns it is recorded, and may be confirmed."""
+        owner = await self._gate.owner(inbound.sender)
+        if owner is None:
+            if await self._gate.pair(inbound):
+                await self._welcome(adapter, inbound)
+            return
+        body = msgspec.json.encode(inbound).decode()
+        no = await self._store.inbox.record(
+            adapter.account, inbound.update_id, inbound.address, body
+        )
+        if no is not None:
+            await self._route(Heard(no=no, owner=owner.id, inbound=inbound))
+
+    async def go_on(self, platforms: Collection[Platform]) -> None:
+        """Take up what a gateway before this one had recorded and not done with."""
+        for incoming in await self._store.inbox.waiting(platforms):
+            heard = await self._heard(incoming)
+            if heard is None:  # of somebody who is a stranger by now
+                await self._store.inbox.finish([incoming.no])
+            else:
+                self._lanes.put(heard.address, heard, most=None)
+
+    async def _heard(self, incoming: Incoming) -> Heard | None:
+        try:
+            inbound = _decoder.decode(incoming.body)
+        except msgspec.DecodeError as error:
+            logger.warning("An update of an older version is left aside: %s", error)
+            return None
+        owner = await self._gate.owner(inbound.sender)
+        if owner is None:
+            return None
+        return Heard(
+            no=incoming.no, owner=owner.id, inbound=inbound, session_id=incoming.session_id
+        )
+
+    async def _welcome(self, adapter: Adapter, inbound: Inbound) -> None:
+        draft = Draft(
+            key=f"paired:{adapter.platform}:{adapter.account}:{inbound.update_id}",
+            address=inbound.address,
+            body=texts.PAIRED,
+        )
+        await self._store.outbox.enqueue(draft)
+
+    async def _route(self, heard: Heard) -> None:
+        inbound = heard.inbound
+        match inbound.kind:
+            case InboundKind.BUTTON:
+                lanes = self._at_once
+            case InboundKind.EDIT:
+                await self._change(heard)
+                return
+            case InboundKind.JOINED:
+                await self._conversations.conclude(heard, texts.JOINED)
+                return
+            case InboundKind.MESSAGE | InboundKind.COMMAND:
+                lanes = self._at_once if _is_at_once(inbound) else self._lanes
+        if not lanes.put(heard.address, heard):
+            await self._conversations.conclude(heard, texts.BUSY)
+
+    async def _change(self, heard: Heard) -> None:
+        """What somebody changed is what they said, for as long as it was not taken up."""
+        changed = heard.inbound
+
+        def change(waiting: Heard) -> Heard | None:
+            first = waiting.inbound
+            if (first.message_id, first.sender.user_id) != (
+                changed.message_id,
+                changed.sender.user_id,
+            ):
+                return None
+            return replace(waiting, inbound=msgspec.structs.replace(first, text=changed.text))
+
+        found = self._lanes.replace(heard.address, change)
+        await self._conversations.conclude(heard, "" if found else texts.ANSWERED_ALREADY)
+
+    # Doing it
+
+    async def finish(self, seconds: float) -> None:
+        """Begin nothing more; what is under way gets so long, and the rest goes on later."""
+        await asyncio.gather(self._lanes.finish(seconds), self._at_once.finish(seconds))
+
+    async def _do(self, _: Address, heard: Heard) -> None:
+        """Do what was asked for, however long the store is out of order meanwhile."""
+        attempt = 0
+        while True:
+            try:
+                await self._try(heard)
+                return
+            except StoreError as error:
+                attempt += 1
+                logger.error("Message %d waits for the store: %s", heard.no, error)  # noqa: TRY400
+                await asyncio.sleep(pause(attempt, 0.5, 30.0))
+                heard = await self._again(heard)
+
+    async def _again(self, heard: Heard) -> Heard:
+        """The same, with what is known of it by now."""
+        try:
+            waiting = await self._store.inbox.waiting([heard.address.platform])
+        except StoreError:
+            return heard
+        taken = {incoming.no: incoming.session_id for incoming in waiting}
+        return replace(heard, session_id=taken.get(heard.no, heard.session_id))
+
+    async def _try(self, heard: Heard) -> None:
+        try:
+            if heard.session_id is not None:
+                await self._conversations.go_on(heard, heard.session_id)
+            elif heard.inbound.kind is InboundKind.BUTTON:
+                await self._once(heard, self._press(heard))
+            elif _is_code(heard.inbound):
+                await self._conversations.conclude(heard, texts.PAIRED_ALREADY)
+            elif commands.is_command(heard.inbound.text):
+                await self._once(heard, self._command(heard))
+            else:
+                await arriving.nothing_arrives(self._store, heard.address)
+                await self._conversations.answer(heard)
+        except StoreError:
+            raise
+        except UserError as error:
+            await self._conversations.conclude(heard, str(error))
+        except Exception:
+            logger.exception("Message %d was not answered", heard.no)
+            await self._conversations.conclude(heard, texts.FAULT)
+
+    async def _once(self, heard: Heard, work: Coroutine[Any, Any, None]) -> None:
+        """A command is done once at most: who sees nothing come of it can type it again."""
+        try:
+            await self._store.inbox.finish([heard.no])
+            await work
+        finally:
+            work.close()
+
+    async def _command(self, heard: Heard) -> None:
+        await commands.run(await Chat.of(self._conversations, heard), heard.inbound.text)
+
+    async def _press(self, heard: Heard) -> None:
+        pressed = approving.pressed(heard.inbound.text)
+        if pressed is None:
+            chat = await Chat.of(self._conversations, heard)
+            await chat.press()
+            return
+        number, answered = pressed
+        told = await approving.answer(self._store, heard.owner, heard.address, answered, number)
+        if answered is Answer.NEVER:
+            await self._conversations.notice(heard, told, "answer")
+
+
+def _is_at_once(inbound: Inbound) -> bool:
+    if not commands.is_command(inbound.text):
+        return False
+    try:
+        command, _ = commands.find(inbound.text, Where.CHAT)
+    except UserError:
+        return True  # it says so
+    return command.at_once
+
+
+def _is_code(inbound: Inbound) -> bool:
+    """Whether a person who is known already sends a pairing code."""
+    code = inbound.text.strip().removeprefix("/start").strip()
+    return (code != inbound.text.strip() or "-" in code) and looks_like_code(code)

@@ -1,0 +1,69 @@
+"""What nobody else looks after: undelivered replies are told in their sessions, and what was done
+with long ago is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+
+from segue.core.errors import SessionError
+from segue.core.lease import Lease
+from segue.core.text import one_line
+from segue.core.transcript import Kind, Message, Role
+from segue.store import Store, outbox, transcripts
+from segue.store.base import Tx
+from segue.store.outbox import Outgoing, OutgoingState
+from segue.turns import hold
+
+LOOK = 15.0
+"""Seconds between two looks."""
+KEPT = timedelta(days=7)
+"""How long what was done with is remembered: no platform sends an update again after that."""
+_HOLDER = "a gateway, for a moment"
+_LENGTH = 200
+
+logger = logging.getLogger(__name__)
+
+
+class Janitor:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pruned: datetime | None = None
+
+    async def run(self) -> None:
+        """Look after it, for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK)
+
+    async def look(self) -> None:
+        for trouble in await self._store.outbox.troubled(reported=False):
+            if trouble.session_id is not None:
+                await self._report(trouble, trouble.session_id)
+        now = datetime.now(UTC)
+        if self._pruned is None or now - self._pruned > timedelta(hours=1):
+            self._pruned = now
+            await self._store.inbox.prune(now - KEPT)
+            await self._store.outbox.prune(now - KEPT)
+
+    async def _report(self, trouble: Outgoing, session_id: str) -> None:
+        """Tell it in the session, so that the agent and whoever resumes it know; later, if somebody
+        has it in hand."""
+        try:
+            async with hold(self._store, session_id, _HOLDER) as held:
+                await self._store.write(_tell, held.lease, trouble, _undelivered(trouble))
+        except SessionError as error:
+            logger.debug("%s is told later: %s", trouble.key, error)
+
+
+def _tell(tx: Tx, lease: Lease, trouble: Outgoing, message: Message) -> None:
+    transcripts.append(tx, lease, [message])
+    outbox.report(tx, trouble.no)
+
+
+def _undelivered(trouble: Outgoing) -> Message:
+    how = "may not have arrived" if trouble.state is OutgoingState.UNCERTAIN else "did not arrive"
+    said = one_line(trouble.body, _LENGTH)
+    text = f"[This {how} at {trouble.address}: {said!r}. The reason: {trouble.error}]"
+    return Message(Role.SYSTEM, text, datetime.now(UTC), kind=Kind.SYNTHETIC)

@@ -1,0 +1,144 @@
+"""What a person sees while the agent works: that it types, what it does, and what it says as it
+says it. All of it lives in one message, the bubble, which is edited; when a part of the answer is
+whole, that message becomes it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+
+from segue.core.address import Address
+from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.core.events import (
+    ApprovalNeeded,
+    Compressing,
+    Event,
+    MessageAdded,
+    TextDelta,
+    ToolStarted,
+)
+from segue.core.text import is_blank, one_line
+from segue.core.transcript import Role
+from segue.gateway.pace import Pace
+from segue.platforms import markup
+from segue.platforms.base import Adapter, Receipt
+from segue.store import Store
+
+FIRST = 0.7
+"""Seconds before there is a bubble at all: a quick answer needs none."""
+_MORE = " …"
+_TOOL_LENGTH = 60
+
+logger = logging.getLogger(__name__)
+
+
+class Bubble:
+    """The message of one chat that is still being written."""
+
+    def __init__(self, receipt: Receipt | None = None) -> None:
+        self.receipt = receipt
+        """None while there is none."""
+        self.shown = ""
+
+
+class Live:
+    """Shows one turn in one chat while it runs."""
+
+    def __init__(
+        self, store: Store, adapter: Adapter, address: Address, session_id: str, bubble: Bubble
+    ) -> None:
+        self._store = store
+        self._adapter = adapter
+        self._address = address
+        self._session_id = session_id
+        self._bubble = bubble
+        self._text = ""
+        self._activity = ""
+        self._tools: Counter[str] = Counter()
+        self._dirty = asyncio.Event()
+
+    def event(self, event: Event) -> None:
+        match event:
+            case TextDelta(text):
+                self._text += text
+            case ToolStarted(call):
+                self._tools[call.name] += 1
+                self._activity = _activity(self._tools)
+            case Compressing():
+                self._activity = "Putting what was said in fewer words…"
+            case ApprovalNeeded():
+                self._activity = "Waiting for your answer…"
+            case MessageAdded(message) if message.role is Role.ASSISTANT:
+                self._text = ""  # which waits for its delivery already
+            case _:
+                return
+        self._dirty.set()
+
+    @contextlib.asynccontextmanager
+    async def shown(self, lock: asyncio.Lock, pace: Pace) -> AsyncGenerator[None]:
+        """Show it for as long as this is open. `lock` is that of the chat: what is being delivered
+        there comes first."""
+        tasks = [asyncio.create_task(self._type())]
+        if self._adapter.capabilities.edits:
+            tasks.append(asyncio.create_task(self._draw(lock, pace)))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _type(self) -> None:
+        able = self._adapter.capabilities
+        while able.typing:
+            with _unimportant():
+                await self._adapter.typing(self._address)
+            await asyncio.sleep(able.typing_seconds * 0.8)
+
+    async def _draw(self, lock: asyncio.Lock, pace: Pace) -> None:
+        await asyncio.sleep(FIRST)
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            async with lock:
+                with _unimportant():
+                    await self._update(pace)
+            await asyncio.sleep(self._adapter.capabilities.edit_seconds)
+
+    async def _update(self, pace: Pace) -> None:
+        bubble = self._bubble
+        if await self._store.outbox.waiting(self._address):
+            self._dirty.set()  # what waits there will become this very bubble
+            return
+        text = (self._text + _MORE) if not is_blank(self._text) else self._activity
+        parts = markup.parts(text, self._adapter.capabilities)
+        if not parts or text == bubble.shown or (len(parts) > 1 and bubble.receipt):
+            return
+        await pace.turn(self._address)
+        if bubble.receipt is None:
+            key = f"bubble:{secrets.token_hex(12)}"
+            receipt = await self._adapter.send(self._address, parts[0], key=key)
+            bubble.receipt = receipt
+            await self._store.outbox.bubble(self._address, receipt, self._session_id)
+        else:
+            await self._adapter.edit(self._address, bubble.receipt, parts[0])
+        bubble.shown = text
+
+
+def _activity(tools: Counter[str]) -> str:
+    """One compact line for all that was done so far."""
+    names = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in tools.items())
+    return f"`{one_line(names, _TOOL_LENGTH)}` …"
+
+
+@contextlib.contextmanager
+def _unimportant() -> Generator[None]:
+    """What is shown on the way may fail: the answer itself is delivered in any case."""
+    try:
+        yield
+    except (DeliveryFailed, ConnectFailed) as error:
+        logger.debug("Not shown: %s", error)

@@ -1,0 +1,228 @@
+"""What is said in chats: taken from the outbox in order, at the pace of the platform, and never
+dropped. What may have arrived is repeated only where a key makes that harmless."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Mapping
+from weakref import WeakValueDictionary
+
+from segue.core.address import Address, Platform
+from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
+from segue.gateway.live import Bubble
+from segue.gateway.pace import Pace, pause
+from segue.platforms import markup
+from segue.platforms.base import Adapter, Button, Part, Receipt
+from segue.store import Store, Topic
+from segue.store.outbox import Outgoing
+from segue.store.wake import Waiter
+
+LOOK = 1.0
+"""Seconds between two looks when nothing is heard."""
+RECOVER = 15.0
+"""Seconds between two looks for what somebody left in the middle of sending it."""
+AT_ONCE = 64
+"""Messages that are being sent at one time, each in another chat."""
+MOST_ATTEMPTS = 20
+"""With growing pauses, that is more than an hour."""
+LONGEST_PAUSE = 300.0
+
+logger = logging.getLogger(__name__)
+
+
+class Outbound:
+    def __init__(
+        self,
+        store: Store,
+        adapters: Mapping[Platform, Adapter],
+        connected: Callable[[], Collection[Platform]],
+    ) -> None:
+        """`connected`: the platforms that can be written to now."""
+        self._store = store
+        self._adapters = adapters
+        self._connected = connected
+        self._paces = {name: Pace(adapter.capabilities) for name, adapter in adapters.items()}
+        self._locks: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
+        self._bubbles: dict[Address, Bubble] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+        self._woken: Waiter | None = None
+        self._recovers = 0.0
+
+    # For those who show something on the way
+
+    def lock(self, address: Address) -> asyncio.Lock:
+        """Whoever writes in a chat holds this."""
+        if (lock := self._locks.get(address)) is None:
+            lock = self._locks[address] = asyncio.Lock()
+        return lock
+
+    def bubble(self, address: Address) -> Bubble:
+        return self._bubbles.setdefault(address, Bubble())
+
+    def let_go(self, address: Address) -> None:
+        """Nothing more is shown there; a bubble that was not replaced stays for what comes next."""
+        if (bubble := self._bubbles.get(address)) and bubble.receipt is None:
+            del self._bubbles[address]
+
+    def pace(self, platform: Platform) -> Pace:
+        if platform not in self._paces:
+            self._paces[platform] = Pace(self._adapters[platform].capabilities)
+        return self._paces[platform]
+
+    # Delivering
+
+    async def run(self) -> None:
+        """Deliver what is queued, for ever."""
+        for address, receipt in (await self._store.outbox.bubbles(self._adapters)).items():
+            self._bubbles[address] = Bubble(Receipt(receipt))
+        async with self._store.listen(Topic.OUTBOX) as wake:
+            self._woken = wake
+            while True:
+                await self._recover()
+                if not await self._claim():
+                    await wake.wait(LOOK)
+
+    async def flush(self, seconds: float) -> None:
+        """Wait until nothing more can be sent now, for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self._store.listen(Topic.OUTBOX) as wake:
+                while await self._store.outbox.due(self._connected()):
+                    await wake.wait(LOOK)
+
+    async def finish(self, seconds: float) -> None:
+        """Wait for what is being sent, for so long; what is left is sent after the restart."""
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=seconds)
+        left = set(self._sending)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    async def _recover(self) -> None:
+        """Look now and then after what a gateway that died was sending, or what we could not even
+        note as sent."""
+        now = asyncio.get_running_loop().time()
+        if now < self._recovers:
+            return
+        self._recovers = now + RECOVER
+        keyed = [name for name, adapter in self._adapters.items() if adapter.capabilities.keys]
+        for lost in await self._store.outbox.recover(keyed):
+            logger.warning("It is not known whether %s arrived: %s", lost.key, lost.error)
+
+    async def _claim(self) -> bool:
+        """Begin to send what can be sent; False when there is nothing."""
+        room = AT_ONCE - len(self._sending)
+        if room <= 0:
+            await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
+            return True
+        claimed = await self._store.outbox.claim(self._connected(), limit=room)
+        for outgoing in claimed:
+            task = asyncio.create_task(self._deliver(outgoing), name=f"send {outgoing.key}")
+            self._sending.add(task)
+            task.add_done_callback(self._sent)
+        return bool(claimed)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sending.discard(task)
+        if self._woken is None or task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, StoreError):  # it stays journalled as being sent, and is looked after
+            logger.error("How %s went could not be kept: %s", task.get_name(), error)
+            error = None
+        self._woken.wake(error)  # for the next in that chat; or for the end, if we are at fault
+
+    async def _deliver(self, outgoing: Outgoing) -> None:
+        adapter = self._adapters[outgoing.address.platform]
+        try:
+            async with self.lock(outgoing.address):
+                receipt = await self._send_all(adapter, outgoing)
+        except (DeliveryFailed, ConnectFailed) as error:
+            await self._failed(outgoing, _as_delivery(error), adapter)
+        else:
+            await self._store.outbox.sent(outgoing, receipt or "")
+
+    async def _send_all(self, adapter: Adapter, outgoing: Outgoing) -> Receipt | None:
+        """Send the parts that have not arrived yet, and return the receipt of the last."""
+        parts = markup.parts(outgoing.body, adapter.capabilities)
+        buttons = [Button(label, data) for label, data in outgoing.buttons]
+        receipt = None
+        for number, part in enumerate(parts):
+            if number < len(outgoing.receipts):
+                continue
+            is_last = number == len(parts) - 1
+            await self.pace(adapter.platform).turn(outgoing.address)
+            receipt = await self._send(adapter, outgoing, number, part, buttons if is_last else [])
+            if not is_last:
+                await self._store.outbox.progress(outgoing, receipt)
+        return receipt
+
+    async def _send(
+        self,
+        adapter: Adapter,
+        outgoing: Outgoing,
+        number: int,
+        part: Part,
+        buttons: list[Button],
+    ) -> Receipt:
+        address = outgoing.address
+        bubble = self._bubbles.get(address)
+        if number == 0 and bubble is not None and bubble.receipt is not None:
+            receipt = bubble.receipt
+            becomes = await _edit(adapter, address, receipt, part, buttons)
+            bubble.receipt, bubble.shown = None, ""
+            await self._store.outbox.bubble(address, None)
+            if becomes:
+                return receipt
+        return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
+
+    async def _failed(self, outgoing: Outgoing, error: DeliveryFailed, adapter: Adapter) -> None:
+        box = self._store.outbox
+        repeatable = adapter.capabilities.keys or not error.arrived
+        if error.retry and repeatable and outgoing.attempt < MOST_ATTEMPTS:
+            seconds = error.after
+            if seconds is None:
+                seconds = pause(outgoing.attempt, 0.5, LONGEST_PAUSE)
+            logger.info("%s again in %.1f s: %s", outgoing.key, seconds, error.reason)
+            await box.retry(outgoing, error.reason, seconds=seconds)
+            self._later(seconds)
+        elif error.arrived and not adapter.capabilities.keys:
+            logger.warning("It is not known whether %s arrived: %s", outgoing.key, error.reason)
+            await box.uncertain(outgoing, error.reason)
+        else:
+            logger.error("%s was not delivered to %s: %s", outgoing.key, outgoing.address, error)
+            await box.failed(outgoing, error.reason)
+
+    def _later(self, seconds: float) -> None:
+        if self._woken is not None:
+            asyncio.get_running_loop().call_later(seconds, self._woken.wake)
+
+
+async def _edit(
+    adapter: Adapter, address: Address, receipt: Receipt, part: Part, buttons: list[Button]
+) -> bool:
+    """Let that message say this; False when it is not there to be edited any more."""
+    try:
+        await adapter.edit(address, receipt, part, buttons=buttons)
+    except DeliveryFailed as error:
+        if error.retry:  # an edit can be repeated, whether or not it arrived
+            raise DeliveryFailed(
+                platform=address.platform, reason=error.reason, retry=True, after=error.after
+            ) from error
+        logger.info("A message at %s is said anew: %s", address, error)
+        return False
+    return True
+
+
+def _as_delivery(error: DeliveryFailed | ConnectFailed) -> DeliveryFailed:
+    """A platform that is out of reach has not got it, and may get it later."""
+    if isinstance(error, DeliveryFailed):
+        return error
+    return DeliveryFailed(
+        platform=error.fields.get("platform", ""),
+        reason=str(error.fields.get("reason", error)),
+        retry=True,
+    )

@@ -1,0 +1,206 @@
+"""The gateway as a whole: one group of tasks. An adapter that fails stops nothing; a task of our
+own that dies stops everything, loudly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import segue.store
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.errors import GatewayRunning, StoreError
+from segue.core.session import ME
+from segue.gateway.access import Gate
+from segue.gateway.connection import Connection
+from segue.gateway.conversing import Conversations
+from segue.gateway.expiry import Expiry
+from segue.gateway.handoffs import Handoffs
+from segue.gateway.inbound import Inbounds
+from segue.gateway.janitor import Janitor
+from segue.gateway.outbound import Outbound
+from segue.gateway.pace import Backoff
+from segue.gateway.places import Places
+from segue.platforms import registry
+from segue.platforms.base import Adapter
+from segue.store import Store
+from segue.turns import Turns
+
+HEARTBEAT = 4.0
+"""Seconds between two signs of life."""
+STANDBY = 1.0
+"""Seconds between two looks at whether a platform has become free."""
+GRACE = 30.0
+"""Seconds that running turns and handoffs get when the gateway is told to stop."""
+LAST_WORDS = 5.0
+"""Seconds that messages on their way out get after that."""
+
+logger = logging.getLogger(__name__)
+
+
+async def serve(settings: Settings, adapters: Sequence[Adapter] | None = None) -> None:
+    """Be the gateway of these settings until SIGTERM or SIGINT; GatewayRunning when there is one.
+    `adapters` instead of those that the settings name."""
+    if adapters is None:
+        adapters = [
+            registry.make(platform, given)
+            for platform, given in settings.platforms.items()
+            if given.enabled
+        ]
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(ending, stop.set)
+    async with (
+        await segue.store.open(settings.store) as store,
+        Turns(store, settings) as turns,
+    ):
+        await store.owners.ensure(ME)
+        gateway = Gateway(store, turns, settings, adapters)
+        await gateway.run(stop)
+
+
+class Gateway:
+    def __init__(
+        self, store: Store, turns: Turns, settings: Settings, adapters: Sequence[Adapter]
+    ) -> None:
+        self._store = store
+        self._adapters: Mapping[Platform, Adapter] = {a.platform: a for a in adapters}
+        self._name = f"a gateway on {socket.gethostname()} (process {os.getpid()})"
+        self._is_shared = not settings.store.startswith("sqlite")
+        """Whether gateways on other machines may use the store, too."""
+        self._serving: frozenset[Platform] = frozenset()
+        self._connections: dict[Platform, asyncio.Task[None]] = {}
+        self._links: dict[Platform, Connection] = {}
+        places = Places(store, self._name, self.connected)
+        self._outbound = Outbound(store, self._adapters, self.connected)
+        conversations = Conversations(
+            store, turns, settings, places, self._outbound, self._adapters
+        )
+        self._inbounds = Inbounds(store, Gate(store), conversations)
+        self._handoffs = Handoffs(store, turns, places, self._adapters, self.serving)
+        self._expiry = Expiry(store, turns, settings, places, self.serving)
+        self._janitor = Janitor(store)
+
+    def serving(self) -> Collection[Platform]:
+        """The platforms that are ours."""
+        return self._serving
+
+    def connected(self) -> Collection[Platform]:
+        """Those of them that can be written to now."""
+        return [platform for platform, link in self._links.items() if link.connected]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then end in order."""
+        await self._announce()
+        if not self._serving and not self._may_stand_by():
+            await self._refuse()
+        logger.info("%s serves %s", self._name, _listed(self._serving) or "nothing yet")
+        work = {
+            asyncio.create_task(_steadily(name, task), name=name)
+            for name, task in {
+                "presence": self._presence,
+                "outbound": self._outbound.run,
+                "handoffs": self._handoffs.run,
+                "expiry": self._expiry.run,
+                "janitor": self._janitor.run,
+            }.items()
+        }
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await self._until_over(work, stopping)
+        finally:
+            stopping.cancel()
+            await self._end(work, graceful=stop.is_set())
+
+    async def _until_over(
+        self, work: set[asyncio.Task[None]], stopping: asyncio.Task[bool]
+    ) -> None:
+        """Return when it is time to stop; raise what one of our own tasks died of."""
+        while not stopping.done():
+            tasks = {*work, *self._connections.values(), stopping}
+            done, _ = await asyncio.wait(
+                tasks, timeout=STANDBY, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done - {stopping}:
+                logger.critical("The gateway stops: %s has ended", task.get_name())
+                task.result()
+                raise RuntimeError(f"{task.get_name()} has ended")
+
+    async def _end(self, work: set[asyncio.Task[None]], *, graceful: bool) -> None:
+        """No new work; what runs gets some time; the rest is for the next gateway."""
+        names = {task.get_name(): task for task in work}
+        await _cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
+        if graceful:
+            logger.info("The gateway stops: no new work")
+        grace = GRACE if graceful else 0.0
+        await asyncio.gather(self._inbounds.finish(grace), self._handoffs.finish(grace))
+        if graceful:
+            await self._outbound.flush(LAST_WORDS)
+        await _cancel(*work)
+        await self._outbound.finish(LAST_WORDS)
+        for adapter in self._adapters.values():
+            await adapter.close()
+        await self._store.gateways.withdraw()
+        logger.info("The gateway has stopped")
+
+    # Presence
+
+    async def _presence(self) -> None:
+        """Say again and again that we are here, and take over what has become free."""
+        while True:
+            await self._announce()
+            wanted = len(self._serving) < len(self._adapters)
+            await asyncio.sleep(STANDBY if wanted else HEARTBEAT)
+
+    async def _announce(self) -> None:
+        me = await self._store.gateways.announce(self._name, self._adapters)
+        before, self._serving = self._serving, me.platforms
+        for platform in sorted(before - me.platforms):
+            logger.warning("%s is served by another gateway now", platform)
+            del self._links[platform]
+            await _cancel(self._connections.pop(platform))
+            await self._adapters[platform].close()
+        if new := me.platforms - before:
+            await self._inbounds.go_on(new)
+        for platform in sorted(new):
+            link = Connection(self._store, self._adapters[platform], self._inbounds)
+            self._links[platform] = link
+            self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")
+
+    def _may_stand_by(self) -> bool:
+        return self._is_shared or not self._adapters
+
+    async def _refuse(self) -> None:
+        await self._store.gateways.withdraw()
+        others = await self._store.gateways.alive()
+        served = frozenset[Platform]().union(*(other.platforms for other in others))
+        name = ", ".join(other.name for other in others) or "another gateway"
+        raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))
+
+
+async def _steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work`, again and again while it is the store that is out of order."""
+    backoff = Backoff(most=10.0)
+    while True:
+        try:
+            await work()
+        except StoreError as error:
+            logger.error("%s waits for the store: %s", name, error)  # noqa: TRY400
+            await asyncio.sleep(backoff.next())
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+def _listed(platforms: Collection[Platform]) -> str:
+    return ", ".join(sorted(platforms))

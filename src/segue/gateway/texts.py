@@ -1,0 +1,50 @@
+"""What the gateway itself says in chats."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+from segue.core.session import EndReason, Session
+from segue.core.text import one_line
+
+INTRODUCTION = (
+    f"Hello, I am Segue, your agent on **{socket.gethostname()}**. What you write here I do there,"
+    " and I ask before I change or run anything. Type /help to see the commands, and /sethome to"
+    " let handoffs arrive in this chat."
+)
+PAIRED = "You are paired: from now on I listen to you here. Type /help to see what I can do."
+PAIRED_ALREADY = "You are paired already."
+BUSY = "I am busy with what you wrote before, and did not take this up. Send it again in a while."
+STOPPED = "Stopped."
+SILENT = "The agent had nothing to say to this."
+NOTHING_TO_STOP = "Nothing is under way here."
+ANSWERED_ALREADY = (
+    "What you changed was answered already. Send it as a new message, or type /undo first."
+)
+JOINED = "I am here. Type /sethome if handoffs should arrive in this chat."
+FAULT = (
+    "Something went wrong in Segue itself, and this was not answered. `segue gateway logs` has"
+    " more. Send it again, or something else."
+)
+
+_REASONS = {
+    EndReason.IDLE: "nothing was said in it for long enough",
+    EndReason.DAILY: "a new day began",
+}
+
+
+def replaced(former: Session, reason: EndReason | None) -> str:
+    """For a chat in which a new session has begun by itself."""
+    why = _REASONS.get(reason or EndReason.CLOSED, "it was over")
+    name = one_line(former.name)
+    return f"This is a new session: {name} ended, because {why}. Type /resume {name} to go back."
+
+
+def cut_off(tools: Sequence[str]) -> str:
+    """For a person whose turn was cut off in the middle of what the agent did."""
+    names = ", ".join(f"`{one_line(name, 40)}`" for name in tools)
+    return (
+        f"I was stopped in the middle of {names}. Whether it was done is not known, and I do not"
+        " repeat it by myself."
+    )

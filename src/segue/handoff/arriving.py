@@ -1,0 +1,41 @@
+"""Messages that come where a session is on its way to: they wait, and are answered in it, in order,
+once it is there; or where they are, if it stays where it was."""
+
+from __future__ import annotations
+
+from segue.core.address import Address, ChatType
+from segue.core.handoff import Handoff, Step
+from segue.store import Store, Topic
+
+LOOK = 1.0
+
+
+async def nothing_arrives(store: Store, address: Address) -> None:
+    """Return once no handoff is under way to that address. The store knows, so that it holds for
+    handoffs of a gateway that died, too."""
+    if not await _arrives(store, address):
+        return
+    async with store.listen(Topic.HANDOFFS) as wake:
+        while await _arrives(store, address):
+            await wake.wait(LOOK)
+
+
+async def _arrives(store: Store, address: Address) -> bool:
+    for handoff in await store.in_flight():
+        if handoff.platform is not address.platform:
+            continue
+        if handoff.thread is not None:
+            if handoff.thread == address:
+                return True
+        elif handoff.step is Step.OPENING and await _may_be_it(store, handoff, address):
+            return True
+    return False
+
+
+async def _may_be_it(store: Store, handoff: Handoff, address: Address) -> bool:
+    """Whether it may be the very thread that is being opened: people can be quicker to write in it
+    than the platform is to tell us its name."""
+    if handoff.home is not None and handoff.home.chat_id == address.chat_id:
+        return True
+    is_thread = address.chat_type is ChatType.THREAD or address.thread_id is not None
+    return is_thread and await store.bindings.get(address) is None

@@ -1,0 +1,239 @@
+"""The receiving side of a handoff: a thread is opened, the agent says there what was being worked
+on, and then, in one transaction, the session is there.
+
+Until that transaction nothing has moved, and whatever goes wrong leaves the session where it was.
+Each step is recorded, so that the next gateway goes on from it when this one dies: the thread that
+was opened is used again, and what the agent said is not said anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+
+from segue.core.address import Address
+from segue.core.errors import (
+    ConnectFailed,
+    DeliveryFailed,
+    NoHomeChannel,
+    SessionNotFound,
+    StoreError,
+    UserError,
+)
+from segue.core.handoff import Handoff, Step
+from segue.core.session import Session
+from segue.core.text import one_line
+from segue.handoff import greeting
+from segue.handoff.greeting import Reply
+from segue.platforms.base import Adapter
+from segue.store import Store, Topic
+from segue.store.handoffs import LEASE_SECONDS
+from segue.store.outbox import Draft, Outgoing, OutgoingState
+from segue.turns import Place, Turns
+
+TRIES = 3
+"""How often a thread is asked for."""
+REPLY_SECONDS = 120.0
+"""How long the agent may take to say that it is there."""
+ARRIVAL_SECONDS = 60.0
+"""How long the first message may take to arrive there."""
+_TITLE_LENGTH = 100
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What a gateway lends to a handoff."""
+
+    store: Store
+    turns: Turns
+    adapter: Adapter
+    place: Callable[[Session, Address], Awaitable[Place]]
+    """How a turn of that session takes place at that address."""
+
+
+class _NoLongerOurs(Exception):
+    """It was cancelled, or another gateway has it."""
+
+
+async def deliver(desk: Desk, claim: Handoff) -> None:
+    """Carry out a handoff that this gateway has claimed. In the end the session is there, or it has
+    failed with a reason, or somebody cancelled it; the store says which.
+
+    Whoever cancels this, or a store that is out of order (StoreError), leaves it for the next claim
+    to go on with.
+    """
+    try:
+        async with _ours(desk.store, claim):
+            await _carry_out(desk, claim)
+    except _NoLongerOurs:
+        logger.info("The handoff of %s is no longer ours", claim.session_id)
+    except StoreError:
+        raise
+    except UserError as error:
+        logger.warning("The handoff of %s failed: %s", claim.session_id, error)
+        await desk.store.fail_handoff(claim, str(error))
+    else:
+        logger.info("%s was handed off to %s", claim.session_id, claim.platform)
+
+
+async def _carry_out(desk: Desk, claim: Handoff) -> None:
+    session = await desk.store.sessions.get(claim.session_id)
+    if session is None:
+        raise SessionNotFound(name=claim.session_id)
+    home = claim.home
+    if home is None:
+        raise NoHomeChannel(platform=claim.platform)
+    thread = claim.thread or await _open(desk, claim, home, session)
+    reply = greeting.kept(claim) or await _reply(desk, claim, session, thread)
+    await _arrive(desk, claim, session, thread)
+    await _commit(desk.store, claim, thread, reply)
+
+
+# Opening a thread
+
+
+async def _open(desk: Desk, claim: Handoff, home: Address, session: Session) -> Address:
+    """A fresh thread, or the home channel itself where there can be none."""
+    await _step(desk.store, claim, Step.OPENING)
+    title = one_line(session.name, _TITLE_LENGTH)
+    thread = await _create(desk.adapter, home, title, claim.key) or home
+    await _step(desk.store, claim, Step.REPLYING, thread=thread)
+    return thread
+
+
+async def _create(adapter: Adapter, home: Address, title: str, key: str) -> Address | None:
+    for attempt in range(1, TRIES + 1):
+        try:
+            return await adapter.create_handoff_thread(home, title, key=key)
+        except DeliveryFailed as error:
+            # One that may be there already is not opened a second time, but where a key tells.
+            certain = adapter.capabilities.keys or not error.arrived
+            if not (error.retry and certain) or attempt == TRIES:
+                raise
+            await asyncio.sleep(error.after if error.after is not None else 0.2 * attempt)
+    return None
+
+
+# What the agent says there
+
+
+async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) -> Reply:
+    """What the agent says in the thread, or why it says nothing: a model that is out of reach is no
+    reason to leave the person without their session."""
+    place = await desk.place(session, thread)
+    prompt = greeting.prompt(claim, thread)
+    try:
+        async with asyncio.timeout(REPLY_SECONDS):
+            aside = await desk.turns.aside(session.id, place, prompt)
+    except TimeoutError:
+        reply = Reply(trouble=f"it said nothing for {REPLY_SECONDS:.0f} seconds")
+    except StoreError:
+        raise
+    except UserError as error:
+        reply = Reply(trouble=str(error))
+    else:
+        trouble = str(aside.error) if aside.error else None
+        reply = Reply(messages=aside.messages, usage=aside.usage, trouble=trouble)
+    await _step(desk.store, claim, Step.DELIVERING, reply=greeting.encoded(reply))
+    return reply
+
+
+# Arriving
+
+
+async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address) -> None:
+    """Say in the thread what was being talked about, and see it arrive."""
+    last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
+    body = greeting.recap(session, last, direct=thread == claim.home)
+    key = f"handoff:{claim.id}:recap"
+    await desk.store.outbox.enqueue(
+        Draft(key=key, address=thread, body=body, session_id=session.id)
+    )
+    try:
+        async with asyncio.timeout(ARRIVAL_SECONDS):
+            arrived = await _settled(desk.store, key)
+    except TimeoutError:
+        raise ConnectFailed(
+            platform=claim.platform, reason="nothing that was sent there arrived"
+        ) from None
+    if arrived.state is OutgoingState.FAILED:
+        raise DeliveryFailed(platform=claim.platform, reason=arrived.error or "no reason was given")
+
+
+async def _settled(store: Store, key: str) -> Outgoing:
+    """How the delivery of that draft ended."""
+    async with store.listen(Topic.OUTBOX) as wake:
+        while True:
+            found = await store.outbox.get(key)
+            if found is not None and found.finished is not None:
+                return found
+            await wake.wait(1.0)
+
+
+# The one commit point
+
+
+async def _commit(store: Store, claim: Handoff, thread: Address, reply: Reply) -> None:
+    done = await store.complete_handoff(
+        claim,
+        address=thread,
+        messages=reply.messages,
+        usage=reply.usage,
+        drafts=[
+            Draft(
+                key=f"handoff:{claim.id}:reply",
+                address=thread,
+                body=greeting.said(reply),
+                session_id=claim.session_id,
+            )
+        ],
+    )
+    if done is None:
+        raise _NoLongerOurs
+
+
+# Staying in charge
+
+
+async def _step(
+    store: Store,
+    claim: Handoff,
+    step: Step,
+    *,
+    thread: Address | None = None,
+    reply: bytes | None = None,
+) -> None:
+    if not await store.record_handoff_step(claim, step, thread=thread, reply=reply):
+        raise _NoLongerOurs
+
+
+@contextlib.asynccontextmanager
+async def _ours(store: Store, claim: Handoff) -> AsyncGenerator[None]:
+    """Keep the claim alive, and stop the block at once (_NoLongerOurs) when it is lost."""
+    block = asyncio.current_task()
+    lost = False
+
+    async def beat() -> None:
+        nonlocal lost
+        async with store.listen(Topic.HANDOFFS) as wake:
+            while await store.heartbeat_handoff(claim):
+                await wake.wait(LEASE_SECONDS / 4)
+        lost = True
+        if block is not None:
+            block.cancel()
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if lost and block is not None and not block.uncancel():
+            raise _NoLongerOurs from None
+        raise
+    finally:
+        beating.cancel()
+        await asyncio.wait({beating})

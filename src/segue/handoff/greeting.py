@@ -1,0 +1,76 @@
+"""What is said where a session arrives: a recap for the person, and the agent's own words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import msgspec
+
+from segue.core.address import Address
+from segue.core.handoff import Handoff
+from segue.core.session import Session, Usage
+from segue.core.text import one_line
+from segue.core.transcript import Message, Role, Transcript
+
+LOOK_BACK = 40
+"""The messages among which the last exchanges are looked for."""
+_MESSAGE_LENGTH = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What the agent says on arrival, with the prompt that made it speak."""
+
+    messages: tuple[Message, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    trouble: str | None = None
+    """Why it has nothing to say, if that is so; the session is there all the same."""
+
+
+_decoder = msgspec.json.Decoder(Reply)
+
+
+def encoded(reply: Reply) -> bytes:
+    """As it is kept with the handoff, for the gateway that may have to go on."""
+    return msgspec.json.encode(reply)
+
+
+def kept(claim: Handoff) -> Reply | None:
+    """What an earlier attempt let the agent say."""
+    return None if claim.reply is None else _decoder.decode(claim.reply)
+
+
+def prompt(claim: Handoff, thread: Address) -> str:
+    """What the agent is told. Nobody typed it."""
+    told = (
+        f"[This session has just been handed off to {thread.platform}. Your person reads on there"
+        " now, probably on a phone. In two or three short sentences, say that you are here, what"
+        " you were working on together, and what comes next. Use no tools, and do not begin"
+        " anything new.]"
+    )
+    if claim.message is None:
+        return told
+    words = json.dumps(one_line(claim.message, _MESSAGE_LENGTH), ensure_ascii=False)
+    return f"{told}\n[They left you this message for the way: {words}]"
+
+
+def recap(session: Session, last: Transcript, *, direct: bool) -> str:
+    """The last exchanges, for a person who finds an empty thread."""
+    lines = [f"**{one_line(session.name)}** goes on here."]
+    if direct:
+        lines.append("No thread could be opened, so it goes on in this chat itself.")
+    if session.cwd:
+        lines.append(f"Directory: `{one_line(session.cwd)}`")
+    said = last.recap() or "Nothing has been said in it yet."
+    quoted = "\n".join(f"> {line}  " for line in said.splitlines())
+    return "\n".join(lines) + f"\n\n{quoted}"
+
+
+def said(reply: Reply) -> str:
+    """What the person reads once the session is there."""
+    spoken = [m.content.strip() for m in reply.messages if m.role is Role.ASSISTANT]
+    if reply.trouble is None and spoken and spoken[-1]:
+        return spoken[-1]
+    why = f" The agent could not say so itself: {reply.trouble}" if reply.trouble else ""
+    return f"The session is here. Write, and it goes on.{why}"

@@ -1,0 +1,30 @@
+"""Which handoffs a gateway carries out: new ones the moment they are asked for, and those whose
+gateway died, from the step that it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection
+
+from segue.core.address import Platform
+from segue.core.handoff import Handoff
+from segue.store import Store, Topic
+
+LOOK = 1.0
+"""Seconds between two looks when nothing is heard: a gateway that dies says nothing."""
+
+
+async def claims(
+    store: Store, platforms: Callable[[], Collection[Platform]]
+) -> AsyncGenerator[Handoff]:
+    """Every handoff to one of `platforms` that is this gateway's to carry out, claimed; for ever.
+
+    What nobody may carry out any more is failed on the way, so that its session can go on.
+    """
+    async with store.listen(Topic.HANDOFFS) as wake:
+        while True:
+            if in_flight := await store.in_flight():
+                while claim := await store.claim_next_handoff(platforms()):
+                    yield claim
+                if any(handoff.claimed_by != store.process for handoff in in_flight):
+                    await store.expire_handoffs()
+            await wake.wait(LOOK)

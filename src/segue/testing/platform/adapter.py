@@ -1,0 +1,241 @@
+"""An Adapter for the test platform, which can play any platform.
+
+Settings name it as `segue.testing.platform.adapter:make`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from typing import TypeVar
+
+from segue.config import PlatformSettings
+from segue.core.address import Address, Platform
+from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.core.text import one_line, whole
+from segue.platforms.base import (
+    Adapter,
+    Attachment,
+    Button,
+    Capabilities,
+    Dialect,
+    Inbound,
+    Part,
+    Receipt,
+)
+from segue.testing.platform.client import Client, Lost, Refused
+from segue.testing.platform.parsing import address, parse
+from segue.testing.platform.wire import (
+    AskMe,
+    AskUpdates,
+    Batch,
+    Edit,
+    Format,
+    GetFile,
+    Me,
+    Opened,
+    OpenThread,
+    Rules,
+    Send,
+    Sent,
+    ShowTyping,
+    WireButton,
+)
+
+_POLL_SECONDS = 20.0
+_SILENCE = 10.0
+_TITLE_LIMIT = 128
+
+T = TypeVar("T")
+
+
+def make(settings: PlatformSettings) -> Adapter:
+    """An adapter that plays the platform of `settings`, and is not connected yet."""
+    token = "" if settings.token is None else settings.token.reveal()
+    return PeerAdapter(settings.platform, settings.url or "", token)
+
+
+class PeerAdapter:
+    """One account on the test platform."""
+
+    def __init__(
+        self, platform: Platform, url: str, token: str, *, silence: float = _SILENCE
+    ) -> None:
+        """`silence`: seconds without an answer before a call counts as lost."""
+        self._platform = platform
+        self._url = url
+        self._token = token
+        self._silence = silence
+        self._client: Client | None = None
+        self._me = Me(id="", name="", rules=Rules())
+        self._offset: int | None = None
+
+    @property
+    def platform(self) -> Platform:
+        return self._platform
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """By what `me` said."""
+        rules = self._me.rules
+        return Capabilities(
+            threads=rules.threads,
+            edits=rules.edits,
+            buttons=rules.buttons,
+            typing=rules.typing,
+            keys=rules.keys,
+            length=rules.length,
+            unit=rules.unit,
+            dialect=rules.dialect,
+            per_second=rules.per_second,
+            chat_seconds=rules.chat_seconds,
+            chat_burst=rules.chat_burst,
+            edit_seconds=rules.edit_seconds,
+            typing_seconds=rules.typing_seconds,
+            attachment_bytes=rules.attachment_bytes,
+        )
+
+    @property
+    def account(self) -> str:
+        return self._me.id
+
+    def pairing_link(self, code: str) -> str | None:
+        link = self._me.rules.link
+        return None if link is None else link.replace("{code}", code)
+
+    async def connect(self) -> None:
+        await self.close()
+        with self._connecting():
+            self._client = Client(self._url, self._token, silence=self._silence)
+            self._me = await self._client.call("me", AskMe(), Me)
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def receive(self) -> AsyncGenerator[Inbound]:
+        while True:
+            asked = AskUpdates(offset=self._offset, seconds=_POLL_SECONDS)
+            with self._connecting():
+                batch = await self._connected().call("updates", asked, Batch, seconds=_POLL_SECONDS)
+            for frame in batch.frames:
+                if (inbound := parse(self._platform, frame)) is not None:
+                    yield inbound
+            # Sent with the next poll, once the last of the batch is recorded: it confirms them.
+            self._offset = batch.next
+
+    async def send(
+        self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
+    ) -> Receipt:
+        async def send(text: str, form: Format) -> Sent:
+            call = Send(
+                chat=to.chat_id,
+                thread=to.thread_id,
+                text=whole(text),
+                format=form,
+                key=self._key(key),
+                buttons=_wire(buttons),
+            )
+            return await self._connected().call("send", call, Sent)
+
+        with self._delivering():
+            return Receipt((await self._in_markup(part, send)).id)
+
+    async def edit(
+        self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
+    ) -> None:
+        async def edit(text: str, form: Format) -> None:
+            call = Edit(
+                chat=at.chat_id,
+                message=receipt,
+                text=whole(text),
+                format=form,
+                buttons=_wire(buttons),
+            )
+            await self._connected().call("edit", call, type(None))
+
+        with self._delivering():
+            try:
+                await self._in_markup(part, edit)
+            except Refused as refused:
+                if refused.refusal.code != "not_changed":
+                    raise
+
+    async def typing(self, at: Address) -> None:
+        call = ShowTyping(chat=at.chat_id, thread=at.thread_id)
+        with self._delivering():
+            await self._connected().call("typing", call, type(None))
+
+    async def fetch(self, attachment: Attachment) -> bytes:
+        with self._delivering():
+            return await self._connected().content("file", GetFile(file=attachment.id))
+
+    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+        if not self.capabilities.threads:
+            return None
+        name = one_line(title, _TITLE_LIMIT) or "Handoff"
+        call = OpenThread(chat=home.chat_id, title=name, key=self._key(key))
+        with self._delivering():
+            try:
+                opened = await self._connected().call("open_thread", call, Opened)
+            except Refused as refused:
+                if refused.refusal.code in ("no_threads", "no_permission"):
+                    return None
+                raise
+        return address(self._platform, opened.chat, opened.thread)
+
+    def _key(self, key: str) -> str | None:
+        return key if self.capabilities.keys else None
+
+    async def _in_markup(self, part: Part, deliver: Callable[[str, Format], Awaitable[T]]) -> T:
+        """Deliver it in the platform's markup, or plain if the platform refuses that."""
+        if self.capabilities.dialect is Dialect.PLAIN:
+            return await deliver(part.plain, "plain")
+        try:
+            return await deliver(part.text, "markup")
+        except Refused as refused:
+            if refused.refusal.code != "bad_markup":
+                raise
+        return await deliver(part.plain, "plain")
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            raise ConnectFailed(platform=self._platform, reason="it is not connected")
+        return self._client
+
+    @contextlib.contextmanager
+    def _connecting(self) -> Generator[None]:
+        try:
+            yield
+        except Refused as refused:
+            raise ConnectFailed(platform=self._platform, reason=_reason(refused)) from refused
+        except Lost as lost:
+            raise ConnectFailed(platform=self._platform, reason=lost.reason) from lost
+
+    @contextlib.contextmanager
+    def _delivering(self) -> Generator[None]:
+        try:
+            yield
+        except Refused as refused:
+            broken = refused.status >= 500
+            raise DeliveryFailed(
+                platform=self._platform,
+                reason=_reason(refused),
+                retry=broken or refused.status == 429,
+                after=refused.refusal.retry_after,
+                # Whatever broke there may have broken after the effect.
+                arrived=broken,
+            ) from refused
+        except Lost as lost:
+            raise DeliveryFailed(
+                platform=self._platform, reason=lost.reason, retry=True, arrived=lost.arrived
+            ) from lost
+
+
+def _reason(refused: Refused) -> str:
+    return refused.refusal.reason.rstrip(".")
+
+
+def _wire(buttons: Sequence[Button]) -> tuple[WireButton, ...]:
+    return tuple(WireButton(button.label, button.data) for button in buttons)

@@ -1,0 +1,109 @@
+"""One call to the test platform: what can happen to it, sorted by what the caller must know."""
+
+from __future__ import annotations
+
+import functools
+import re
+import ssl
+from typing import TypeVar
+
+import httpx2
+import msgspec
+
+from segue.testing.platform.wire import Call, Refusal
+
+T = TypeVar("T")
+
+_TOKEN = re.compile(r"[!-~]+")
+
+# The call never left this machine.
+_UNSENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+    httpx2.LocalProtocolError,
+)
+
+
+@functools.cache
+def tls() -> ssl.SSLContext:
+    """Made once: it takes longer than most tests."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+class Refused(Exception):
+    """The platform said no."""
+
+    def __init__(self, status: int, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.status = status
+        self.refusal = refusal
+
+
+class Lost(Exception):
+    """No answer came; `arrived`: the call may have had its effect."""
+
+    def __init__(self, reason: str, *, arrived: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.arrived = arrived
+
+
+class Client:
+    """Calls the platform with one token. Raises Refused or Lost, and nothing else."""
+
+    def __init__(self, url: str, token: str, *, silence: float) -> None:
+        """`silence`: seconds without an answer before a call counts as lost."""
+        self._silence = silence
+        if not _TOKEN.fullmatch(token):
+            # The library would show it in its own words.
+            raise Lost("its token is missing, or holds what no token does", arrived=False)
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        try:
+            self._http = httpx2.AsyncClient(
+                base_url=f"{url.rstrip('/')}/v1/", headers=headers, verify=tls(), trust_env=False
+            )
+        except httpx2.InvalidURL as error:
+            raise Lost(str(error), arrived=False) from error
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def call(self, method: str, call: Call, answer: type[T], *, seconds: float = 0.0) -> T:
+        """The answer, for which the platform may take so many seconds."""
+        content = await self.content(method, call, seconds=seconds)
+        try:
+            return msgspec.json.decode(content, type=answer)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise Lost(f"its answer makes no sense ({error})", arrived=True) from error
+
+    async def content(self, method: str, call: Call, *, seconds: float = 0.0) -> bytes:
+        """The bytes of the answer."""
+        timeout = httpx2.Timeout(self._silence, read=seconds + self._silence)
+        try:
+            body = msgspec.json.encode(call)
+            response = await self._http.post(method, content=body, timeout=timeout)
+        except UnicodeEncodeError as error:
+            raise Lost("there is half a character in it", arrived=False) from error
+        except _UNSENT as error:
+            raise Lost(_told(error), arrived=False) from error
+        except httpx2.HTTPError as error:
+            raise Lost(_told(error), arrived=True) from error
+        if response.status_code != 200:
+            raise Refused(response.status_code, _refusal(response))
+        return response.content
+
+
+def _told(error: httpx2.HTTPError) -> str:
+    if isinstance(error, httpx2.TimeoutException):
+        return "it does not answer"
+    return str(error).rstrip(".") or "the connection broke"
+
+
+def _refusal(response: httpx2.Response) -> Refusal:
+    try:
+        return msgspec.json.decode(response.content, type=Refusal)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return Refusal(code="unknown", reason=f"HTTP {response.status_code}")

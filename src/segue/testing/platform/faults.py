@@ -1,0 +1,85 @@
+"""The trouble that was ordered, and how it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+from segue.testing.http import HangUp
+from segue.testing.platform.orders import Fail, Trouble
+from segue.testing.platform.pulse import Pulse
+from segue.testing.platform.refusing import Refuse, too_often
+
+
+class Garble(Exception):
+    """The answer is to be nonsense."""
+
+
+class Faults:
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+        self._waiting: list[tuple[Fail, int]] = []
+        """Each with the number of times that are left."""
+        self._calm = asyncio.Event()
+        self.hanging = 0
+
+    def order(self, fail: Fail) -> None:
+        self._waiting.append((fail, fail.times))
+
+    def calm(self) -> None:
+        self._waiting.clear()
+        self._calm.set()
+        self._calm = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def around(self, method: str, chat: str | None) -> AsyncGenerator[None]:
+        """Around the effect of a call: what was ordered for it happens before or after that."""
+        fault = self._take(method, chat)
+        if fault is not None:
+            await self._before(fault)
+        yield
+        if fault is not None:
+            await self._after(fault)
+
+    def _take(self, method: str, chat: str | None) -> Fail | None:
+        for index, (fail, left) in enumerate(self._waiting):
+            if fail.method == method and fail.chat in (None, chat):
+                self._waiting[index : index + 1] = [(fail, left - 1)] if left > 1 else []
+                return fail
+        return None
+
+    async def _before(self, fault: Fail) -> None:
+        match fault.trouble:
+            case Trouble.BUSY:
+                raise too_often(fault.seconds)
+            case Trouble.BROKEN:
+                raise Refuse(500, "internal", "Something went wrong.")
+            case Trouble.FORBIDDEN:
+                raise Refuse(403, "forbidden", "The bot may not do that.")
+            case Trouble.DROP_BEFORE:
+                raise HangUp
+            case Trouble.DELAY:
+                await asyncio.sleep(fault.seconds)
+            case Trouble.HANG:
+                await self._hang()
+            case Trouble.DROP_AFTER | Trouble.HANG_AFTER | Trouble.GARBLED:
+                pass
+
+    async def _after(self, fault: Fail) -> None:
+        if fault.trouble is Trouble.DROP_AFTER:
+            raise HangUp
+        if fault.trouble is Trouble.GARBLED:
+            raise Garble
+        if fault.trouble is Trouble.HANG_AFTER:
+            await self._hang()
+
+    async def _hang(self) -> None:
+        self.hanging += 1
+        self._pulse.beat()
+        try:
+            await self._calm.wait()
+        finally:
+            self.hanging -= 1
+            self._pulse.beat()
+        raise HangUp

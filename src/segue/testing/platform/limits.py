@@ -1,0 +1,55 @@
+"""How much the platform takes at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from segue.platforms.base import Unit
+
+_LEEWAY = 0.1
+"""The part of an interval by which a call may be early: clocks and networks are not exact."""
+
+
+def size(text: str, unit: Unit) -> int:
+    """How long `text` is, as the platform counts."""
+    match unit:
+        case Unit.CHARACTERS:
+            return len(text)
+        case Unit.UTF16:
+            return len(text.encode("utf-16-le", "surrogatepass")) // 2
+        case Unit.BYTES:
+            return len(text.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """One call each `seconds`, once `burst` have come at once."""
+
+    what: str
+    """Whose pace it is: the account's, a chat's, a message's."""
+    seconds: float
+    burst: int
+
+
+class Meter:
+    """Holds the bot to several paces at once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._free: dict[str, float] = {}
+
+    def wait(self, *paces: Pace) -> float:
+        """0 when the call keeps to all of them, which counts it; else the seconds to wait."""
+        now = self._clock()
+        waits = [self._early(pace, now) for pace in paces]
+        if (longest := max(waits)) > 0:
+            return longest
+        for pace in paces:
+            self._free[pace.what] = max(self._free.get(pace.what, now), now) + pace.seconds
+        return 0.0
+
+    def _early(self, pace: Pace, now: float) -> float:
+        ahead = max(self._free.get(pace.what, now) - now, 0.0)
+        return max(ahead - pace.seconds * (pace.burst - 1 + _LEEWAY), 0.0)

@@ -1,0 +1,81 @@
+"""From a frame of the test platform to an Inbound: the adapter's edge."""
+
+from __future__ import annotations
+
+import msgspec
+
+from segue.core.address import Address, ChatType, Platform, Sender
+from segue.platforms.base import Attachment, Inbound, InboundKind
+from segue.testing.platform.wire import (
+    Changed,
+    Commanded,
+    Joined,
+    Pressed,
+    Said,
+    Update,
+    WireChat,
+    WireFile,
+)
+
+_KINDS: dict[type[Update], InboundKind] = {
+    Said: InboundKind.MESSAGE,
+    Changed: InboundKind.EDIT,
+    Commanded: InboundKind.COMMAND,
+    Pressed: InboundKind.BUTTON,
+    Joined: InboundKind.JOINED,
+}
+_decoder = msgspec.json.Decoder(Update)
+
+
+def parse(platform: Platform, frame: str) -> Inbound | None:
+    """What a person did, or None: for what is malformed or new to us, and for what bots do, of
+    which we are one."""
+    try:
+        update = _decoder.decode(frame)
+    # Nesting without end is not an error of msgspec's own.
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return None if update.user.bot else _inbound(platform, update)
+
+
+def address(platform: Platform, chat: WireChat, thread: str | None) -> Address:
+    return Address(
+        platform=platform, chat_type=ChatType(chat.type), chat_id=chat.id, thread_id=thread
+    )
+
+
+def _inbound(platform: Platform, update: Update) -> Inbound:
+    text, message_id, files = _said(update)
+    return Inbound(
+        kind=_KINDS[type(update)],
+        update_id=update.id,
+        address=address(platform, update.chat, update.thread),
+        sender=Sender(platform=platform, user_id=update.user.id, name=update.user.name),
+        text=text,
+        message_id=message_id,
+        attachments=tuple(map(_attachment, files)),
+        chat_name=update.chat.name,
+        topic=update.chat.topic,
+        readers=_readers(update.chat),
+    )
+
+
+def _said(update: Update) -> tuple[str, str, tuple[WireFile, ...]]:
+    """The text, the message and the files."""
+    match update:
+        case Said(message=message) | Changed(message=message) | Commanded(message=message):
+            return message.text, message.id, message.files
+        case Pressed():
+            return update.data, update.message, ()
+        case Joined():
+            return "", "", ()
+
+
+def _attachment(file: WireFile) -> Attachment:
+    return Attachment(id=file.id, name=file.name, media_type=file.media_type, size=file.size)
+
+
+def _readers(chat: WireChat) -> str:
+    if chat.members <= 1:
+        return ""
+    return f"the {chat.members} members of {chat.name or 'this chat'}"

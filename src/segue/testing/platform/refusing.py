@@ -1,0 +1,30 @@
+"""How the platform says no."""
+
+from __future__ import annotations
+
+from segue.testing.platform.wire import Refusal
+
+
+class Refuse(Exception):
+    """Raised where a call is handled: it is answered with this status and refusal."""
+
+    def __init__(
+        self, status: int, code: str, reason: str, *, retry_after: float | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.refusal = Refusal(code=code, reason=reason, retry_after=retry_after)
+
+
+def malformed(reason: object) -> Refuse:
+    return Refuse(400, "malformed", str(reason))
+
+
+def missing(what: str, name: str) -> Refuse:
+    return Refuse(404, f"{what}_not_found", f"There is no {what} {name!r}.")
+
+
+def too_often(seconds: float) -> Refuse:
+    return Refuse(
+        429, "slow_down", f"Too many calls; come back in {seconds:.3f} s.", retry_after=seconds
+    )

@@ -1,0 +1,210 @@
+"""What travels between the test platform and the bot: the protocol in types.
+
+The platform checks each call against these and refuses what does not fit; the adapter reads
+updates with them, and lets fields that it does not know pass, as a real platform adds some.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from segue.platforms.base import BUTTON_LIMIT, Dialect, Unit
+
+Id = Annotated[str, Meta(min_length=1, max_length=255)]
+Key = Annotated[str, Meta(min_length=1, max_length=255)]
+Title = Annotated[str, Meta(min_length=1, max_length=128)]
+Format = Literal["plain", "markup"]
+
+
+# What the platform says of itself
+
+
+class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the platform can do and the limits that it holds the bot to; part of `me`."""
+
+    threads: bool = True
+    edits: bool = True
+    buttons: bool = True
+    typing: bool = True
+    keys: bool = True
+    length: int = 4096
+    unit: Unit = Unit.CHARACTERS
+    dialect: Dialect = Dialect.MARKDOWN
+    per_second: float = 1000.0
+    chat_seconds: float = 0.001
+    chat_burst: int = 1000
+    edit_seconds: float = 0.001
+    typing_seconds: float = 5.0
+    attachment_bytes: int = 20 * 1024 * 1024
+    echo: bool = True
+    """The bot's own messages come back to it as updates, as on Matrix and Slack."""
+    link: str | None = "https://platform.test/bot?start={code}"
+    """What a person opens to send a code to the bot."""
+
+
+class Me(Struct, frozen=True, kw_only=True):
+    id: Id
+    name: str
+    rules: Rules
+
+
+# Calls
+
+
+class WireButton(Struct, frozen=True, forbid_unknown_fields=True):
+    label: Annotated[str, Meta(min_length=1, max_length=64)]
+    data: Annotated[str, Meta(min_length=1)]
+
+    def fits(self) -> bool:
+        return len(self.data.encode()) <= BUTTON_LIMIT
+
+
+Buttons = Annotated[tuple[WireButton, ...], Meta(max_length=100)]
+
+
+class AskMe(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class AskUpdates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    offset: Annotated[int, Meta(ge=0)] | None = None
+    """All updates before this are confirmed and do not come again."""
+    seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    limit: Annotated[int, Meta(ge=1, le=100)] = 100
+
+
+class Send(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    chat: Id
+    text: str
+    thread: Id | None = None
+    format: Format = "plain"
+    key: Key | None = None
+    buttons: Buttons = ()
+
+
+class Edit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    chat: Id
+    message: Id
+    text: str
+    format: Format = "plain"
+    buttons: Buttons = ()
+
+
+class ShowTyping(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    chat: Id
+    thread: Id | None = None
+
+
+class OpenThread(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    chat: Id
+    title: Title
+    key: Key | None = None
+
+
+class GetFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file: Id
+
+
+Call: TypeAlias = AskMe | AskUpdates | Send | Edit | ShowTyping | OpenThread | GetFile
+
+CALLS: dict[str, type[Call]] = {
+    "me": AskMe,
+    "updates": AskUpdates,
+    "send": Send,
+    "edit": Edit,
+    "typing": ShowTyping,
+    "open_thread": OpenThread,
+    "file": GetFile,
+}
+
+
+# Answers
+
+
+class WireChat(Struct, frozen=True, kw_only=True):
+    id: Id
+    type: Literal["dm", "group", "channel"]
+    name: str = ""
+    topic: str = ""
+    members: Annotated[int, Meta(ge=0)]
+    """Beside the bot."""
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    id: Id
+    thread: Id | None = None
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    chat: WireChat
+    thread: Id
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    frames: tuple[str, ...]
+    """Each update as JSON text, as a socket carries it: one that is broken breaks no other."""
+    next: Annotated[int, Meta(ge=0)]
+    """The offset that confirms them."""
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """Why a call was refused."""
+
+    code: str
+    reason: str
+    retry_after: Annotated[float, Meta(ge=0)] | None = None
+
+
+# Updates
+
+
+class WireUser(Struct, frozen=True, kw_only=True):
+    id: Id
+    name: str = ""
+    bot: bool
+
+
+class WireFile(Struct, frozen=True, kw_only=True):
+    id: Id
+    name: str
+    media_type: str
+    size: Annotated[int, Meta(ge=0)]
+
+
+class WireMessage(Struct, frozen=True, kw_only=True):
+    id: Id
+    text: str
+    files: tuple[WireFile, ...] = ()
+
+
+class _Update(Struct, frozen=True, kw_only=True, tag_field="kind"):
+    id: Id
+    chat: WireChat
+    user: WireUser
+    thread: Id | None = None
+
+
+class Said(_Update, frozen=True, kw_only=True, tag="message"):
+    message: WireMessage
+
+
+class Changed(_Update, frozen=True, kw_only=True, tag="edit"):
+    message: WireMessage
+
+
+class Commanded(_Update, frozen=True, kw_only=True, tag="command"):
+    message: WireMessage
+
+
+class Pressed(_Update, frozen=True, kw_only=True, tag="button"):
+    message: Id
+    data: Annotated[str, Meta(min_length=1)]
+
+
+class Joined(_Update, frozen=True, kw_only=True, tag="joined"):
+    pass
+
+
+Update: TypeAlias = Said | Changed | Commanded | Pressed | Joined

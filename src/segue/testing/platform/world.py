@@ -1,0 +1,43 @@
+"""All that the test platform is at a moment; `Clear` makes it anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from segue.testing.platform.calls import Calls
+from segue.testing.platform.faults import Faults
+from segue.testing.platform.orders import Message, Refused, Shown, Thread, TypingSeen
+from segue.testing.platform.pulse import Pulse
+from segue.testing.platform.service import Service
+from segue.testing.platform.updates import Updates
+from segue.testing.platform.wire import Rules
+
+
+class World:
+    def __init__(self, rules: Rules, pulse: Pulse) -> None:
+        self.pulse = pulse
+        self.updates = Updates(pulse)
+        self.faults = Faults(pulse)
+        self.service = Service(rules, self.updates.add)
+        self.calls = Calls(self.service, self.updates)
+        self.counts: Counter[str] = Counter()
+        self.refused: list[Refused] = []
+
+    def shown(self, chat: str | None) -> Shown:
+        """What there is to see, in that chat if one is named."""
+
+        def inside(it: Message | Thread | TypingSeen) -> bool:
+            return chat in (None, it.chat)
+
+        service = self.service
+        typing = (TypingSeen(chat=c, thread=t, times=n) for (c, t), n in service.typing.items())
+        return Shown(
+            version=self.pulse.count,
+            messages=tuple(filter(inside, service.messages.values())),
+            threads=tuple(filter(inside, service.threads.values())),
+            typing=tuple(filter(inside, typing)),
+            calls=dict(self.counts),
+            refused=tuple(self.refused),
+            hanging=self.faults.hanging,
+            unconfirmed=self.updates.unconfirmed,
+        )

@@ -1,0 +1,194 @@
+"""A house: a platform with its people, a store, and gateways in this process that serve them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import segue.store
+from segue import config
+from segue.agent.models.base import Prompt
+from segue.agent.models.scripted import Script, ScriptedModel, Step
+from segue.config import Settings
+from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
+from segue.core.handoff import Handoff
+from segue.core.session import ME, Session
+from segue.core.transcript import Message, Role, spoken
+from segue.gateway.service import Gateway
+from segue.handoff import Completed, Failed, Progress, hand_off
+from segue.store import Store, Topic
+from segue.testing.platform import Hands, Peer, PeerAdapter, Shape, Shown
+from segue.testing.platform.running import serving
+from segue.turns import Held, Turns, hold
+from tests.turns.conftest import Offered
+
+TELEGRAM = Platform.TELEGRAM
+WITHIN = 20.0
+
+
+def echo(prompt: Prompt) -> str:
+    """Says what it was asked last, and how many things its person has said to it in all."""
+    asked = [m for m in prompt.messages if m.role is Role.USER]
+    return f"({len(asked)}) {asked[-1].content}"
+
+
+def echoing() -> Generator[Callable[[Prompt], Step]]:
+    while True:
+        yield echo
+
+
+@dataclass
+class House:
+    peer: Peer
+    hands: Hands
+    url: str
+    settings: Settings
+    store: Store
+    """The test's own view of it."""
+    anna: str = ""
+    """The owner, as the platform knows her."""
+    eve: str = ""
+    """A stranger."""
+    model: ScriptedModel = field(default_factory=lambda: ScriptedModel(echoing()))
+
+    @contextlib.asynccontextmanager
+    async def gateway(
+        self, platform: Platform = TELEGRAM, model: ScriptedModel | Script | None = None
+    ) -> AsyncGenerator[Gateway]:
+        """One that is ready; at the end it is told to stop."""
+        if model is not None:
+            self.model = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
+        adapter = PeerAdapter(platform, self.peer.url, self.peer.token)
+        stop = asyncio.Event()
+        async with await segue.store.open(self.url) as store:
+            turns = Turns(store, self.settings, models=Offered(self.model), titles=False)
+            async with turns:
+                gateway = Gateway(store, turns, self.settings, [adapter])
+                running = asyncio.create_task(gateway.run(stop))
+                try:
+                    await self.until_connected(platform, running)
+                    yield gateway
+                finally:
+                    stop.set()
+                    await running
+
+    async def until_connected(self, platform: Platform, running: asyncio.Task[None]) -> None:
+        async with asyncio.timeout(WITHIN):
+            while not running.done():
+                serving = await self.store.gateways.serving(platform)
+                if serving and serving.links[platform].state == "connected":
+                    return
+                await asyncio.sleep(0.005)
+        running.result()
+
+    async def pair(self, user: str, platform: Platform = TELEGRAM) -> None:
+        await self.store.owners.link(Sender(platform=platform, user_id=user), ME)
+
+    async def chat(self, shape: Shape = Shape.DM, *members: str, **more: Any) -> str:
+        return await self.hands.chat(shape, [self.anna, *members], **more)
+
+    async def address(self, chat: str) -> Address:
+        """That of the session in a chat, once there is one."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                for binding in await self.store.bindings.list(ME):
+                    if binding.address.chat_id == chat:
+                        return binding.address
+                await asyncio.sleep(0.01)
+
+    async def home(self, chat: str, shape: str = "dm", platform: Platform = TELEGRAM) -> Address:
+        """Handoffs arrive in that chat from now on."""
+        address = Address(platform=platform, chat_type=ChatType(shape), chat_id=chat)
+        await self.store.owners.set_home(ME, HomeChannel(address=address, name="Home"))
+        return address
+
+    async def session_at(self, address: Address) -> Session:
+        binding = await self.store.bindings.get(address)
+        assert binding is not None
+        found = await self.store.sessions.get(binding.session_id)
+        assert found is not None
+        return found
+
+    async def said(self, session_id: str) -> list[tuple[str, str]]:
+        return [(m.role.value, m.content) for m in await self.store.transcripts.load(session_id)]
+
+    async def idle(self) -> None:
+        """Wait until everything that came in is done with, and everything said is sent."""
+        async with (
+            asyncio.timeout(WITHIN),
+            self.store.listen(Topic.INBOX, Topic.OUTBOX) as wake,
+        ):
+            while await self.store.inbox.waiting() or await self.store.outbox.due([*Platform]):
+                await wake.wait(0.05)
+
+    @contextlib.asynccontextmanager
+    async def terminal(self, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
+        """A terminal with a session in which that was said."""
+        async with await segue.store.open(self.url) as store:
+            session = await store.sessions.create(ME, Platform.LOCAL, **more)
+            here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
+            async with hold(store, session.id, "a terminal on desk", address=here) as held:
+                for asked, answered in exchanges:
+                    now = session.started
+                    messages = [spoken(asked, now), Message(Role.ASSISTANT, answered, now)]
+                    await store.transcripts.append(held.lease, messages)
+                yield Desk(store, held, session)
+
+
+@dataclass
+class Desk:
+    """A terminal that has a session in hand."""
+
+    store: Store
+    held: Held
+    session: Session
+    seen: list[Progress] = field(default_factory=list[Progress])
+
+    async def hand_off(self, platform: str = "telegram", **more: Any) -> Handoff:
+        """To the end, which is returned."""
+        async for progress in hand_off(self.store, self.held, platform, **more):
+            self.seen.append(progress)
+        last = self.seen[-1]
+        assert isinstance(last, Completed | Failed), last
+        return last.handoff
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    environment = {
+        "SEGUE_CONFIG": f"{tmp_path}/config.toml",
+        "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
+        "SEGUE_GATEWAY_LOG": f"{tmp_path}/gateway.log",
+    }
+    return config.load(environment)
+
+
+@pytest.fixture
+def house(settings: Settings, runner: asyncio.Runner) -> Generator[House]:
+    """With Anna, who is paired, and Eve, who is not."""
+    stack = contextlib.AsyncExitStack()
+
+    async def build() -> House:
+        peer = await stack.enter_async_context(serving())
+        hands = await stack.enter_async_context(peer.hands())
+        store = await stack.enter_async_context(await segue.store.open(settings.store))
+        await store.owners.ensure(ME)
+        await store.owners.introduced(ME)
+        house = House(peer, hands, settings.store, settings, store)
+        house.anna = await hands.user("Anna")
+        house.eve = await hands.user("Eve")
+        await house.pair(house.anna)
+        return house
+
+    yield runner.run(build())
+    runner.run(stack.aclose())
+
+
+def texts(shown: Shown) -> list[str]:
+    return [message.text for message in shown.messages]

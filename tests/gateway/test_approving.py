@@ -1,0 +1,132 @@
+"""What the agent asks in a chat: only the owner's answer counts, once, for that very call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from segue.agent.models.base import Prompt
+from segue.core.transcript import Role
+from segue.testing.platform import Message, Shape
+from tests.gateway.conftest import House
+from tests.turns.conftest import call
+
+
+def runs(path: Path):
+    """Wants to make a file, and then tells what came of it."""
+
+    def answer(prompt: Prompt) -> str:
+        result = next(m for m in reversed(prompt.messages) if m.role is Role.TOOL)
+        return f"result: {result.content[:60]}"
+
+    return [call("shell", command=f"echo x >> {path}"), answer]
+
+
+def asked(house: House, chat: str):
+    return house.hands.until(
+        lambda shown: any("May I do this?" in text for text in shown.texts), chat=chat
+    )
+
+
+async def question(house: House, chat: str) -> Message:
+    shown = await asked(house, chat)
+    return next(m for m in shown.messages if "May I do this?" in m.text)
+
+
+@pytest.mark.parametrize(("label", "lines"), [("Allow", 1), ("Deny", 0)])
+async def test_a_button_answers(house: House, tmp_path: Path, label: str, lines: int):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=runs(made)):
+        await house.hands.say(house.anna, chat, "make it")
+        await house.hands.press(house.anna, (await question(house, chat)).id, label)
+        await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+    assert made.exists() == bool(lines)
+
+
+@pytest.mark.parametrize(("command", "lines"), [("/approve", 1), ("/deny", 0)])
+async def test_a_command_answers(house: House, tmp_path: Path, command: str, lines: int):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=runs(made)):
+        await house.hands.say(house.anna, chat, "make it")
+        await asked(house, chat)
+        await house.hands.say(house.anna, chat, command)
+        await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+    assert made.exists() == bool(lines)
+
+
+async def test_a_strangers_press_counts_for_nothing(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    chat = await house.chat(Shape.GROUP, house.eve)
+    async with house.gateway(model=runs(made)):
+        await house.hands.say(house.anna, chat, "make it")
+        message = await question(house, chat)
+        await house.hands.press(house.eve, message.id, "Allow")
+        await house.hands.say(house.eve, chat, "/approve")
+        await house.hands.press(house.anna, message.id, "Deny")
+        await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
+    assert not made.exists()
+
+
+async def test_stop_ends_a_turn_that_waits_for_an_answer(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=runs(made)):
+        await house.hands.say(house.anna, chat, "make it")
+        message = await question(house, chat)
+        await house.hands.say(house.anna, chat, "/stop")
+        await house.hands.message("Stopped.", chat=chat)
+        await house.hands.press(house.anna, message.id, "Allow")
+        await house.hands.until(
+            lambda s: any("That question is over" in t for t in s.texts), chat=chat
+        )
+    assert not made.exists()
+
+
+async def test_a_question_outlives_the_gateway(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    script = runs(made)
+    async with house.gateway(model=script[:1]):
+        await house.hands.say(house.anna, chat, "make it")
+        message = await question(house, chat)
+    assert not made.exists()
+    async with house.gateway(model=script[1:]):
+        await house.hands.press(house.anna, message.id, "Allow")
+        await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+    assert made.read_text() == "x\n"
+    questions = [t for t in (await house.hands.look(chat)).texts if "May I do this?" in t]
+    assert len(questions) == 1
+
+
+async def test_a_question_is_void_once_the_session_has_moved(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    chat, other = await house.chat(), await house.chat(Shape.GROUP)
+    async with house.gateway(model=runs(made)):
+        await house.hands.say(house.anna, chat, "make it")
+        message = await question(house, chat)
+        session = await house.session_at(await house.address(chat))
+        await house.hands.say(house.anna, other, f"/resume {session.id}")
+        await house.hands.until(lambda s: any("goes on here" in t for t in s.texts), chat=other)
+        await house.hands.press(house.anna, message.id, "Allow")
+        await house.hands.until(
+            lambda s: any("That question is over" in t for t in s.texts), chat=chat
+        )
+        await house.idle()
+    assert not made.exists()
+    assert await house.store.approvals.waiting(session.id) is None
+
+
+async def test_an_answer_counts_once(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=runs(made)):
+        await house.hands.say(house.anna, chat, "make it")
+        message = await question(house, chat)
+        await house.hands.press(house.anna, message.id, "Allow")
+        await house.hands.press(house.anna, message.id, "Allow")
+        await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+        await house.idle()
+    assert made.read_text() == "x\n"

@@ -1,0 +1,92 @@
+"""Talking to the agent in a chat."""
+
+from __future__ import annotations
+
+import asyncio
+
+from segue.agent.models.base import Prompt
+from segue.agent.models.scripted import ScriptedModel
+from segue.core.session import ME
+from segue.testing.platform import Shape, Trouble
+from tests.gateway.conftest import House
+
+
+async def test_a_message_is_answered_in_its_chat(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        await house.hands.say(house.anna, chat, "again")
+        await house.hands.message("(2) again", chat=chat)
+    session = await house.session_at(await house.address(chat))
+    assert await house.said(session.id) == [
+        ("user", "hello"),
+        ("assistant", "(1) hello"),
+        ("user", "again"),
+        ("assistant", "(2) again"),
+    ]
+
+
+async def test_an_update_that_comes_twice_is_answered_once(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        await house.hands.repeat()
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(2) after", chat=chat)
+    assert len(house.model.prompts) == 2
+
+
+async def test_messages_of_one_chat_are_answered_in_their_order(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        for number in range(10):
+            await house.hands.say(house.anna, chat, f"n{number}")
+        await house.hands.message("(10) n9", chat=chat)
+    shown = await house.hands.look(chat)
+    answers = [text for text in shown.texts if text.startswith("(")]
+    assert answers == [f"({n + 1}) n{n}" for n in range(10)]
+
+
+async def test_a_slow_chat_does_not_delay_another(house: House):
+    go = asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def stream(self, prompt: Prompt):
+            if prompt.messages[-1].content == "slow":
+                await go.wait()
+            async for piece in super().stream(prompt):
+                yield piece
+
+    from tests.gateway.conftest import echoing
+
+    slow, quick = await house.chat(), await house.chat(Shape.GROUP)
+    async with house.gateway(model=Slow(echoing())):
+        await house.hands.say(house.anna, slow, "slow")
+        await house.hands.say(house.anna, quick, "quick")
+        await house.hands.message("(1) quick", chat=quick)
+        go.set()
+        await house.hands.message("(1) slow", chat=slow)
+
+
+async def test_an_answer_that_the_platform_refuses_for_now_comes_later(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.fail("send", Trouble.BUSY, times=3, seconds=0.05)
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+
+
+async def test_strangers_cause_nothing(house: House):
+    chat = await house.hands.chat(Shape.DM, [house.eve])
+    group = await house.chat(Shape.GROUP, house.eve)
+    async with house.gateway():
+        await house.hands.say(house.eve, chat, "hello")
+        await house.hands.command(house.eve, group, "/help")
+        await house.hands.say(house.anna, group, "mine")
+        await house.hands.message("(1) mine", chat=group)
+        await house.idle()
+    assert list((await house.hands.look(chat)).texts) == ["hello"]
+    assert len(house.model.prompts) == 1
+    assert len(await house.store.sessions.list(ME)) == 1

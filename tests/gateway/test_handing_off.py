@@ -1,0 +1,79 @@
+"""Whole handoffs: from a terminal to a chat, where a person goes on, and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.core.address import Address
+from segue.core.handoff import State
+from segue.core.session import ME
+from segue.testing.platform import Shape
+from segue.turns import hold
+from tests.gateway.conftest import House
+
+SAID = (("What is 6 times 7?", "42."), ("And my cat's name?", "Tiger."), ("Remember 17.", "Yes."))
+
+THREADED = (Shape.DM, Shape.GROUP, Shape.CHANNEL, Shape.FORUM)
+DIRECT = (Shape.NO_THREADS, Shape.THREADS_REFUSED)
+
+
+async def home_in(house: House, shape: Shape) -> tuple[str, Address]:
+    """Anna types /sethome in a chat of that shape."""
+    chat = await house.chat(shape, name="Home")
+    await house.hands.say(house.anna, chat, "/sethome yes")
+    await house.hands.message("Handoffs to telegram arrive here from now on.", chat=chat)
+    (home,) = await house.store.owners.homes(ME)
+    return chat, home.address
+
+
+@pytest.mark.parametrize("shape", [*THREADED, *DIRECT])
+async def test_a_session_is_handed_off_and_goes_on_there(house: House, shape: Shape):
+    async with house.gateway():
+        chat, home = await home_in(house, shape)
+        async with house.terminal(*SAID, title="Sums", cwd="/srv/project") as desk:
+            done = await desk.hand_off()
+            assert done.state is State.COMPLETED, done.error
+            session = desk.session
+        assert (done.thread == home) is (shape in DIRECT)
+        threads = (await house.hands.look(chat)).threads
+        thread = threads[-1].id if threads else None
+        await house.hands.say(house.anna, chat, "go on", thread=thread)
+        await house.hands.message("(5) go on", chat=chat)
+    roles = [role for role, _ in await house.said(session.id)]
+    assert roles == ["user", "assistant"] * 5
+    now = await house.store.sessions.get(session.id)
+    assert now is not None
+    assert (now.address, now.cwd, now.ended) == (done.thread, "/srv/project", None)
+    mine = await house.store.sessions.list(ME, titled=True)
+    assert [s.id for s in mine] == [session.id]
+
+
+async def test_the_person_finds_a_recap_and_the_agents_own_words(house: House):
+    async with house.gateway():
+        chat, _ = await home_in(house, Shape.FORUM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            await desk.hand_off()
+        shown = await house.hands.until(lambda shown: len(shown.messages) >= 3, chat=chat)
+    recap, reply = [m for m in shown.messages if m.thread][-2:]
+    assert "Sums" in recap.text
+    assert "Tiger." in recap.text
+    assert "handed off to telegram" in reply.text  # our model repeats what it was told
+
+
+async def test_the_session_comes_back_and_knows_what_was_said_there(house: House):
+    async with house.gateway():
+        chat, _ = await home_in(house, Shape.DM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            await desk.hand_off()
+            session = desk.session
+        thread = await house.hands.thread(chat)
+        await house.hands.say(house.anna, chat, "on the phone", thread=thread.id)
+        await house.hands.message("(5) on the phone", chat=chat)
+        await house.idle()
+        here = Address.parse(f"agent:main:local:dm:{session.id}")
+        async with hold(house.store, session.id, "a terminal", address=here):
+            said = await house.said(session.id)
+        assert said[-2:] == [("user", "on the phone"), ("assistant", "(5) on the phone")]
+        await house.hands.until(
+            lambda shown: any("went to the terminal" in text for text in shown.texts), chat=chat
+        )
