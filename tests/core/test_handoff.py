@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.core import handoff
-from segue.core.address import Platform
-from segue.core.handoff import ERROR_LIMIT, Event, Handoff, State, next_state, short_reason
+from segue.core.address import Address, ChatType, Platform
+from segue.core.handoff import (
+    ERROR_LIMIT,
+    Event,
+    Handoff,
+    State,
+    next_state,
+    short_reason,
+    stayed,
+)
 from segue.core.lease import Ticks
 
 # Written out again on purpose: a slip in the table must not go unseen.
@@ -26,6 +34,7 @@ ALLOWED = {
     ("running", "cancel"): "failed",
     ("running", "expire"): "failed",
 }
+DESK = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="desk")
 PENDING = Handoff(
     id=1,
     session_id="s",
@@ -91,3 +100,20 @@ def test_no_reason_is_refused_and_every_one_fits(reason: str):
 @pytest.mark.parametrize("reason", [handoff.EXPIRED, handoff.CANCELLED, handoff.ABANDONED])
 def test_our_own_reasons_are_never_cut(reason: str):
     assert short_reason(reason) == reason
+
+
+def test_a_thread_where_nobody_came_is_told_where_the_session_is_and_why_in_short():
+    line = "The session stayed where it was, in the terminal: the handoff did not happen."
+    assert stayed(None, "") == line
+    assert stayed(DESK, "no") == f"{line} no."
+    assert stayed(None, handoff.CANCELLED) == f"{line} Cancelled."
+    assert stayed(None, handoff.ABANDONED) == (
+        f"{line} The gateway stopped in the middle of it, and none went on with it."
+    )
+    assert stayed(None, "x" * 600) == f"{line} {'x' * 199}…."
+    assert "\n" not in stayed(None, "one\ntwo\r\nthree")
+
+
+def test_a_thread_where_nobody_came_is_told_when_the_session_is_in_another_chat():
+    chat = replace(DESK, platform=Platform.SLACK, chat_id="C1")
+    assert stayed(chat, "").startswith("The session stayed where it was, on slack dm C1: ")

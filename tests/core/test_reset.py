@@ -335,3 +335,34 @@ def test_by_default_no_chat_is_ever_reset():
 def test_an_override_for_every_chat_is_refused_rather_than_ignored():
     with pytest.raises(ValueError, match="default"):
         ResetPolicies(overrides={(None, None): daily(4)})
+
+
+# Looking for those that are over
+
+
+@given(
+    moments(),
+    st.integers(0, 3 * 24 * 3600),
+    st.sampled_from(list(ResetMode)),
+    st.integers(0, 23),
+    st.integers(1, 72),
+    st.sampled_from(ZONES),
+)
+@settings(max_examples=500)
+def test_whoever_was_active_later_than_the_latest_that_is_over_has_not_ended(
+    now: datetime, ago: int, mode: ResetMode, hour: int, idle: int, name: str
+):
+    policy = ResetPolicy(mode=mode, hour=hour, idle=idle * HOUR)
+    there = ZoneInfo(name)
+    active = now - timedelta(seconds=ago)
+    latest = policy.latest_over(now=now, zone=there)
+    over = policy.expired(active=active, now=now, zone=there) is not None
+    assert not over or (latest is not None and active <= latest)
+    if latest is not None:
+        second = timedelta(seconds=1)
+        assert policy.expired(active=latest - second, now=now, zone=there) is not None
+        assert policy.expired(active=latest + second, now=now, zone=there) is None
+
+
+def test_where_nothing_is_reset_nobody_is_over():
+    assert ResetPolicy().latest_over(now=utc("2026-03-01 12:00"), zone=UTC) is None

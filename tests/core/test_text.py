@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.core.text import is_blank, is_hidden, one_line, visible, whole
+from segue.core.text import is_blank, is_empty, is_hidden, one_line, visible, whole
 
 text = st.text(st.characters(exclude_categories=())) | st.text(
     "ae \u0301\u0338=\u200b\u202e\u034f\u1100\u1161\u115f\u3164\n\t\0\ud800\u2028\u0344"
@@ -86,3 +86,9 @@ def test_what_a_screen_would_hide_is_written_out_though_it_counts_as_a_letter():
 def test_what_is_visible_stays_as_it_is(raw: str):
     assert visible(visible(raw)) == visible(raw)
     assert not any(map(is_hidden, visible(raw).replace("\n", "").replace("\t", "")))
+
+
+@pytest.mark.parametrize("nothing", ["", " ", "\n\t\r\n", "\u200b\n\u2800", "\ufeff \u202e"])
+def test_where_there_is_nothing_to_see_a_text_is_empty(nothing: str):
+    assert is_empty(nothing)
+    assert not is_empty(f"{nothing}x{nothing}")

@@ -41,6 +41,15 @@ CLAIM_LEASE = handoffs.LEASE_SECONDS
 CLAIM_WAIT = handoffs.CLAIM_SECONDS
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Line:
+    """A line for people, as far as the machine is interested in it."""
+
+    about: str
+    """`stayed` for a thread where a session was expected, `moved` for a place that it left."""
+    where: str
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A session as anybody who looks sees it."""
@@ -49,6 +58,8 @@ class Seen:
     texts: tuple[str, ...]
     address: Address | None
     handoffs: tuple[Handoff, ...]
+    lines: tuple[Line, ...]
+    """What was queued for people about it."""
 
 
 class Opening(Protocol):
@@ -206,11 +217,13 @@ class StoreWorld:
             id=session,
         )
         assert row is not None, "a session is gone"
+        queued = tx.rows("SELECT key, address FROM outbox WHERE session_id = :id", id=session)
         return Seen(
             epoch=row[0],
             texts=tuple(message.content for message in transcripts.load(tx, session)),
             address=Address.parse(row[1]) if row[1] else None,
             handoffs=handoffs.history(tx, session, 1000),
+            lines=tuple(Line(_about(key), address) for key, address in queued),
         )
 
     def restart(self) -> bool:
@@ -224,6 +237,10 @@ class StoreWorld:
         for opening in [*self._opened]:
             opening.crash()
         self._runner.close()
+
+
+def _about(key: str) -> str:
+    return "stayed" if key.endswith(":stayed") else key.partition(":")[0]
 
 
 def fast_folder() -> Path | None:
@@ -269,6 +286,9 @@ class Flaw(StrEnum):
     GHOSTS = "claim does not look at the deadline"
     STRANDED = "a claim whose gateway died stays for ever"
     WALL_CLOCK = "leases run by the time of day"
+    LEFT_WAITING = "the thread of a handoff that failed is not told"
+    TOLD_ANYWAY = "whoever finishes a handoff tells its thread, also when it was over already"
+    LEFT_WONDERING = "the place that a session left is not told"
 
 
 NAIVE = frozenset(Flaw) - {Flaw.TORN_COMPLETE}
@@ -280,6 +300,7 @@ class SketchSession:
     lease: Lease | None = None
     texts: list[str] = field(default_factory=list[str])
     address: Address | None = None
+    lines: list[Line] = field(default_factory=list[Line])
 
 
 @dataclass
@@ -292,6 +313,7 @@ class SketchWorld:
     table: dict[str, SketchSession] = field(default_factory=dict[str, SketchSession])
     handoffs: dict[int, Handoff] = field(default_factory=dict[int, Handoff])
     asked: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    told: set[int] = field(default_factory=set[int])
     alive: set[str] = field(default_factory=set[str])
     names: int = 0
 
@@ -318,6 +340,7 @@ class SketchWorld:
                     for _, h in sorted(self.handoffs.items(), reverse=True)
                     if h.session_id == name
                 ),
+                tuple(session.lines),
             )
             for name, session in self.table.items()
         }
@@ -387,6 +410,11 @@ class SketchOpening:
         return row.lease
 
     def resume(self, session: str, address: Address) -> Lease:
+        row = self.world.table[session]
+        left = row.address
+        told = left and left.platform is not Platform.LOCAL
+        if left and told and not self.world.has(Flaw.LEFT_WONDERING):
+            row.lines.append(Line("moved", left.key))
         self._move(session, address)
         return self.acquire(session, take_over=True)
 
@@ -446,6 +474,8 @@ class SketchOpening:
 
     def cancel(self, handoff_id: int) -> bool:
         handoff = self.world.handoffs[handoff_id]
+        if self.world.has(Flaw.TOLD_ANYWAY):
+            self._tell(handoff)
         if not handoff.in_flight and not self.world.has(Flaw.BLIND_CANCEL):
             return False
         self._end(handoff, State.FAILED, error=CANCELLED)
@@ -522,6 +552,15 @@ class SketchOpening:
     def _end(self, handoff: Handoff, state: State, **changes: Any) -> None:
         finished = self.world.clock.now()
         self.world.put(handoff, state=state, lease_until=None, finished=finished, **changes)
+        if state is State.FAILED and not self.world.has(Flaw.LEFT_WAITING):
+            self._tell(handoff)
+
+    def _tell(self, handoff: Handoff) -> None:
+        """Once, as with a key."""
+        if handoff.thread and handoff.id not in self.world.told:
+            self.world.told.add(handoff.id)
+            line = Line("stayed", handoff.thread.key)
+            self.world.table[handoff.session_id].lines.append(line)
 
     def expire(self) -> int:
         due = [h for h in self.world.handoffs.values() if h.in_flight and self.world.void(h)]

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, timedelta
 
 import pytest
 
-from segue.core.address import Platform
-from segue.core.errors import AddressTaken, OwnerNotFound, SessionNotFound
-from segue.core.reset import ResetMode, ResetPolicy
+from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import (
+    AddressTaken,
+    OwnerNotFound,
+    SessionBusy,
+    SessionHeld,
+    SessionMoved,
+    SessionNotFound,
+)
+from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import EndReason, Origin, Session
 from segue.store import Store
 from segue.store.bindings import Bound
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.store.leases import SECONDS
+from segue.store.outbox import Outgoing
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ROOM, TOPIC, hold, said, say, texts
@@ -23,6 +32,8 @@ NEVER = ResetPolicy()
 IDLE = ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(hours=1))
 DAILY = ResetPolicy(mode=ResetMode.DAILY, hour=4)
 HOUR = 3600
+TELEGRAM = Platform.TELEGRAM
+DESK = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="desk")
 
 
 async def arrive(store: Store, policy: ResetPolicy = NEVER, owner: str = "me") -> Bound:
@@ -268,3 +279,234 @@ async def test_the_list_is_the_owners_own_the_last_active_first(store: Store, cl
     listed = await store.bindings.list("me")
     assert [binding.address for binding in listed] == [DM, CHANNEL, TOPIC]
     assert len(await store.bindings.list("me", limit=2)) == 2
+
+
+# The place that a session left
+
+
+async def told(store: Store) -> list[Outgoing]:
+    """The lines that wait to be sent."""
+    return list(await store.outbox.claim(set(Platform)))
+
+
+async def test_a_chat_is_told_where_a_session_went_that_somebody_resumed(
+    store: Store, session: Session
+):
+    await store.sessions.rename(session.id, "roses")
+    await store.bindings.rebind(session.id, DM, Origin.HANDOFF)
+    await store.bindings.rebind(session.id, DESK, Origin.RESUME)
+    (line,) = await told(store)
+    assert (line.address, line.session_id) == (DM, session.id)
+    assert line.body == (
+        "This conversation went to the terminal. Type /resume roses to bring it back here."
+    )
+
+
+async def test_each_chat_that_a_session_leaves_is_told_each_time(store: Store, session: Session):
+    for address in (DM, TOPIC, DM, TOPIC):
+        await store.bindings.rebind(session.id, address, Origin.RESUME)
+    lines = await told(store)
+    assert [line.address for line in lines] == [DM, TOPIC]
+    assert f"went to {TOPIC}. " in lines[0].body
+    for line in lines:
+        await store.outbox.sent(line)
+    assert [line.address for line in await told(store)] == [DM]
+
+
+async def test_a_chat_is_told_by_id_what_its_title_no_longer_means(store: Store, session: Session):
+    await store.sessions.rename(session.id, "roses")
+    await store.sessions.create("me", Platform.LOCAL, title="roses")
+    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    await store.bindings.rebind(session.id, DESK, Origin.RESUME)
+    (line,) = await told(store)
+    assert f"/resume {session.id} " in line.body
+
+
+async def test_nobody_is_told_when_a_session_leaves_a_terminal_or_nothing_or_does_not_move(
+    store: Store, session: Session
+):
+    for address in (DESK, replace(DESK, chat_id="sofa"), DM, DM):
+        await store.bindings.rebind(session.id, address, Origin.RESUME)
+    assert await told(store) == []
+
+
+async def test_nobody_is_told_when_a_session_leaves_by_a_handoff(store: Store, session: Session):
+    for address in (DM, TOPIC):
+        await store.bindings.rebind(session.id, address, Origin.HANDOFF)
+    assert await told(store) == []
+
+
+# Ended where it is
+
+
+async def test_a_session_that_was_ended_in_its_chat_is_replaced_there_once_with_its_reason(
+    store: Store, clock: FakeClock
+):
+    old = (await arrive(store, IDLE)).session
+    await say(store, old.id, said("hello"))
+    lease = await hold(store, old.id)
+    await store.bindings.expire(old.id, lease, EndReason.DAILY)
+    ended = await store.sessions.get(old.id)
+    assert ended is not None
+    assert (ended.ended, ended.end_reason, ended.address) == (clock.now(), EndReason.DAILY, DM)
+    assert await store.leases.get(old.id) is None
+    clock.advance(1)
+    bound = await arrive(store, NEVER)
+    assert (bound.created, bound.replaced, bound.reason) == (True, old.id, EndReason.DAILY)
+    assert (bound.session.parent, bound.session.address) == (old.id, DM)
+    assert await arrive(store, NEVER) == Bound(session=bound.session)
+    left = await store.sessions.get(old.id)
+    assert left == replace(ended, address=None)
+    assert texts(await store.transcripts.load(old.id)) == ["hello"]
+
+
+async def test_a_session_that_was_ended_in_its_chat_goes_on_there_when_it_is_resumed(
+    store: Store,
+):
+    old = (await arrive(store)).session
+    await store.bindings.expire(old.id, None, EndReason.IDLE)
+    await store.bindings.rebind(old.id, DM, Origin.RESUME)
+    bound = await arrive(store)
+    assert (bound.session.id, bound.created, bound.session.ended) == (old.id, False, None)
+
+
+async def test_a_session_in_other_hands_is_not_ended_in_its_chat(
+    store: Store, open_store: OpenStore
+):
+    session = (await arrive(store)).session
+    stale = await hold(store, session.id)
+    with pytest.raises(SessionHeld):
+        await store.bindings.expire(session.id, None, EndReason.IDLE)
+    newest = await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    with pytest.raises(SessionMoved):
+        await store.bindings.expire(session.id, stale, EndReason.IDLE)
+    await store.request_handoff(session.id, Platform.SLACK, lease=newest)
+    with pytest.raises(SessionBusy):
+        await store.bindings.expire(session.id, newest, EndReason.IDLE)
+    assert (await arrive(store)).session.id == session.id
+
+
+# Those that are stale
+
+
+POLICIES = ResetPolicies(
+    default=IDLE,
+    overrides={
+        (TELEGRAM, ChatType.GROUP): NEVER,
+        (Platform.SLACK, None): ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(hours=3)),
+        (Platform.MATRIX, None): ResetPolicy(mode=ResetMode.DAILY, hour=15),
+    },
+)
+CHATS = frozenset({TELEGRAM, Platform.SLACK, Platform.MATRIX})
+
+
+async def stale(
+    store: Store,
+    policies: ResetPolicies = POLICIES,
+    platforms: frozenset[Platform] = CHATS,
+    limit: int = 20,
+) -> list[str]:
+    found = await store.bindings.stale(policies, UTC, platforms, limit)
+    return [session.id for session in found]
+
+
+async def chat(store: Store, address: Address, origin: Origin = Origin.MESSAGE) -> str:
+    session = await store.sessions.create("me", address.platform)
+    await store.bindings.rebind(session.id, address, origin)
+    return session.id
+
+
+async def test_each_chat_is_stale_by_its_own_policy(store: Store, clock: FakeClock):
+    dm, _, channel, room = [await chat(store, a) for a in (DM, TOPIC, CHANNEL, ROOM)]
+    clock.advance(HOUR - 1)
+    assert await stale(store) == []
+    clock.advance(1)
+    assert await stale(store) == [dm]
+    clock.advance(2 * HOUR - 1)
+    assert await stale(store) == [dm]
+    clock.advance(1)
+    assert await stale(store) == [dm, channel, room]
+    (first, *_) = await store.bindings.stale(POLICIES, UTC, CHATS, 1)
+    assert (first.id, first.address) == (dm, DM)
+
+
+async def test_the_stale_are_those_that_the_next_message_would_replace(
+    store: Store, clock: FakeClock
+):
+    session = (await arrive(store, IDLE)).session
+    await say(store, session.id, said("hello"))
+    clock.advance(HOUR)
+    assert await stale(store) == [session.id]
+    assert (await arrive(store, IDLE)).replaced == session.id
+    assert await stale(store) == []
+
+
+async def test_the_longest_silent_are_found_first_and_no_more_than_asked_for(
+    store: Store, clock: FakeClock
+):
+    made: list[str] = []
+    for n in range(5):
+        made.append(await chat(store, replace(DM, chat_id=f"{n}")))
+        clock.advance(1)
+    await say(store, made[0], said("awake"))
+    clock.advance(HOUR)
+    assert await stale(store) == [*made[1:], made[0]]
+    assert await stale(store, limit=2) == made[1:3]
+
+
+async def test_chats_that_are_silent_for_less_than_their_policy_hide_nobody(
+    store: Store, clock: FakeClock
+):
+    for n in range(5):  # silent for longer than the DM below, and not over all the same
+        await chat(store, replace(CHANNEL, chat_id=f"{n}"))
+    clock.advance(1)
+    dm = await chat(store, DM)
+    clock.advance(HOUR)
+    assert await stale(store, limit=1) == [dm]
+
+
+async def test_only_chats_of_the_platforms_that_are_asked_for_are_stale(
+    store: Store, clock: FakeClock
+):
+    dm, room, _ = [await chat(store, a) for a in (DM, ROOM, DESK)]
+    clock.advance(24 * HOUR)
+    assert await stale(store, platforms=frozenset({TELEGRAM})) == [dm]
+    assert await stale(store, platforms=frozenset({Platform.MATRIX})) == [room]
+    assert await stale(store, platforms=frozenset(Platform)) == [dm, room]
+    assert await stale(store, platforms=frozenset()) == []
+    assert await stale(store, ResetPolicies()) == []
+
+
+async def test_what_is_not_in_a_chat_or_has_ended_there_is_not_stale(
+    store: Store, session: Session, clock: FakeClock
+):
+    ended = await chat(store, DM)
+    await store.bindings.expire(ended, None, EndReason.IDLE)
+    clock.advance(24 * HOUR)
+    assert await stale(store) == []
+    await say(store, ended, said("open again"))
+    clock.advance(HOUR)
+    assert await stale(store) == [ended]
+
+
+async def test_what_runs_moves_or_was_handed_off_to_its_chat_is_not_stale(
+    store: Store, clock: FakeClock
+):
+    running, moving = await chat(store, DM), await chat(store, replace(DM, chat_id="43"))
+    await chat(store, replace(DM, chat_id="44"), Origin.HANDOFF)
+    clock.advance(HOUR)
+    lease = await hold(store, running)
+    asked = await store.request_handoff(moving, Platform.SLACK)
+    assert await stale(store) == []
+    await store.cancel_handoff(asked.id)
+    assert await stale(store) == [moving]
+    clock.advance(SECONDS)
+    assert await stale(store) == [running, moving]
+    await store.leases.release(lease)
+    assert await stale(store) == [running, moving]
+
+
+async def test_a_clock_that_was_set_back_makes_nobody_stale(store: Store, clock: FakeClock):
+    await chat(store, DM)
+    clock.set_wall(clock.now() - timedelta(days=400))
+    assert await stale(store) == []

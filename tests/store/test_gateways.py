@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from segue.core.address import Platform
 from segue.store import Store
-from segue.store.gateways import SECONDS
+from segue.store.gateways import SECONDS, Link, PlatformHealth
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import ODD, on_sqlite
@@ -112,6 +112,62 @@ async def test_a_gateway_that_withdraws_leaves_its_platforms_free(
     assert not await store.gateways.heartbeat()
     assert await other.gateways.alive() == ()
     assert (await other.gateways.announce("next", [TELEGRAM])).platforms == {TELEGRAM}
+
+
+async def test_a_platform_is_connecting_until_its_gateway_says_otherwise(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    here = await store.gateways.announce("gateway", [TELEGRAM, SLACK])
+    assert {link.platform: link.state for link in here.links.values()} == {
+        TELEGRAM: Link.CONNECTING,
+        SLACK: Link.CONNECTING,
+    }
+    began = clock.now()
+    clock.advance(1)
+    told = {"account": "bot 1", "link": "https://t.example/bot?start={code}"}
+    assert await store.gateways.report(TELEGRAM, Link.CONNECTED, **told)
+    (seen,) = await (await open_store()).gateways.alive()
+    assert seen.links[TELEGRAM] == PlatformHealth(
+        platform=TELEGRAM, state=Link.CONNECTED, detail="", since=clock.now(), **told
+    )
+    assert (seen.links[SLACK].state, seen.links[SLACK].since) == (Link.CONNECTING, began)
+
+
+async def test_a_platform_that_is_down_keeps_its_account_and_since_when_it_is(
+    store: Store, clock: FakeClock
+):
+    await store.gateways.announce("gateway", [TELEGRAM])
+    await store.gateways.report(TELEGRAM, Link.CONNECTED, account="bot 1", link="x{code}")
+    clock.advance(1)
+    fell = clock.now()
+    for detail in ("refused", "no route"):
+        assert await store.gateways.report(TELEGRAM, Link.DOWN, detail=detail)
+        clock.advance(1)
+        (seen,) = await store.gateways.alive()
+        health = seen.links[TELEGRAM]
+        assert (health.state, health.detail, health.since) == (Link.DOWN, detail, fell)
+        assert (health.account, health.link) == ("bot 1", "x{code}")
+    again = await store.gateways.announce("gateway", [TELEGRAM])
+    assert again.links[TELEGRAM] == health
+    await store.gateways.report(TELEGRAM, Link.CONNECTED)
+    (seen,) = await store.gateways.alive()
+    assert (seen.links[TELEGRAM].detail, seen.links[TELEGRAM].since) == ("", clock.now())
+
+
+async def test_only_whoever_serves_a_platform_tells_how_it_is(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    await store.gateways.announce("first", [TELEGRAM])
+    await other.gateways.announce("second", [TELEGRAM, SLACK])
+    assert not await other.gateways.report(TELEGRAM, Link.DOWN)
+    assert not await store.gateways.report(SLACK, Link.DOWN)
+    assert not await store.gateways.report(MATRIX, Link.DOWN)
+    await store.gateways.report(TELEGRAM, Link.DOWN)
+    clock.advance(SECONDS)
+    taken = await other.gateways.announce("second", [TELEGRAM, SLACK])
+    assert taken.links[TELEGRAM].state is Link.CONNECTING
+    assert not await store.gateways.report(TELEGRAM, Link.CONNECTED)
 
 
 async def test_nobody_who_never_announced_itself_has_a_heartbeat(store: Store):

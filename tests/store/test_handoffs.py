@@ -31,7 +31,7 @@ from segue.core.handoff import (
 from segue.core.session import EndReason, Origin, Session, Usage
 from segue.store import Store
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
-from segue.store.outbox import OutgoingState
+from segue.store.outbox import Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import (
@@ -940,3 +940,140 @@ async def test_failure_13_the_working_directory_is_carried_over(store: Store, se
     moved = await store.sessions.get(session.id)
     assert moved is not None
     assert (moved.cwd, moved.model) == ("/home/me/elsewhere", "some-model")
+
+
+# What the next attempt and people find
+
+
+async def test_what_the_agent_answered_is_there_for_the_next_attempt(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    assert claim.reply is None
+    reply = '[{"content": "I am here. ✓\\u0000"}]'.encode()
+    assert await store.record_handoff_step(claim, Step.REPLYING, reply=reply)
+    assert await store.record_handoff_step(claim, Step.DELIVERING, thread=TOPIC)
+    clock.advance(LEASE_SECONDS)
+    again = await (await open_store()).claim_handoff(claim.id)
+    assert again is not None
+    assert (again.reply, again.step, again.thread) == (reply, Step.DELIVERING, TOPIC)
+    assert not await store.record_handoff_step(claim, Step.REPLYING, reply=b"a late one")
+    assert (await state(store, session.id)).reply == reply
+
+
+async def test_an_orphan_is_over_within_25_seconds(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    await claimed(store, session.id)
+    other = await open_store()
+    clock.advance(24.999)
+    assert await other.expire_handoffs() == 0
+    clock.advance(0.001)
+    assert await other.expire_handoffs() == 1
+
+
+async def test_handoffs_of_all_sessions_are_listed_the_newest_first(store: Store, session: Session):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    first = await claimed(store, session.id)
+    await store.fail_handoff(first, "no")
+    second = await store.request_handoff(other.id, Platform.SLACK)
+    third = await claimed(store, session.id)
+    assert [h.id for h in await store.recent_handoffs(10)] == [third.id, second.id, first.id]
+    assert await store.recent_handoffs(1) == (third,)
+    assert await store.in_flight() == (second, third)
+    await store.cancel_handoff(second.id)
+    await store.complete_handoff(third, address=TOPIC)
+    assert await store.in_flight() == ()
+    assert len(await store.recent_handoffs()) == 3
+
+
+# The thread where nobody came
+
+
+async def stayed(store: Store, handoff: Handoff) -> Outgoing | None:
+    return await store.outbox.get(f"handoff:{handoff.id}:stayed")
+
+
+async def opened(store: Store, session_id: str) -> Handoff:
+    """A handoff for which a thread was opened."""
+    claim = await claimed(store, session_id)
+    assert await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    return claim
+
+
+async def test_a_thread_is_told_that_the_session_stayed_when_the_handoff_fails(
+    store: Store, session: Session
+):
+    claim = await opened(store, session.id)
+    assert await store.fail_handoff(claim, "The model is away. Type /model.")
+    told = await stayed(store, claim)
+    assert told is not None
+    assert (told.address, told.session_id, told.state) == (TOPIC, session.id, OutgoingState.QUEUED)
+    assert told.body == (
+        "The session stayed where it was, in the terminal: the handoff did not happen."
+        " The model is away."
+    )
+
+
+async def test_a_thread_is_told_that_the_session_stayed_when_it_is_cancelled_or_expires(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await opened(store, session.id)
+    assert await store.cancel_handoff(claim.id)
+    told = await stayed(store, claim)
+    assert told is not None
+    assert told.body.endswith("did not happen. Cancelled.")
+    claim = await opened(store, session.id)
+    clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
+    assert await store.expire_handoffs() == 1
+    told = await stayed(store, claim)
+    assert told is not None
+    assert "The gateway stopped in the middle of it" in told.body
+
+
+async def test_a_thread_is_told_that_the_session_stayed_when_it_is_asked_for_anew(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await opened(store, session.id)
+    clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
+    assert await store.request_handoff(session.id, TELEGRAM)
+    assert await stayed(store, claim)
+
+
+async def test_a_thread_is_told_in_which_chat_the_session_stayed(store: Store, session: Session):
+    await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
+    claim = await opened(store, session.id)
+    await store.fail_handoff(claim, "")
+    told = await stayed(store, claim)
+    assert told is not None
+    assert f"stayed where it was, on {CHANNEL}: " in told.body
+
+
+async def test_nobody_is_told_that_a_session_stayed_where_no_thread_was_opened(
+    store: Store, session: Session, clock: FakeClock
+):
+    failed = await claimed(store, session.id)
+    await store.fail_handoff(failed, "no")
+    cancelled = await store.request_handoff(session.id, TELEGRAM)
+    await store.cancel_handoff(cancelled.id)
+    expired = await store.request_handoff(session.id, TELEGRAM)
+    clock.advance(CLAIM_SECONDS)
+    await store.expire_handoffs()
+    for handoff in (failed, cancelled, expired):
+        assert await stayed(store, handoff) is None
+
+
+async def test_nobody_is_told_that_a_session_stayed_when_it_came(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    stale = await opened(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    other = await open_store()
+    newest = await other.claim_handoff(stale.id)
+    assert newest is not None
+    assert not await store.fail_handoff(stale, "it hung")
+    assert await stayed(store, stale) is None
+    assert await other.complete_handoff(newest, address=TOPIC)
+    assert not await store.cancel_handoff(stale.id)
+    assert not await other.fail_handoff(newest, "no")
+    assert await stayed(store, stale) is None

@@ -10,7 +10,7 @@ from segue.core.session import Session
 from segue.store import Store, Tx, inbox, transcripts
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import DM, ODD, TOPIC, hold, said
+from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, answered, hold, said
 
 ELSEWHERE = replace(DM, chat_id="43")
 
@@ -60,6 +60,45 @@ async def test_what_waits_is_in_the_order_in_which_it_came(store: Store, open_st
         await (other if i % 2 else store).inbox.record("bot", f"{i}", DM, f"{i}")
     assert await waiting(store) == [f"{i}" for i in range(6)]
     assert [i.body for i in await store.inbox.waiting(limit=2)] == ["0", "1"]
+
+
+async def test_each_platform_has_its_own_that_wait(store: Store):
+    for n, address in enumerate((DM, ROOM, TOPIC, CHANNEL, DM)):
+        await store.inbox.record("bot", f"{n}", address, f"{n}")
+    for platforms, bodies in (
+        ([Platform.TELEGRAM], ["0", "2", "4"]),
+        ({Platform.TELEGRAM, Platform.MATRIX}, ["0", "1", "2", "4"]),
+        ({Platform.DISCORD}, []),
+        (set[Platform](), []),
+        (None, ["0", "1", "2", "3", "4"]),
+    ):
+        assert [i.body for i in await store.inbox.waiting(platforms)] == bodies
+    some = await store.inbox.waiting([Platform.TELEGRAM, Platform.MATRIX], limit=2)
+    assert [incoming.body for incoming in some] == ["0", "1"]
+
+
+async def test_what_was_said_in_a_session_waits_for_its_answer_there(
+    store: Store, session: Session
+):
+    numbers = [await store.inbox.record("bot", f"{n}", DM, f"{n}") for n in range(2)]
+    taken, other = [number for number in numbers if number is not None]
+    lease = await hold(store, session.id)
+    await store.transcripts.append(lease, [said("0")], takes=[taken])
+    waiting = await store.inbox.waiting()
+    assert [(i.no, i.session_id) for i in waiting] == [(taken, session.id), (other, None)]
+    await store.transcripts.append(lease, [answered("hi")], answers=[taken])
+    assert [(i.no, i.session_id) for i in await store.inbox.waiting()] == [(other, None)]
+
+
+async def test_nobody_waits_for_an_answer_from_a_session_that_was_deleted(
+    store: Store, session: Session
+):
+    numbers = [await store.inbox.record("bot", f"{n}", DM, f"{n}") for n in range(2)]
+    taken, other = [number for number in numbers if number is not None]
+    lease = await hold(store, session.id)
+    await store.transcripts.append(lease, [said("0")], takes=[taken])
+    await store.sessions.delete(session.id, lease=lease)
+    assert [incoming.no for incoming in await store.inbox.waiting()] == [other]
 
 
 async def test_what_is_finished_no_longer_waits_and_stays_known(store: Store):

@@ -35,6 +35,7 @@ from tests.store.model import (
     LEASE,
     NAIVE,
     Flaw,
+    Line,
     Opening,
     PostgresWorld,
     SketchWorld,
@@ -120,6 +121,7 @@ class Conversations(RuleBasedStateMachine):
         self.epochs: dict[str, int] = dict.fromkeys(self.world.sessions, 0)
         self.places: dict[str, Address | None] = dict.fromkeys(self.world.sessions)
         self.logs: dict[str, list[str]] = {session: [] for session in self.world.sessions}
+        self.lines: dict[str, list[Line]] = {session: [] for session in self.world.sessions}
         self.leases: list[Held] = []
         self.handoffs: dict[int, Asked] = {}
         self.claims: list[Claim] = []
@@ -202,6 +204,9 @@ class Conversations(RuleBasedStateMachine):
         process, session = chosen(self.terminals, who), self.session(which)
         lease = process.opening.resume(session, DESK)
         self.takes(process, lease)
+        left = self.places[session]
+        if left in THREADS:
+            self.lines[session].append(Line("moved", left.key))
         self.moves(session, DESK)
 
     @precondition(lambda self: self.leases)
@@ -285,7 +290,12 @@ class Conversations(RuleBasedStateMachine):
         won = chosen(self.terminals, who).opening.cancel(asked.id)
         assert won == asked.in_flight, f"cancel said {won} of a handoff that is {asked.state}"
         if won:
-            asked.end("cancel", State.FAILED)
+            self.failed(asked, "cancel")
+
+    def failed(self, asked: Asked, how: str) -> None:
+        asked.end(how, State.FAILED)
+        if asked.thread:
+            self.lines[asked.session].append(Line("stayed", asked.thread.key))
 
     # Handoffs, by the gateway
 
@@ -417,7 +427,7 @@ class Conversations(RuleBasedStateMachine):
         newest = self.newest(claim)
         assert claim.by.opening.fail(claim.handoff) == newest, "fail by a stale claim"
         if newest:
-            claim.asked.end("fail", State.FAILED)
+            self.failed(claim.asked, "fail")
 
     # What happens to everybody
 
@@ -473,11 +483,13 @@ class Conversations(RuleBasedStateMachine):
             assert sum(h.in_flight for h in seen.handoffs) <= 1, "two handoffs of one session"
             for handoff in seen.handoffs:
                 self.compare(self.handoffs[handoff.id], handoff)
+            told, promised = sorted(seen.lines), sorted(self.lines[session])
+            assert told == promised, "somebody was not told, or told twice, or told wrong"
         self.sound = True
 
     def compare(self, asked: Asked, handoff: Handoff) -> None:
         if handoff.state is State.FAILED and self.void(asked):
-            asked.end("expire", State.FAILED)
+            self.failed(asked, "expire")
         assert handoff.state is asked.state, f"{asked.ends} left it {handoff.state}"
         assert len(asked.ends) == (not asked.in_flight), f"it ended by {asked.ends}"
         assert (handoff.fence, handoff.attempt) == (asked.fence, asked.attempt)

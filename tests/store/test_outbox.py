@@ -117,6 +117,82 @@ async def test_what_was_sent_is_kept_with_its_receipt(store: Store, clock: FakeC
     assert sent.finished == clock.now()
 
 
+async def test_the_parts_of_a_message_that_arrived_are_known_in_order(store: Store):
+    outgoing = await claimed(store)
+    for receipt in ("77", 'a "b"\\\n\u2028', ""):
+        assert await store.outbox.progress(outgoing, receipt)
+    under_way = await stands(store)
+    assert under_way == replace(outgoing, receipts=("77", 'a "b"\\\n\u2028', ""))
+    assert await store.outbox.sent(outgoing, "79")
+    assert (await stands(store)).receipts == ("77", 'a "b"\\\n\u2028', "", "79")
+
+
+async def test_a_message_whose_last_part_was_told_of_needs_no_receipt_when_it_is_sent(
+    store: Store,
+):
+    outgoing = await claimed(store)
+    await store.outbox.progress(outgoing, "77")
+    assert await store.outbox.sent(outgoing)
+    assert (await stands(store)).receipts == ("77",)
+
+
+async def test_each_part_that_arrived_leaves_time_for_the_next(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    outgoing = await claimed(store)
+    for n in range(3):
+        clock.advance(SECONDS - 1)
+        assert await store.outbox.progress(outgoing, f"{n}")
+        assert await (await open_store()).outbox.recover(set()) == ()
+    clock.advance(SECONDS)
+    (lost,) = await (await open_store()).outbox.recover(set())
+    assert lost.receipts == ("0", "1", "2")
+    assert not await store.outbox.progress(outgoing, "3")
+    assert (await stands(store)).receipts == ("0", "1", "2")
+
+
+async def test_what_is_sent_again_goes_on_after_the_last_part_that_arrived(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    outgoing = await claimed(store)
+    await store.outbox.progress(outgoing, "77")
+    await store.outbox.retry(outgoing, "slow down", seconds=0)
+    (again,) = await next_ones(store)
+    assert again.receipts == ("77",)
+    await store.outbox.progress(again, "78")
+    clock.advance(SECONDS)
+    other = await open_store()
+    assert await other.outbox.recover({TELEGRAM}) == ()
+    (third,) = await next_ones(other)
+    assert third.receipts == ("77", "78")
+    assert not await store.outbox.progress(again, "a late one")
+    assert await other.outbox.failed(third, "no")
+    assert (await stands(store)).receipts == ("77", "78")
+
+
+async def test_buttons_are_kept_as_they_were(store: Store):
+    buttons = (("Yes ✓", "a:1:once"), ('No "', "a:1:never"), (ODD, ODD))
+    assert await store.outbox.enqueue(replace(draft("1"), buttons=buttons))
+    assert await store.outbox.enqueue(draft("2", TOPIC))
+    first, second = await next_ones(store)
+    assert first.buttons == (*buttons[:2], ("a\ufffdb\ufffdc", "a\ufffdb\ufffdc"))
+    assert second.buttons == ()
+
+
+async def test_how_much_waits_for_an_address_is_known(store: Store):
+    assert await store.outbox.waiting(DM) == 0
+    for key, address in (("1", DM), ("2", DM), ("3", TOPIC), ("4", DM)):
+        await store.outbox.enqueue(draft(key, address))
+    assert await store.outbox.waiting(DM) == 3
+    claims = await next_ones(store)
+    assert await store.outbox.waiting(DM) == 3
+    for claim in claims:
+        await store.outbox.sent(claim)
+    assert (await store.outbox.waiting(DM), await store.outbox.waiting(TOPIC)) == (2, 0)
+    await store.outbox.failed((await next_ones(store))[0], "no")
+    assert await store.outbox.waiting(DM) == 1
+
+
 @pytest.mark.parametrize("state", [OutgoingState.FAILED, OutgoingState.UNCERTAIN])
 async def test_what_cannot_be_delivered_is_kept_with_its_reason_and_holds_nothing_back(
     store: Store, state: OutgoingState
@@ -224,6 +300,50 @@ async def test_what_is_troubled_is_listed_the_newest_first(store: Store):
             await store.outbox.failed(outgoing, "no")
     assert [o.key for o in await store.outbox.troubled()] == ["5", "4", "2", "1"]
     assert [o.key for o in await store.outbox.troubled(limit=1)] == ["5"]
+
+
+async def test_what_is_troubled_is_reported_once(store: Store, open_store: OpenStore):
+    failed, uncertain = await claimed(store, "1"), await claimed(store, "2", TOPIC)
+    sent = await claimed(store, "3", ROOM)
+    assert not await store.outbox.reported(failed.no)
+    await store.outbox.failed(failed, "no")
+    await store.outbox.uncertain(uncertain, "who knows")
+    await store.outbox.sent(sent)
+    assert [o.key for o in await store.outbox.troubled(reported=False)] == ["2", "1"]
+    tries = [store.outbox, (await open_store()).outbox]
+    assert sorted(await asyncio.gather(*(o.reported(failed.no) for o in tries))) == [False, True]
+    assert not await store.outbox.reported(sent.no)
+    assert [(o.key, o.reported) for o in await store.outbox.troubled()] == [
+        ("2", False),
+        ("1", True),
+    ]
+    assert [o.key for o in await store.outbox.troubled(reported=False)] == ["2"]
+    assert [o.key for o in await store.outbox.troubled(reported=True)] == ["1"]
+
+
+async def test_the_live_bubble_of_an_address_is_found_by_the_next_gateway(
+    store: Store, open_store: OpenStore, session: Session
+):
+    await store.outbox.bubble(DM, "77", session.id)
+    await store.outbox.bubble(TOPIC, "78")
+    await store.outbox.bubble(CHANNEL, "1.2")
+    await store.outbox.bubble(replace(ROOM, chat_id=ODD), ODD)
+    next_one = (await open_store()).outbox
+    assert await next_one.bubbles({TELEGRAM}) == {DM: "77", TOPIC: "78"}
+    assert await next_one.bubbles({Platform.SLACK}) == {CHANNEL: "1.2"}
+    assert await next_one.bubbles({Platform.MATRIX}) == {
+        replace(ROOM, chat_id=ODD): "a\ufffdb\ufffdc"
+    }
+    assert await next_one.bubbles(set()) == {}
+
+
+async def test_an_address_has_one_live_bubble_until_it_is_gone(store: Store):
+    for receipt in ("77", "78"):
+        await store.outbox.bubble(DM, receipt)
+    assert await store.outbox.bubbles(ALL) == {DM: "78"}
+    for _ in range(2):
+        await store.outbox.bubble(DM, None)
+        assert await store.outbox.bubbles(ALL) == {}
 
 
 async def test_pruning_forgets_only_what_was_delivered_before_then(store: Store, clock: FakeClock):

@@ -40,6 +40,17 @@ async def test_owners_are_listed_in_the_order_in_which_they_came(store: Store, c
     assert [owner.id for owner in await store.owners.all()] == ["me", "zoe", "adam"]
 
 
+async def test_an_owner_is_introduced_to_exactly_once(store: Store, open_store: OpenStore):
+    await store.owners.ensure("you")
+    openings = [store, await open_store()]
+    said = await asyncio.gather(*(o.owners.introduced("me") for o in openings for _ in range(3)))
+    assert sorted(said) == [False, *[True] * 5]
+    assert not await store.owners.introduced("you")
+    assert await store.owners.introduced("you")
+    with pytest.raises(OwnerNotFound):
+        await store.owners.introduced("nobody")
+
+
 async def test_a_linked_user_is_the_owner_and_a_stranger_is_nobody(store: Store, clock: FakeClock):
     await store.owners.link(SENDER, "me")
     who = store.owners.who

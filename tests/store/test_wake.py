@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -13,14 +15,27 @@ import segue.store
 from segue.core.address import Platform
 from segue.core.approval import Answer
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreBusy
+from segue.core.handoff import Step
 from segue.core.lease import Lease
-from segue.core.session import EndReason, Session
+from segue.core.session import EndReason, Origin, Session
 from segue.store import Store, Topic, Tx, Waiter, jobs, postgres, sqlite
+from segue.store.approvals import Approval
 from segue.store.leases import SECONDS
 from segue.store.sqlite import LOOK_SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import DM, draft, hold, on_postgres, on_sqlite, said, settled
+from tests.store.samples import (
+    CHANNEL,
+    DM,
+    TOPIC,
+    answered,
+    draft,
+    hold,
+    on_postgres,
+    on_sqlite,
+    said,
+    settled,
+)
 
 SOON = 20.0
 """Seconds after which a waiter is not woken any more, on the slowest machine."""
@@ -48,6 +63,61 @@ async def delete(store: Store, lease: Lease) -> None:
 
 
 LOSSES = {work.__name__: work for work in (take_over, hand_off, end, delete)}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Another process, and what it finds: a session in a chat that waits for an answer."""
+
+    store: Store
+    lease: Lease
+    asked: Approval
+
+
+async def answer(scene: Scene) -> None:
+    await scene.store.approvals.answer(scene.asked.id, "me", DM, Answer.ONCE)
+
+
+async def void(scene: Scene) -> None:
+    await scene.store.approvals.void(scene.lease.session_id)
+
+
+async def move_away(scene: Scene) -> None:
+    await scene.store.bindings.rebind(scene.lease.session_id, CHANNEL, Origin.RESUME)
+
+
+async def speak(scene: Scene) -> None:
+    await scene.store.transcripts.append(scene.lease, [answered("hi")], deliver=DM)
+
+
+async def fail_to_hand_off(scene: Scene) -> None:
+    asked = await scene.store.request_handoff(
+        scene.lease.session_id, Platform.TELEGRAM, lease=scene.lease
+    )
+    claim = await scene.store.claim_handoff(asked.id)
+    assert claim
+    await scene.store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
+    await scene.store.fail_handoff(claim, "no")
+
+
+async def announce(scene: Scene) -> None:
+    await scene.store.gateways.announce("gateway", [Platform.TELEGRAM])
+
+
+async def withdraw(scene: Scene) -> None:
+    await scene.store.gateways.withdraw()
+
+
+NUDGES = [
+    (answer, Topic.APPROVALS),
+    (void, Topic.APPROVALS),
+    (move_away, Topic.APPROVALS),
+    (move_away, Topic.OUTBOX),
+    (speak, Topic.OUTBOX),
+    (fail_to_hand_off, Topic.OUTBOX),
+    (announce, Topic.HANDOFFS),
+    (withdraw, Topic.HANDOFFS),
+]
 
 
 async def ask(store: Store) -> None:
@@ -200,6 +270,25 @@ async def test_whoever_loses_a_session_is_woken_and_learns_it(
         assert await store.leases.get(session.id) != lease
         with pytest.raises((SessionMoved, SessionNotFound)):
             await store.leases.renew(lease)
+
+
+@pytest.mark.usefixtures("never_looking")
+@pytest.mark.parametrize(("act", "topic"), NUDGES, ids=lambda value: getattr(value, "__name__", ""))
+async def test_whoever_waits_for_it_is_woken_when_somebody_does_it(
+    store: Store,
+    open_store: OpenStore,
+    session: Session,
+    act: Callable[[Scene], Awaitable[None]],
+    topic: Topic,
+):
+    other = await open_store()
+    await other.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    lease = await hold(other, session.id)
+    asked = await other.approvals.ask(lease, "1", "f", "rm", DM, seconds=60)
+    async with store.listen(topic) as wake:
+        await settled(wake)
+        await act(Scene(other, lease, asked))
+        assert await wake.wait(SOON)
 
 
 @pytest.mark.usefixtures("never_looking")

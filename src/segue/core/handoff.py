@@ -126,8 +126,8 @@ def stayed(where: Address | None, reason: str) -> str:
     place = f"on {where}" if where and where.platform is not Platform.LOCAL else "in the terminal"
     line = f"The session stayed where it was, {place}: the handoff did not happen."
     # The rest of a reason tells what to type in the terminal.
-    first = one_line(reason).partition(". ")[0].rstrip(".")
-    return f"{line} {one_line(first, _REASON_LIMIT)}." if first else line
+    first = one_line(one_line(reason).partition(". ")[0].rstrip("."), _REASON_LIMIT)
+    return f"{line} {first}." if first else line
 
 
 def short_reason(reason: str) -> str:

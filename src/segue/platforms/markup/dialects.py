@@ -1,0 +1,199 @@
+"""How each platform writes bold, a list, a quote, and all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from segue.platforms.base import Dialect
+from segue.platforms.markup import escapes
+from segue.platforms.markup.blocks import Kind
+from segue.platforms.markup.flow import Wrap
+from segue.platforms.markup.spans import written_out
+
+_BULLETS = "•◦▪"
+_QUOTED = Wrap("> ", "", "> ")
+_DISCORD_HEADINGS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """One dialect. Line breaks in a Wrap are of its lines: they get what a line begins with."""
+
+    escape: Callable[[str], str] = escapes.same
+    escape_code: Callable[[str], str] = escapes.same
+    still: Callable[[str], str] = escapes.same
+    """What is done to text before it is cut, so that nobody is called by it."""
+    still_code: Callable[[str], str] = escapes.same
+    styles: Mapping[Kind, Wrap] = field(default_factory=dict[Kind, Wrap])
+    """Bold, italic and struck through. What is missing is not shown."""
+    styles_in_word: Mapping[Kind, Wrap] | None = None
+    """Where they begin or end within a word; None when that is as good a place as any."""
+    span_code: Callable[[str], Wrap | None] = lambda code: None
+    """Around code in a line; None when this code cannot be shown as such."""
+    link: Callable[[str], Wrap] = lambda href: Wrap("", written_out(href))
+    code_in_link: bool = False
+    fence: Callable[[str], Wrap] | None = None
+    """For a language; None when there is no code."""
+    heading: Callable[[int], Wrap | None] = lambda level: None
+    """Of a level; None when it is bold text."""
+    quote: Wrap = _QUOTED
+    inner_quote: Wrap = _QUOTED
+    code_in_quote: bool = True
+    bullets: str = _BULLETS
+    """By depth, the last for all that are deeper."""
+    rule: str = "———"
+    newline: str = "\n"
+    tags: Tags | None = None
+    """For a dialect in which blocks are elements, and not lines with something before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    paragraph: Wrap
+    bulleted: Wrap
+    numbered: Callable[[int], Wrap]
+    item: Wrap
+
+
+def marks_of(dialect: Dialect) -> Marks:
+    return _DIALECTS[dialect]
+
+
+def _around(sign: str) -> Wrap:
+    return Wrap(sign, sign)
+
+
+def _tag(name: str, attributes: str = "") -> Wrap:
+    return Wrap(f"<{name}{attributes}>", f"</{name}>")
+
+
+def _fence(language: str) -> Wrap:
+    return Wrap(f"```{language}\n", "\n```")
+
+
+def _html_fence(language: str) -> Wrap:
+    if not language:
+        return Wrap("<pre><code>", "</code></pre>")
+    return Wrap(f'<pre><code class="language-{language}">', "</code></pre>")
+
+
+def _html_link(href: str) -> Wrap:
+    return _tag("a", f' href="{escapes.attribute(href)}"')
+
+
+# Discord
+
+
+def _discord_code(code: str) -> Wrap | None:
+    if "``" in code:
+        return None
+    return Wrap("`` ", " ``") if "`" in code else _around("`")
+
+
+def _discord_link(href: str) -> Wrap:
+    return Wrap("[", f"]({href.replace('(', '%28').replace(')', '%29')})")
+
+
+def _discord_heading(level: int) -> Wrap | None:
+    sign = "#" * level + " "
+    return Wrap(sign, "", sign) if level <= _DISCORD_HEADINGS else None
+
+
+# Slack and WhatsApp
+
+
+def _single_code(code: str) -> Wrap | None:
+    return None if "`" in code else _around("`")
+
+
+def _slack_link(href: str) -> Wrap:
+    return Wrap(f"<{escapes.html(href.replace('|', '%7C'))}|", ">")
+
+
+_quiet_slack = escapes.quiet(r"<(?=!(?:channel|here|everyone|subteam|date)\b|[@#][A-Z])")
+_SINGLE = {Kind.BOLD: _around("*"), Kind.ITALIC: _around("_"), Kind.STRIKE: _around("~")}
+
+_PLAIN = Marks()
+_DIALECTS = {
+    Dialect.PLAIN: _PLAIN,
+    Dialect.MARKDOWN: Marks(
+        escape=escapes.discord,
+        still=escapes.quiet(r"@(?=everyone|here)|<(?=[@#]\W?\d)"),
+        still_code=escapes.unfenced,
+        styles={
+            Kind.BOLD: _around("**"),
+            Kind.ITALIC: _around("_"),
+            Kind.STRIKE: _around("~~"),
+        },
+        styles_in_word={
+            Kind.BOLD: _around("**"),
+            Kind.ITALIC: _around("*"),
+            Kind.STRIKE: _around("~~"),
+        },
+        span_code=_discord_code,
+        link=_discord_link,
+        code_in_link=True,
+        fence=_fence,
+        heading=_discord_heading,
+        bullets="-",
+    ),
+    Dialect.TELEGRAM: Marks(
+        escape=escapes.html,
+        escape_code=escapes.html,
+        still=escapes.quiet(r"(?<![\w/.@])@(?=[A-Za-z]\w{3})"),
+        styles={Kind.BOLD: _tag("b"), Kind.ITALIC: _tag("i"), Kind.STRIKE: _tag("s")},
+        span_code=lambda code: _tag("code"),
+        link=_html_link,
+        fence=_html_fence,
+        quote=_tag("blockquote"),
+        inner_quote=Wrap("&gt; ", "", "&gt; "),
+    ),
+    Dialect.SLACK: Marks(
+        escape=escapes.html,
+        escape_code=escapes.html,
+        still=lambda text: _quiet_slack(escapes.disarmed(text)),
+        still_code=lambda code: _quiet_slack(escapes.unfenced(code)),
+        styles=_SINGLE,
+        styles_in_word={},
+        span_code=_single_code,
+        link=_slack_link,
+        fence=lambda language: _fence(""),
+        code_in_quote=False,
+    ),
+    Dialect.MATRIX: Marks(
+        escape=escapes.html,
+        escape_code=escapes.html,
+        still=escapes.quiet(r"@(?=room\b)"),
+        styles={
+            Kind.BOLD: _tag("strong"),
+            Kind.ITALIC: _tag("em"),
+            Kind.STRIKE: _tag("del"),
+        },
+        span_code=lambda code: _tag("code"),
+        link=_html_link,
+        code_in_link=True,
+        fence=_html_fence,
+        heading=lambda level: _tag(f"h{level}"),
+        quote=_tag("blockquote"),
+        inner_quote=_tag("blockquote"),
+        rule="<hr>",
+        newline="<br>",
+        tags=Tags(
+            paragraph=_tag("p"),
+            bulleted=_tag("ul"),
+            numbered=lambda start: _tag("ol", f' start="{start}"' if start != 1 else ""),
+            item=_tag("li"),
+        ),
+    ),
+    Dialect.WHATSAPP: Marks(
+        still=escapes.disarmed,
+        still_code=escapes.unfenced,
+        styles=_SINGLE,
+        styles_in_word={},
+        span_code=_single_code,
+        fence=lambda language: _fence(""),
+        code_in_quote=False,
+        bullets="-",
+    ),
+}

@@ -1,0 +1,167 @@
+"""Markdown into blocks. It imports the parser: import it only for use.
+
+As in the terminal: HTML is text, a line break stays one, and no address is hidden by a reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+
+from segue.core.text import whole
+from segue.platforms.markup.blocks import (
+    Block,
+    Code,
+    Heading,
+    Item,
+    Line,
+    Listing,
+    Paragraph,
+    Quote,
+    Rule,
+    Span,
+    Table,
+)
+from segue.platforms.markup.spans import lines_of, text_of
+
+_DEEPEST = 20
+"""Levels of lists and quotes in each other. The parser leaves out what is deeper."""
+_TASK = re.compile(r"\[([ xX])\](?:\s+|$)")
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,20}(?!\S)")
+_MARKED = re.compile(r"[\\`*_~\[<&]")
+"""What text has to have to be more than text. To look first saves a third of the time."""
+_NEWLINE = re.compile(r"\r\n?")
+_HALF = re.compile("[\ud800-\udfff]")
+_SPACE = re.compile(r"[\x0b\x0c\x85]")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+
+
+def read(markdown: str) -> tuple[Block, ...]:
+    source = _clean(markdown)
+    lines = source.split("\n")
+    tokens = _parser().parse(source)
+    return tuple(
+        block for group in _children(tokens) for block in (_top(group, lines),) if block is not None
+    )
+
+
+def as_written(markdown: str) -> Paragraph:
+    """The text itself, marks and all."""
+    return Paragraph(tuple(_plain_lines(_clean(markdown).strip("\n"))))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
+    parser.core.ruler.at("inline", _inline)
+    return parser.enable(["table", "strikethrough"]).disable("reference")
+
+
+def _inline(state: StateCore) -> None:
+    """What stands in the lines of a block; nothing for what is only text."""
+    for token in state.tokens:
+        if token.type == "inline":
+            token.children = []
+            if _MARKED.search(token.content):
+                state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _clean(markdown: str) -> str:
+    """Without what is no text: halves of characters, and orders to a screen."""
+    text = whole(markdown) if _HALF.search(markdown) else markdown
+    return _CONTROL.sub("", _SPACE.sub(" ", _NEWLINE.sub("\n", text)))
+
+
+def _children(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """The tokens of one block after the other."""
+    start = depth = 0
+    for i, token in enumerate(tokens):
+        depth += token.nesting
+        if depth == 0:
+            yield tokens[start : i + 1]
+            start = i + 1
+
+
+def _top(group: Sequence[Token], lines: Sequence[str]) -> Block | None:
+    if any(token.level >= _DEEPEST - 1 for token in group):
+        first, end = group[0].map or (0, len(lines))
+        return Paragraph(tuple(_plain_lines("\n".join(lines[first:end]))))
+    return _block(group)
+
+
+def _blocks(tokens: Sequence[Token]) -> tuple[Block, ...]:
+    found = (_block(group) for group in _children(tokens))
+    return tuple(block for block in found if block is not None)
+
+
+def _block(group: Sequence[Token]) -> Block | None:
+    """None for what has nothing in it."""
+    head, inner = group[0], group[1:-1]
+    match head.type:
+        case "paragraph_open":
+            return Paragraph(lines) if any(lines := _lines(inner)) else None
+        case "heading_open":
+            return Heading(int(head.tag[1:]), lines) if any(lines := _lines(inner)) else None
+        case "fence" | "code_block":
+            return _code(head)
+        case "blockquote_open":
+            blocks = _blocks(inner)
+            return Quote(blocks) if blocks else None
+        case "bullet_list_open":
+            return Listing(tuple(_item(item[1:-1]) for item in _children(inner)), None)
+        case "ordered_list_open":
+            start = int(head.attrs.get("start", 1))
+            return Listing(tuple(_item(item[1:-1]) for item in _children(inner)), start)
+        case "table_open":
+            return _table(inner)
+        case "hr":
+            return Rule()
+        case _:
+            return Paragraph(((Span(head.content),),)) if head.content.strip() else None
+
+
+def _lines(inner: Sequence[Token]) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    for token in inner:
+        lines += lines_of(token.children) if token.children else _plain_lines(token.content)
+    return tuple(lines)
+
+
+def _plain_lines(text: str) -> Iterator[Line]:
+    for line in text.split("\n"):
+        stripped = line.strip(" ")
+        yield (Span(stripped),) if stripped else ()
+
+
+def _code(token: Token) -> Code | None:
+    text = token.content.strip("\n").rstrip()
+    language = _LANGUAGE.match(token.info.strip())
+    return Code(text, language[0] if language else "") if text else None
+
+
+def _item(tokens: Sequence[Token]) -> Item:
+    blocks = _blocks(tokens)
+    if not blocks or not isinstance(blocks[0], Paragraph):
+        return Item(blocks)
+    (first, *spans), *lines = blocks[0].lines
+    task = _TASK.match(first.text)
+    if not task or first.marks:
+        return Item(blocks)
+    rest = Span(first.text[task.end() :])
+    text = Paragraph(((rest, *spans), *lines))
+    return Item((text, *blocks[1:]), task[1] != " ")
+
+
+def _table(inner: Sequence[Token]) -> Table:
+    cells = [
+        list(_children(row[1:-1])) for part in _children(inner) for row in _children(part[1:-1])
+    ]
+    return Table(
+        tuple(tuple(text_of(_lines(cell[1:-1])) for cell in row) for row in cells),
+        tuple("right" in str(cell[0].attrs.get("style", "")) for cell in cells[0]),
+    )

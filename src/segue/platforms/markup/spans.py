@@ -1,0 +1,128 @@
+"""What stands in a line: text, and the marks that lie on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+from markdown_it.token import Token
+
+from segue.platforms.markup.blocks import Kind, Line, Mark, Span
+
+_OPENING = {"strong_open": Kind.BOLD, "em_open": Kind.ITALIC, "s_open": Kind.STRIKE}
+_CLOSING = {"strong_close", "em_close", "s_close"}
+_OPENS = re.compile(r"https?://[^\s/]|mailto:\S", re.IGNORECASE)
+"""What a tap may open. Everything else, such as `tg://user?id=1`, is written out."""
+_ADDRESS = re.compile(r"\w://|www\.", re.IGNORECASE)
+_SPACES = re.compile(r"\s+")
+
+
+def lines_of(tokens: Iterable[Token]) -> list[Line]:
+    reader = _Reader()
+    reader.take(tokens)
+    return [tuple(line) for line in reader.lines]
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    """On one line, with the addresses of its links written out."""
+    written: list[str] = []
+    for line in lines:
+        for n, span in enumerate(line):
+            written.append(span.text)
+            after = line[n + 1].marks if n + 1 < len(line) else ()
+            written += [
+                written_out(mark.href) for mark in span.marks if mark.href and mark not in after
+            ]
+        written.append(" ")
+    return _SPACES.sub(" ", "".join(written)).strip()
+
+
+def written_out(href: str) -> str:
+    """As it stands after the text of a link."""
+    return f" ({href.removeprefix('mailto:')})"
+
+
+class _Reader:
+    """The lines of one block."""
+
+    def __init__(self) -> None:
+        self.lines: list[list[Span]] = [[]]
+        self._open: list[Mark] = []
+        self._opened: list[bool] = []
+        """Of those that are not closed, from the outermost: whether it is among the open marks.
+        It is not when it lies on the like of it already."""
+        self._link_at = 0
+
+    def take(self, tokens: Iterable[Token]) -> None:
+        for token in tokens:
+            match token.type:
+                case "softbreak" | "hardbreak":
+                    self._break()
+                case "code_inline":
+                    self._add(token.content, Mark(Kind.CODE))
+                case "link_open":
+                    self._open_link(str(token.attrs.get("href", "")))
+                case "link_close":
+                    self._close_link()
+                case "image":
+                    self._image(token)
+                case kind if kind in _OPENING:
+                    self._open_mark(Mark(_OPENING[kind]))
+                case kind if kind in _CLOSING:
+                    self._close_mark()
+                case _:
+                    self._add(token.content)
+
+    def _add(self, text: str, *marks: Mark) -> None:
+        if text:
+            self.lines[-1].append(Span(text, (*self._open, *marks)))
+
+    def _break(self) -> None:
+        # A link is whole: it does not go on in another line.
+        if self._is_open(Kind.LINK):
+            self._add(" ")
+        else:
+            self.lines.append([])
+
+    def _is_open(self, kind: Kind) -> bool:
+        return any(mark.kind is kind for mark in self._open)
+
+    def _open_mark(self, mark: Mark) -> None:
+        self._opened.append(not self._is_open(mark.kind))
+        if self._opened[-1]:
+            self._open.append(mark)
+
+    def _close_mark(self) -> None:
+        if self._opened.pop():
+            self._open.pop()
+
+    def _image(self, token: Token) -> None:
+        """A link to it; within a link, only what it shows."""
+        linked = self._is_open(Kind.LINK)
+        if not linked:
+            self._open_link(str(token.attrs.get("src", "")))
+        self._add(text_of(lines_of(token.children or ())))
+        if not linked:
+            self._close_link()
+
+    def _open_link(self, href: str) -> None:
+        self._open_mark(Mark(Kind.LINK, href))
+        self._link_at = len(self.lines[-1])
+
+    def _close_link(self) -> None:
+        """Only now it is known what it says, and so whether there is something to tap on."""
+        mark, line = self._open[-1], self.lines[-1]
+        href = mark.href
+        self._close_mark()
+        label = "".join(span.text for span in line[self._link_at :]).strip()
+        if label and _OPENS.match(href) and not _ADDRESS.search(label):
+            return
+        line[self._link_at :] = [
+            Span(span.text, tuple(one for one in span.marks if one is not mark))
+            for span in line[self._link_at :]
+        ]
+        if not label:
+            self._add(href)
+        elif unquote(href) not in ("", unquote(label)):
+            self._add(written_out(href))

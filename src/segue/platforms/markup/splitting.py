@@ -1,0 +1,187 @@
+"""A row of atoms into parts: as full as they can be, and cut where it hurts least."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple
+
+from segue.platforms.base import Part
+from segue.platforms.markup.flow import ROOT, Atom, Frame, Rank, Wrap, shared
+from segue.platforms.markup.sizes import Ruler, chop
+
+_STOP = "。！？；，、"  # noqa: RUF001 - the stops of Chinese and Japanese, which have no blanks
+_WORD = re.compile(rf"[^\s{_STOP}]*[{_STOP}]+[」』”）]*\s*|[^\s{_STOP}]+\s*|\s+")  # noqa: RUF001
+_SENTENCE_END = re.compile(r"[.!?…:;。！？；][\"'”’)\]」』）]*\s*$")  # noqa: RUF001
+_FULL_ENOUGH = 3
+"""A part that is less than this fraction full is not ended only because it is a good place."""
+_GROUPS = 64
+"""How many groups of words make a part, when sentences are long."""
+_PIECES = 16
+"""How many pieces of a word without end make a part."""
+_SPARE = 8
+"""What a single character may grow by when it is escaped."""
+
+
+class _Fill(NamedTuple):
+    """How much of a part is taken, its frames not yet closed."""
+
+    text: int
+    plain: int
+    frame: Frame
+    begun: bool = False
+
+    def closed(self) -> int:
+        return max(self.text + self.frame.text_closing, self.plain + self.frame.plain_closing)
+
+
+def split(atoms: Iterable[Atom], limit: int, measure: Ruler) -> Iterator[Part]:
+    # What comes next is at the end, where taking it away and putting it back is cheap.
+    ahead = list(atoms)[::-1]
+    while ahead:
+        if row := _trimmed(_take(ahead, limit, measure)):
+            yield Part(
+                _written(row, lambda frame: frame.text, lambda a: (a.text_gap, a.escape(a.raw))),
+                _written(row, lambda frame: frame.plain, lambda a: (a.plain_gap, a.raw)),
+            )
+
+
+# Which atoms
+
+
+def _take(ahead: list[Atom], limit: int, measure: Ruler) -> list[Atom]:
+    """The atoms of the next part, which are gone from `ahead` then."""
+    row: list[Atom] = []
+    fills = [_Fill(0, 0, ROOT)]
+    """What is taken before each of them, and at last before the next."""
+    while ahead:
+        atom = ahead.pop()
+        grown = _grown(fills[-1], atom, measure)
+        if grown.closed() <= limit:
+            row.append(atom)
+            fills.append(grown)
+        elif not atom.word:
+            ahead += _words(atom, limit)[::-1]
+        elif cut := _best([*row, atom], fills, limit // _FULL_ENOUGH):
+            ahead += [atom, *row[cut:][::-1]]
+            return row[:cut]
+        elif len(pieces := _pieces(atom, limit, measure)) > 1:
+            ahead += pieces[::-1]
+        elif cut := _best([*row, atom], fills, 0):
+            ahead += [atom, *row[cut:][::-1]]
+            return row[:cut]
+        else:
+            return [*row, atom]
+    return row
+
+
+def _grown(fill: _Fill, atom: Atom, measure: Ruler) -> _Fill:
+    text, plain, frame = measure(atom.escape(atom.raw)), measure(atom.raw), atom.frame
+    if fill.frame is not frame or not fill.begun:
+        both = shared(fill.frame, frame)
+        text += fill.frame.text_closing - both.text_closing
+        text += frame.text_opening - both.text_opening
+        plain += fill.frame.plain_closing - both.plain_closing
+        plain += frame.plain_opening - both.plain_opening
+    if fill.begun:
+        text += measure(atom.text_gap)
+        plain += measure(atom.plain_gap)
+    return _Fill(fill.text + text, fill.plain + plain, frame, begun=True)
+
+
+def _best(row: Sequence[Atom], fills: Sequence[_Fill], least: int) -> int:
+    """Where to cut: the best rank, and as late as possible, with at least so much before it; 0
+    when there is no such place."""
+    best, rank = 0, Rank.NEVER
+    for n in range(len(row) - 1, 0, -1):
+        if fills[n].closed() < least:
+            break
+        if row[n].rank < rank:
+            best, rank = n, row[n].rank
+    return best
+
+
+# Divided
+
+
+def _words(atom: Atom, limit: int) -> list[Atom]:
+    """By sentences, and these by a few words at a time."""
+    groups: list[tuple[str, int]] = []
+    start, rank = 0, atom.rank
+    for word in _WORD.finditer(atom.raw):
+        end = word.end()
+        ended = _SENTENCE_END.search(word[0])
+        if ended or end - start > limit // _GROUPS or end == len(atom.raw):
+            groups.append((atom.raw[start:end], rank))
+            rank = Rank.INSIDE if atom.linked else Rank.SENTENCE if ended else Rank.WORD
+            start = end
+    return _divided(atom, groups)
+
+
+def _pieces(atom: Atom, limit: int, measure: Ruler) -> list[Atom]:
+    """By clusters: what has to be cut somewhere."""
+    pieces = chop(atom.raw, limit // _PIECES, limit // 2 - _SPARE, measure)
+    ranks = chain((atom.rank,), repeat(Rank.INSIDE))
+    return _divided(atom, zip(pieces, ranks, strict=False))
+
+
+def _divided(atom: Atom, pieces: Iterable[tuple[str, int]]) -> list[Atom]:
+    """One that follows the other directly, so that only the first has a gap before it."""
+    (raw, rank), *more = list(pieces) or [(atom.raw, atom.rank)]
+    return [
+        atom._replace(raw=raw, rank=rank, word=True),
+        *(
+            Atom(atom.frame, rank, raw, atom.escape, "", "", atom.exact, atom.linked, word=True)
+            for raw, rank in more
+        ),
+    ]
+
+
+# Written
+
+
+def _trimmed(row: list[Atom]) -> list[Atom]:
+    """Without the blanks at both ends, which nobody sees, and which undo bold in some dialects."""
+    row = row[next((n for n, atom in enumerate(row) if not _is_blank(atom)), len(row)) :]
+    while row and _is_blank(row[-1]):
+        row.pop()
+    if row and not row[0].exact:
+        row[0] = row[0]._replace(raw=row[0].raw.lstrip())
+    if row and not row[-1].exact:
+        row[-1] = row[-1]._replace(raw=row[-1].raw.rstrip())
+    return row
+
+
+def _is_blank(atom: Atom) -> bool:
+    return not (atom.exact or atom.raw.strip())
+
+
+def _written(
+    row: Sequence[Atom],
+    wrap: Callable[[Frame], Wrap],
+    content: Callable[[Atom], tuple[str, str]],
+) -> str:
+    """The atoms, each with the gap before it, and what their frames write around them."""
+    out: list[str] = []
+    open_ = ROOT
+    for n, atom in enumerate(row):
+        gap, text = content(atom)
+        both = shared(open_, atom.frame)
+        if both is not open_:
+            out += [wrap(frame).close for frame in _inside(open_, both)]
+        if n:
+            out.append(gap)
+        if both is not atom.frame:
+            out += [wrap(frame).open for frame in _inside(atom.frame, both)][::-1]
+        out.append(text)
+        open_ = atom.frame
+    out += [wrap(frame).close for frame in _inside(open_, ROOT)]
+    return "".join(out)
+
+
+def _inside(frame: Frame, outer: Frame) -> Iterator[Frame]:
+    """From `frame` outwards, as far as those within `outer`."""
+    while frame.depth > outer.depth and frame.parent:
+        yield frame
+        frame = frame.parent

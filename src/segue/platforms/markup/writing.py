@@ -1,0 +1,283 @@
+"""Blocks into atoms of a dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from segue.platforms.base import Dialect
+from segue.platforms.markup import escapes, tables
+from segue.platforms.markup.blocks import (
+    Block,
+    Code,
+    Heading,
+    Item,
+    Kind,
+    Line,
+    Listing,
+    Mark,
+    Paragraph,
+    Quote,
+    Rule,
+    Span,
+    Table,
+)
+from segue.platforms.markup.dialects import Marks, marks_of
+from segue.platforms.markup.flow import NOTHING, ROOT, Atom, Frame, Nest, Rank, Wrap, shared
+from segue.platforms.markup.sizes import Ruler
+from segue.platforms.markup.spans import written_out
+
+_PLAIN = marks_of(Dialect.PLAIN)
+_BOXES = {True: "☑ ", False: "☐ "}
+
+
+def write(blocks: Sequence[Block], dialect: Dialect, limit: int, measure: Ruler) -> list[Atom]:
+    # The frames of a part leave more than half of it to the text.
+    writer = _Writer(marks_of(dialect), Nest(limit * 2 // 5, measure))
+    writer.blocks(blocks, _Place())
+    return writer.atoms
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a block stands."""
+
+    frame: Frame = ROOT
+    bare: Frame = ROOT
+    """The same without the lists: code in an item is not moved to the right, because where a list
+    is made of blanks they would become a part of the code."""
+    depth: int = 0
+    lists: int = 0
+    quoted: bool = False
+
+
+class _Writer:
+    def __init__(self, marks: Marks, nest: Nest) -> None:
+        self.atoms: list[Atom] = []
+        self._marks = marks
+        self._nest = nest
+        self._base = ROOT
+        """The frame of the last line."""
+        self._newlines = 0
+        """That are owed before the next atom."""
+        self._newline = marks.newline
+        self._rank: int = Rank.BLOCK
+        """Of the next atom."""
+
+    # Blocks
+
+    def blocks(self, blocks: Sequence[Block], place: _Place, *, close: bool = False) -> None:
+        """With a blank line between each two; those in a list item stand closer together."""
+        for n, block in enumerate(blocks):
+            after_heading = n and isinstance(blocks[n - 1], Heading)
+            near = close and not isinstance(block, Paragraph)
+            if n:
+                self._apart(1 if near else 2, Rank.WORD if after_heading else _rank(place.depth))
+            self._block(block, place)
+
+    def _block(self, block: Block, place: _Place) -> None:
+        match block:
+            case Paragraph():
+                wrap = self._marks.tags.paragraph if self._marks.tags else NOTHING
+                # In an item there is nothing to set apart, and a paragraph would be.
+                self._lines(block.lines, place.frame if place.lists else self._in(place, wrap))
+            case Heading():
+                self._heading(block, place)
+            case Code():
+                self._code(block, place)
+            case Rule():
+                self._add(place.frame, place.frame, _PLAIN.rule, lambda _: self._marks.rule)
+            case Table():
+                in_code = self._marks.fence is not None
+                self.blocks(tables.laid_out(block, in_code=in_code), place)
+            case Quote():
+                self._quote(block, place)
+            case Listing():
+                self._list(block, place)
+
+    def _in(self, place: _Place, text: Wrap) -> Frame:
+        return self._nest.enter(place.frame, object(), text, NOTHING)
+
+    def _heading(self, heading: Heading, place: _Place) -> None:
+        wrap = self._marks.heading(heading.level)
+        if wrap is not None:
+            self._lines(heading.lines, self._in(place, wrap))
+            return
+        bold = Mark(Kind.BOLD)
+        lines = [tuple(_with(bold, span) for span in line) for line in heading.lines]
+        self._lines(lines, place.frame)
+
+    def _quote(self, quote: Quote, place: _Place) -> None:
+        wrap = self._marks.inner_quote if place.quoted else self._marks.quote
+        frame = self._nest.enter(place.frame, object(), wrap, _PLAIN.quote)
+        bare = frame if self._marks.code_in_quote else place.bare
+        self.blocks(quote.blocks, _Place(frame, bare, place.depth + 1, 0, quoted=True))
+
+    def _code(self, code: Code, place: _Place) -> None:
+        outer = place.frame if self._marks.tags else place.bare
+        frame = self._fenced(outer, code.language)
+        fenced = frame is not outer
+        escape = self._marks.escape_code if fenced else self._marks.escape
+        for n, line in enumerate(code.text.split("\n")):
+            if n:
+                self._apart(1, Rank.LINE, newline="\n" if fenced else None)
+            self._add(frame, frame, self._marks.still_code(line), escape, exact=True)
+
+    def _fenced(self, outer: Frame, language: str) -> Frame:
+        """Without its language, and at last without a fence, where there is no room for them."""
+        newline = f"\n{outer.text_line}"
+        for named in (language, "") if self._marks.fence else ():
+            fence = self._marks.fence(named) if self._marks.fence else NOTHING
+            wrap = Wrap(fence.open.replace("\n", newline), fence.close.replace("\n", newline))
+            frame = self._nest.enter(outer, object(), wrap, NOTHING)
+            if frame is not outer:
+                return frame
+        return outer
+
+    # Lists
+
+    def _list(self, listing: Listing, place: _Place) -> None:
+        key = object()
+        for n, item in enumerate(listing.items):
+            if n:
+                self._apart(1, _rank(place.depth + 1))
+            number = None if listing.start is None else listing.start + n
+            self._item(item, number, self._listed(number, key, place), place)
+
+    def _listed(self, number: int | None, key: object, place: _Place) -> Frame:
+        """The frame of the list itself, where there is one; it goes on from `number`."""
+        if not self._marks.tags:
+            return place.frame
+        tags = self._marks.tags
+        wrap = tags.bulleted if number is None else tags.numbered(number)
+        return self._nest.enter(place.frame, key, wrap, NOTHING)
+
+    def _item(self, item: Item, number: int | None, listed: Frame, place: _Place) -> None:
+        frame = self._signed(number, listed, place)
+        self._rank = Rank.NEVER
+        if item.done is not None:
+            self._add(frame, frame, _BOXES[item.done], escapes.same, exact=True)
+            self._rank = Rank.NEVER
+        inner = _Place(frame, place.bare, place.depth + 1, place.lists + 1, place.quoted)
+        self.blocks(item.blocks, inner, close=True)
+
+    def _signed(self, number: int | None, listed: Frame, place: _Place) -> Frame:
+        """The frame of an item whose sign is written already."""
+        plain = _item_wrap(_PLAIN, number, place.lists)
+        text = self._marks.tags.item if self._marks.tags else None
+        text = text or _item_wrap(self._marks, number, place.lists)
+        key = object()
+        frame = self._nest.enter(listed, key, text, plain)
+        if frame is listed:
+            self._add(place.frame, place.frame, plain.open, self._marks.escape, exact=True)
+            return place.frame
+        self._add(frame, frame, "", escapes.same, exact=True)
+        # What follows in it begins with as many blanks, in this part and in the next.
+        text = replace(text, open=text.line or text.open)
+        return self._nest.enter(listed, key, text, replace(plain, open=plain.line))
+
+    # Lines
+
+    def _lines(self, lines: Sequence[Line], base: Frame) -> None:
+        for n, line in enumerate(lines):
+            if n:
+                self._apart(1, Rank.LINE)
+            self._line(line, base)
+
+    def _line(self, line: Line, base: Frame) -> None:
+        in_word = _within_words(line)
+        frames: dict[Mark, Frame] = {}
+        for n, span in enumerate(line):
+            outer = frame = base
+            for mark in span.marks:
+                outer = frame
+                if mark not in frames:
+                    frames[mark] = self._marked(outer, mark, span, in_word)
+                frame = frames[mark]
+            is_code = bool(span.marks) and span.marks[-1].kind is Kind.CODE
+            self._span(span, base, frame, as_code=is_code and frame is not outer)
+            after = line[n + 1].marks if n + 1 < len(line) else ()
+            for mark in span.marks:
+                if mark.href and mark not in after and frames[mark].key is not mark:
+                    self._add(base, base, written_out(mark.href), self._marks.escape)
+
+    def _marked(self, outer: Frame, mark: Mark, span: Span, in_word: Collection[Mark]) -> Frame:
+        """`outer` itself when the mark cannot be shown there."""
+        if mark.kind is Kind.LINK:
+            plain = Wrap("", written_out(mark.href))
+            return self._nest.enter(outer, mark, self._marks.link(mark.href), plain)
+        if mark.kind is Kind.CODE:
+            linked = any(one.kind is Kind.LINK for one in span.marks)
+            possible = self._marks.code_in_link or not linked
+            wrap = self._marks.span_code(span.text) if possible else None
+        else:
+            styles, broken = self._marks.styles, self._marks.styles_in_word
+            wrap = (styles if broken is None or mark not in in_word else broken).get(mark.kind)
+        # A key of its own for each line, so that what goes over several is closed in each.
+        return self._nest.enter(outer, object(), wrap, NOTHING) if wrap else outer
+
+    def _span(self, span: Span, base: Frame, frame: Frame, *, as_code: bool) -> None:
+        marks = self._marks
+        raw = marks.still_code(span.text) if as_code else marks.still(span.text)
+        escape = marks.escape_code if as_code else marks.escape
+        linked = any(mark.kind is Kind.LINK for mark in span.marks)
+        self._add(base, frame, raw, escape, linked=linked)
+
+    # Atoms
+
+    def _apart(self, newlines: int, rank: int, *, newline: str | None = None) -> None:
+        """The next atom stands in another line."""
+        self._rank = min(rank, self._rank) if self._newlines else rank
+        self._newlines = min(self._newlines + newlines, 2)
+        self._newline = newline or self._marks.newline
+
+    def _add(
+        self,
+        base: Frame,
+        frame: Frame,
+        raw: str,
+        escape: Callable[[str], str],
+        *,
+        exact: bool = False,
+        linked: bool = False,
+    ) -> None:
+        """`base` is the frame of the line, and `frame` in it that of the text."""
+        text_gap, plain_gap = self._gap(base) if self.atoms and self._newlines else ("", "")
+        rank = Rank.WORD if self._rank == Rank.INSIDE and raw[:1].isspace() else self._rank
+        self.atoms.append(Atom(frame, rank, raw, escape, text_gap, plain_gap, exact, linked))
+        self._base, self._newlines = base, 0
+        self._rank = Rank.WORD if raw[-1:].isspace() else Rank.INSIDE
+
+    def _gap(self, base: Frame) -> tuple[str, str]:
+        both = shared(self._base, base)
+        plain = f"\n{both.plain_line}" * self._newlines
+        # Elements stand apart by themselves.
+        if self._marks.tags and self._base.key is not base.key:
+            return "", plain
+        return f"{self._newline}{both.text_line}" * self._newlines, plain
+
+
+def _rank(depth: int) -> int:
+    return min(Rank.BLOCK + depth, Rank.INNERMOST)
+
+
+def _item_wrap(marks: Marks, number: int | None, depth: int) -> Wrap:
+    bullet = marks.bullets[min(depth, len(marks.bullets) - 1)]
+    sign = f"{bullet} " if number is None else f"{number}. "
+    return Wrap(sign, "", " " * len(sign))
+
+
+def _with(mark: Mark, span: Span) -> Span:
+    """`span` with `mark` around it, unless it has the like of it."""
+    marks = tuple(one for one in span.marks if one.kind is not mark.kind)
+    return Span(span.text, (mark, *marks))
+
+
+def _within_words(line: Line) -> set[Mark]:
+    """The marks that begin or end in the midst of a word."""
+    found: set[Mark] = set()
+    for one, other in pairwise(line):
+        if one.text[-1:].isalnum() and other.text[:1].isalnum():
+            found |= set(one.marks) ^ set(other.marks)
+    return found

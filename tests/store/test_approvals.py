@@ -1,0 +1,335 @@
+"""A question before a tool is used: for one call, answered once by its owner, used once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+import segue.store
+from segue.core.address import Address, Platform
+from segue.core.approval import Answer
+from segue.core.errors import ApprovalOver, SessionMoved, SessionNotFound
+from segue.core.lease import SECOND, Lease
+from segue.core.session import EndReason, Origin, Session
+from segue.store import Store, Tx
+from segue.store.approvals import Approval, ApprovalState
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import CHANNEL, DM, ODD, TOPIC, hold, on_sqlite
+
+MINUTES = 600.0
+CALL = ("call 1", "f" * 64, "rm -r build")
+
+
+async def ask(
+    store: Store, lease: Lease, call: tuple[str, str, str] = CALL, address: Address = DM
+) -> Approval:
+    return await store.approvals.ask(lease, *call, address, seconds=MINUTES)
+
+
+async def answer(store: Store, asked: Approval, said: Answer = Answer.ONCE) -> Approval:
+    return await store.approvals.answer(asked.id, "me", DM, said)
+
+
+async def stands(store: Store, asked: Approval) -> ApprovalState:
+    now = await store.approvals.get(asked.id)
+    assert now is not None
+    return now.state
+
+
+# Asking
+
+
+async def test_a_question_is_kept_as_it_was_asked(
+    store: Store, session: Session, clock: FakeClock, open_store: OpenStore
+):
+    asked = await ask(store, await hold(store, session.id))
+    assert (asked.session_id, asked.owner, asked.address) == (session.id, "me", DM)
+    assert (asked.call_id, asked.fingerprint, asked.what) == CALL
+    assert (asked.state, asked.answer) == (ApprovalState.WAITING, None)
+    assert (asked.asked, asked.until) == (clock.now(), clock.ticks() + MINUTES * SECOND)
+    other = await open_store()
+    assert await other.approvals.get(asked.id) == asked
+    assert await other.approvals.waiting(session.id) == asked
+    assert await other.approvals.get(asked.id + 1) is None
+
+
+async def test_the_same_call_is_asked_about_once_until_its_answer_is_used(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    assert await ask(store, lease) == asked
+    answered = await answer(store, asked)
+    assert await ask(store, lease) == answered
+    await store.approvals.use(lease, asked.id)
+    assert (await ask(store, lease)).id != asked.id
+
+
+async def test_another_call_is_another_question(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    other = await store.sessions.create("me", Platform.LOCAL)
+    questions = [
+        await ask(store, lease),
+        await ask(store, lease, ("call 2", *CALL[1:])),
+        await ask(store, lease, (CALL[0], "0" * 64, CALL[2])),
+        await ask(store, await hold(store, other.id)),
+    ]
+    assert len({question.id for question in questions}) == 4
+    assert await store.approvals.waiting(session.id) == questions[2]
+
+
+async def test_whoever_lost_the_session_asks_nothing(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id)
+    await (await open_store()).leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    with pytest.raises(SessionMoved, match="a terminal on sofa"):
+        await ask(store, lease)
+    assert await store.approvals.waiting(session.id) is None
+    with pytest.raises(SessionNotFound):
+        await ask(store, replace(lease, session_id="20260101_120000_00000000"))
+
+
+async def test_what_no_database_can_hold_is_asked_all_the_same(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    odd = replace(DM, chat_id=ODD)
+    asked = await ask(store, lease, (ODD, ODD, ODD), odd)
+    assert (asked.what, asked.address) == ("a\ufffdb\ufffdc", odd)
+    assert await ask(store, lease, (ODD, ODD, ODD), odd) == asked
+    assert await store.approvals.waiting_at(odd) == (asked,)
+
+
+# Answering
+
+
+@pytest.mark.parametrize("said", list(Answer))
+async def test_an_answer_is_kept_and_used_once(
+    store: Store, session: Session, open_store: OpenStore, said: Answer
+):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    assert await store.approvals.use(lease, asked.id) is None
+    answered = await answer(await open_store(), asked, said)
+    assert answered == replace(asked, state=ApprovalState.ANSWERED, answer=said)
+    assert await store.approvals.waiting(session.id) == answered
+    assert await store.approvals.use(lease, asked.id) is said
+    assert await store.approvals.use(lease, asked.id) is None
+    used = await store.approvals.get(asked.id)
+    assert used == replace(asked, state=ApprovalState.USED, answer=said)
+    assert await store.approvals.waiting(session.id) is None
+
+
+async def test_only_the_owner_answers_and_only_where_it_was_asked(store: Store, session: Session):
+    await store.owners.ensure("you")
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    wrong = ((asked.id, "you", DM), (asked.id, "me", TOPIC), (asked.id + 1, "me", DM))
+    for approval_id, owner, address in wrong:
+        with pytest.raises(ApprovalOver, match="it is not yours"):
+            await store.approvals.answer(approval_id, owner, address, Answer.ONCE)
+    assert await stands(store, asked) is ApprovalState.WAITING
+    assert await store.approvals.use(lease, asked.id) is None
+
+
+async def test_the_first_answer_counts_whether_or_not_it_was_used(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    await answer(store, asked, Answer.NEVER)
+    with pytest.raises(ApprovalOver, match="answered already"):
+        await answer(store, asked)
+    assert await store.approvals.use(lease, asked.id) is Answer.NEVER
+    with pytest.raises(ApprovalOver, match="answered already"):
+        await answer(store, asked)
+
+
+async def test_of_two_who_answer_at_once_one_is_told_that_it_is_over(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id)
+    other = await open_store()
+    for round_ in range(5):
+        asked = await ask(store, lease, (f"{round_}", *CALL[1:]))
+        outcomes = await asyncio.gather(
+            answer(store, asked, Answer.ONCE),
+            answer(other, asked, Answer.NEVER),
+            return_exceptions=True,
+        )
+        (won,) = [outcome for outcome in outcomes if isinstance(outcome, Approval)]
+        assert sum(isinstance(outcome, ApprovalOver) for outcome in outcomes) == 1
+        assert await store.approvals.use(lease, asked.id) is won.answer
+
+
+async def test_an_answer_is_used_once_however_many_try_at_once(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    await answer(store, asked)
+    used = await asyncio.gather(*(store.approvals.use(lease, asked.id) for _ in range(5)))
+    assert sorted(map(str, used)) == ["None"] * 4 + ["once"]
+
+
+async def test_an_answer_is_used_only_under_the_lease_of_its_session(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    await answer(store, asked)
+    other = await store.sessions.create("me", Platform.LOCAL)
+    assert await store.approvals.use(await hold(store, other.id), asked.id) is None
+    newest = await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    with pytest.raises(SessionMoved, match="another"):
+        await store.approvals.use(lease, asked.id)
+    assert await (await open_store()).approvals.use(newest, asked.id) is Answer.ONCE
+
+
+async def test_a_question_and_its_answer_survive_a_restart(
+    store: Store, session: Session, url: str, clock: FakeClock
+):
+    async with await segue.store.open(url, clock=clock) as first:
+        asked = await ask(first, await hold(first, session.id))
+    await answer(store, asked)
+    async with await segue.store.open(url, clock=clock) as again:
+        lease = await again.leases.acquire(session.id, "the next gateway", take_over=True)
+        assert (await ask(again, lease)).id == asked.id
+        assert await again.approvals.use(lease, asked.id) is Answer.ONCE
+
+
+# Time
+
+
+async def test_a_question_that_nobody_answered_in_time_has_expired(
+    store: Store, session: Session, clock: FakeClock
+):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    clock.advance(MINUTES - 1)
+    assert await stands(store, asked) is ApprovalState.WAITING
+    clock.advance(1)
+    assert await stands(store, asked) is ApprovalState.EXPIRED
+    assert await store.approvals.waiting(session.id) is None
+    assert await store.approvals.waiting_at(DM) == ()
+    with pytest.raises(ApprovalOver, match="its time is up"):
+        await answer(store, asked)
+    assert await store.approvals.use(lease, asked.id) is None
+    assert await store.write(in_row, asked.id) == "expired"
+    assert (await ask(store, lease)).id != asked.id
+
+
+async def test_a_question_that_was_answered_in_time_does_not_expire(
+    store: Store, session: Session, clock: FakeClock
+):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    await answer(store, asked)
+    clock.advance(2 * MINUTES)
+    waiting = await store.approvals.waiting(session.id)
+    assert waiting is not None
+    assert waiting.id == asked.id
+    assert await store.approvals.use(lease, asked.id) is Answer.ONCE
+
+
+@on_sqlite
+async def test_after_a_restart_of_the_machine_no_question_from_before_waits(
+    session: Session, store: Store, open_store: OpenStore, clock: FakeClock
+):
+    asked = await ask(store, await hold(store, session.id))
+    clock.restart()
+    with pytest.raises(ApprovalOver, match="its time is up"):
+        await answer(await open_store(), asked)
+
+
+# Void
+
+
+async def test_what_a_session_asked_is_void_when_it_moves_or_ends(store: Store, session: Session):
+    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    lease = await hold(store, session.id)
+    waiting, answered = [await ask(store, lease, (n, *CALL[1:])) for n in "12"]
+    await answer(store, answered)
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    assert await stands(store, waiting) is ApprovalState.WAITING
+    await store.bindings.rebind(session.id, CHANNEL, Origin.RESUME)
+    for asked in (waiting, answered):
+        assert await stands(store, asked) is ApprovalState.VOID
+        assert await store.approvals.use(lease, asked.id) is None
+        with pytest.raises(ApprovalOver, match="moved on"):
+            await answer(store, asked)
+    again = await ask(store, lease, ("1", *CALL[1:]), CHANNEL)
+    await store.sessions.end(session.id, EndReason.NEW, lease=lease)
+    assert await stands(store, again) is ApprovalState.VOID
+
+
+async def test_what_a_session_asked_is_void_when_another_takes_its_place(
+    store: Store, session: Session
+):
+    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    asked = await ask(store, await hold(store, session.id))
+    other = await store.sessions.create("me", Platform.LOCAL)
+    assert await store.bindings.rebind(other.id, DM, Origin.RESUME) == session.id
+    assert await stands(store, asked) is ApprovalState.VOID
+
+
+async def test_what_was_asked_is_void_after_a_handoff(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    handoff = await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
+    claim = await store.claim_handoff(handoff.id)
+    assert claim is not None
+    assert await stands(store, asked) is ApprovalState.WAITING
+    assert await store.complete_handoff(claim, address=TOPIC)
+    assert await stands(store, asked) is ApprovalState.VOID
+
+
+async def test_voiding_says_how_many_could_still_have_been_answered_or_used(
+    store: Store, session: Session
+):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    theirs = await ask(store, await hold(store, other.id))
+    lease = await hold(store, session.id)
+    first, second, third = [await ask(store, lease, (n, *CALL[1:])) for n in "123"]
+    await answer(store, first)
+    await store.approvals.use(lease, first.id)
+    await answer(store, second)
+    assert await store.approvals.void(session.id) == 2
+    assert await store.approvals.void(session.id) == 0
+    states = [await stands(store, asked) for asked in (first, second, third, theirs)]
+    assert states == [
+        ApprovalState.USED,
+        ApprovalState.VOID,
+        ApprovalState.VOID,
+        ApprovalState.WAITING,
+    ]
+
+
+# Looking
+
+
+async def test_what_can_be_answered_in_a_place_is_listed_the_oldest_first(
+    store: Store, session: Session
+):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    lease = await hold(store, session.id)
+    first = await ask(store, lease)
+    second = await ask(store, await hold(store, other.id))
+    elsewhere = await ask(store, lease, ("call 2", *CALL[1:]), TOPIC)
+    assert await store.approvals.waiting_at(DM) == (first, second)
+    assert await store.approvals.waiting_at(TOPIC) == (elsewhere,)
+    assert await store.approvals.waiting_at(CHANNEL) == ()
+    await answer(store, first)
+    assert await store.approvals.waiting_at(DM) == (second,)
+
+
+async def test_questions_are_deleted_with_their_session(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    asked = await ask(store, lease)
+    await store.sessions.delete(session.id, lease=lease)
+    assert await store.approvals.get(asked.id) is None
+    assert await store.approvals.void(session.id) == 0
+    with pytest.raises(ApprovalOver, match="not yours"):
+        await answer(store, asked)
+
+
+def in_row(tx: Tx, approval_id: int) -> str:
+    return tx.one("SELECT state FROM approvals WHERE id = :id", id=approval_id)[0]

@@ -1,0 +1,159 @@
+"""Whoever sends a one-time code is the owner who was shown it, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+import pytest
+
+from segue.core.address import Platform, Sender
+from segue.core.errors import IdentityTaken, OwnerNotFound, PairingRefused
+from segue.core.pairing import looks_like_code, normal
+from segue.core.session import Owner
+from segue.store import Store, Tx
+from segue.store.pairings import MOST_OPEN, SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import ODD, on_sqlite
+
+SENDER = Sender(platform=Platform.TELEGRAM, user_id="42", name="Me on Telegram")
+OTHER = Sender(platform=Platform.TELEGRAM, user_id="43")
+
+
+async def refused(store: Store, code: str, sender: Sender = SENDER) -> bool:
+    with pytest.raises(PairingRefused):
+        await store.pairings.redeem(code, sender)
+    return True
+
+
+async def test_whoever_sends_the_code_is_the_owner_from_then_on(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    code = await store.pairings.begin("me")
+    assert looks_like_code(code)
+    assert await store.owners.who(Platform.TELEGRAM, "42") is None
+    gateway = await open_store()
+    assert await gateway.pairings.redeem(code, SENDER) == Owner(id="me", name="Me")
+    (identity,) = await store.owners.identities("me")
+    assert (identity.sender, identity.linked) == (SENDER, clock.now())
+
+
+async def test_a_code_is_used_once(store: Store):
+    code = await store.pairings.begin("me")
+    await store.pairings.redeem(code, SENDER)
+    assert await refused(store, code, OTHER)
+    assert await refused(store, code, SENDER)
+    assert await store.owners.who(Platform.TELEGRAM, "43") is None
+
+
+async def test_of_many_who_send_a_code_at_once_one_is_linked(store: Store, open_store: OpenStore):
+    openings = [store, await open_store()]
+    code = await store.pairings.begin("me")
+    senders = [Sender(platform=Platform.TELEGRAM, user_id=f"{n}") for n in range(6)]
+    outcomes = await asyncio.gather(
+        *(openings[n % 2].pairings.redeem(code, sender) for n, sender in enumerate(senders)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(outcome, Owner) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, PairingRefused) for outcome in outcomes) == 5
+    assert len(await store.owners.identities("me")) == 1
+
+
+async def test_how_a_code_is_spelt_does_not_matter(store: Store):
+    for n, spell in enumerate((str.lower, normal, lambda code: f" {' '.join(code)}\n")):
+        code = await store.pairings.begin("me")
+        sender = Sender(platform=Platform.SLACK, user_id=f"{n}")
+        assert await store.pairings.redeem(spell(code), sender)
+
+
+async def test_a_code_whose_time_is_over_links_nobody(store: Store, clock: FakeClock):
+    code, late = await store.pairings.begin("me"), await store.pairings.begin("me", seconds=5)
+    clock.advance(5)
+    assert await refused(store, late)
+    clock.advance(SECONDS - 5.001)
+    assert await store.pairings.open_codes() == 1
+    clock.advance(0.001)
+    assert await store.pairings.open_codes() == 0
+    assert await refused(store, code)
+    assert await store.owners.identities("me") == ()
+
+
+@pytest.mark.parametrize("text", ["", "hello", "2345-CDFG", ODD, "' OR 1=1 --", "2345-CDFG" * 99])
+async def test_a_wrong_code_links_nobody_and_leaves_the_right_one(store: Store, text: str):
+    code = await store.pairings.begin("me")
+    assert await refused(store, text)
+    assert await store.owners.identities("me") == ()
+    assert await store.pairings.redeem(code, SENDER)
+
+
+async def test_only_a_digest_of_a_code_is_kept(store: Store):
+    code = await store.pairings.begin("me")
+    digest = hashlib.sha256(normal(code).encode()).hexdigest()
+    assert await store.write(digests) == [digest]
+
+
+async def test_the_oldest_codes_of_an_owner_are_void_when_there_are_too_many(
+    store: Store, open_store: OpenStore
+):
+    await store.owners.ensure("you")
+    theirs = await store.pairings.begin("you")
+    codes = [await store.pairings.begin("me") for _ in range(MOST_OPEN + 2)]
+    assert await store.pairings.open_codes() == MOST_OPEN + 1
+    for code in codes[:2]:
+        assert await refused(store, code)
+    for n, code in enumerate(codes[2:]):
+        await store.pairings.redeem(code, Sender(platform=Platform.SLACK, user_id=f"{n}"))
+    assert (await store.pairings.redeem(theirs, SENDER)).id == "you"
+    openings = [store, await open_store()]
+    await asyncio.gather(*(o.pairings.begin("me") for o in openings for _ in range(MOST_OPEN)))
+    assert await store.pairings.open_codes() == MOST_OPEN
+
+
+async def test_codes_whose_time_is_over_are_not_kept_for_ever(store: Store, clock: FakeClock):
+    await store.owners.ensure("you")
+    for owner in ("me", "you"):
+        await store.pairings.begin(owner)
+    clock.advance(SECONDS)
+    await store.pairings.begin("me")
+    assert len(await store.write(digests)) == 1
+
+
+async def test_a_user_who_is_another_owner_stays_so_and_the_code_is_not_spent(store: Store):
+    await store.owners.ensure("you")
+    await store.owners.link(SENDER, "you")
+    code = await store.pairings.begin("me")
+    with pytest.raises(IdentityTaken):
+        await store.pairings.redeem(code, SENDER)
+    assert await store.owners.who(Platform.TELEGRAM, "42") == Owner(id="you", name="")
+    assert (await store.pairings.redeem(code, OTHER)).id == "me"
+
+
+async def test_a_user_with_an_odd_id_is_linked_to_nobody_and_the_code_is_not_spent(store: Store):
+    code = await store.pairings.begin("me")
+    assert await refused(store, code, Sender(platform=Platform.TELEGRAM, user_id=ODD))
+    assert await store.pairings.redeem(code, SENDER)
+
+
+async def test_nobody_is_shown_a_code_for_an_owner_who_does_not_exist(store: Store):
+    with pytest.raises(OwnerNotFound):
+        await store.pairings.begin("nobody")
+    assert await store.pairings.open_codes() == 0
+
+
+async def test_no_two_codes_are_the_same(store: Store):
+    codes = [await store.pairings.begin("me") for _ in range(20)]
+    assert len(set(codes)) == 20
+
+
+@on_sqlite
+async def test_after_a_restart_of_the_machine_no_code_from_before_can_be_used(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    code = await store.pairings.begin("me")
+    clock.restart()
+    assert await refused(await open_store(), code)
+
+
+def digests(tx: Tx) -> list[str]:
+    return [row[0] for row in tx.rows("SELECT digest FROM pairings")]
