@@ -84,7 +84,7 @@ async def test_a_gateway_is_started_when_wanted_and_the_handoff_goes_on(person: 
         shown.say("/handoff telegram")
         await shown.see("Start one now?")
         shown.press("y")
-        await shown.shows("is running.")
+        await shown.shows("Running now: ")
         await shown.shows("There is no home channel on telegram yet.")
         await shown.ready()
         (gateway,) = await alive(person)

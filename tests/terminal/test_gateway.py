@@ -71,7 +71,7 @@ async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person:
     async with none_left(person):
         async with person.opens("gateway", "start", columns=200) as shown:
             assert await shown.end() == 0
-            await shown.shows("is running. It serves telegram (connected).")
+            await shown.shows("It serves telegram (connected).")
             await shown.shows(str(log))
         pid = await pid_of_the_only_one(person)
         assert os.getsid(pid) not in {pid, os.getsid(0), shown.process.pid}
@@ -82,7 +82,7 @@ async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person:
         assert segue_says(person, "gateway", "status").returncode == 0
         stopped = segue_says(person, "gateway", "stop")
         assert stopped.returncode == 0, stopped.stderr
-        assert stopped.stdout.endswith("has stopped.\n")
+        assert stopped.stdout.startswith("Stopped: ")
         assert await alive(person) == ()
         assert segue_says(person, "gateway", "status").returncode == 3
 
@@ -151,9 +151,9 @@ async def test_a_gateway_of_another_machine_is_not_stopped_from_here(
 
 async def test_a_gateway_that_does_not_end_is_told_with_its_process(person: Person):
     deaf = (
-        "import asyncio, signal, sys, segue.store\n"
+        "import asyncio, os, signal, sys, segue.store\n"
         "async def main():\n"
-        "    signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True))\n"
+        "    signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'heard\\n'))\n"
         "    async with await segue.store.open(sys.argv[1]) as store:\n"
         "        await store.gateways.announce('a deaf one', [])\n"
         "        print('here', flush=True)\n"
@@ -265,9 +265,9 @@ async def test_on_a_narrow_screen_no_line_of_the_status_is_too_long(person: Pers
         await shown.shows("send /sethome in the chat where handoffs should arrive")
 
 
-async def test_a_gateway_that_serves_nothing_stands_by(person: Person):
+async def test_a_gateway_that_serves_nothing_says_so(person: Person):
     async with announced(person):
-        assert "It stands by" in segue_says(person, "gateway", "status").stdout
+        assert "It serves no platform" in segue_says(person, "gateway", "status").stdout
 
 
 # What it tells

@@ -241,7 +241,7 @@ class GatewayStuck(GatewayError):
 
 
 class NoGatewayLog(GatewayError):
-    """There is no log at {path} yet: it begins with the gateway. Type `segue gateway start`."""
+    """There is no log at {path} yet. Type `segue gateway start`: it begins with that."""
 
 
 # Models

@@ -99,7 +99,7 @@ def stop(*, as_json: bool) -> None:
         print_json({"stopped": [told(gateway) for gateway in stopped]})
         return
     for gateway in stopped:
-        click.echo(f"{one_line(gateway.name)} has stopped.")
+        click.echo(f"Stopped: {one_line(gateway.name)}.")
 
 
 @gateway.command()

@@ -22,6 +22,7 @@ from segue.terminal.words import ago
 
 _HANDOFFS = 5
 _TROUBLES = 10
+_NOTHING = "It serves no platform: none is set up, or another gateway serves them."
 _NONE = "No gateway is running. Type `segue gateway start`."
 
 
@@ -44,7 +45,7 @@ class Portrait:
         for gateway in self.gateways:
             lines.append(folded(_running(gateway), width, "    ", ""))
             told = [(health.platform.value, self._link(health)) for health in _links(gateway)]
-            lines += fields(told or [("", "It stands by: others serve its platforms.")], width)
+            lines += fields(told, width) or [folded(_NOTHING, width, "    ", "  ")]
         lines += _listed("Handoffs", [self._handoff(h, now) for h in self.handoffs], width)
         lines += _listed("Not delivered", [_trouble(o, now) for o in self.troubles], width)
         return [*lines, f"Log: {one_line(str(self.log))}"]
@@ -112,9 +113,9 @@ async def look(store: Store, log: Path) -> Portrait:
 def started(gateway: Gateway, log: Path) -> list[str]:
     """What to say once it runs."""
     served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
-    told = f"It serves {served}." if served else "It stands by: others serve its platforms."
+    told = f"It serves {served}." if served else _NOTHING
     return [
-        f"{one_line(gateway.name)} is running. {told}",
+        f"Running now: {one_line(gateway.name)}. {told}",
         f"It tells what it does in {one_line(str(log))}; `segue gateway logs` shows that.",
     ]
 

@@ -51,6 +51,6 @@ async def start_gateway(
         return False
     await display.notice("Starting a gateway…")
     gateway = await background.start(store, settings.gateway_log)
-    await display.notice(f"{gateway.name} is running.")
+    await display.notice(f"Running now: {gateway.name}.")
     await background.settled(store, gateway, _CONNECTED)
     return True
