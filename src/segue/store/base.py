@@ -88,6 +88,8 @@ class Topic(StrEnum):
     HANDOFFS = "handoffs"
     INBOX = "inbox"
     OUTBOX = "outbox"
+    PAGES = "pages"
+    """Somebody did something on the built-in page."""
     LEASES = "leases"
     """Somebody lost a lease that they had not let go of."""
     APPROVALS = "approvals"

@@ -23,17 +23,22 @@ from segue.core.handoff import short_reason
 from segue.store import bubbles
 from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.leases import until
-from segue.store.values import listed, micros, moment, moment_or_none, text
+from segue.store.values import (
+    Buttons,
+    buttons_json,
+    listed,
+    micros,
+    moment,
+    moment_or_none,
+    parse_buttons,
+    text,
+)
 
 SECONDS = 60.0
 """How long one sending may take before another process looks after it."""
 
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
 
-Buttons = tuple[tuple[str, str], ...]
-"""What a person can press under a message: label and data of each."""
-
-_buttons = msgspec.json.Decoder(Buttons)
 _receipts = msgspec.json.Decoder(str)
 
 
@@ -170,7 +175,7 @@ def enqueue(tx: Tx, draft: Draft) -> bool:
         address=draft.address.key,
         session=draft.session_id,
         body=text(draft.body),
-        buttons=_json(draft.buttons) if draft.buttons else None,
+        buttons=buttons_json(draft.buttons),
         now=tx.now,
     )
     if queued:
@@ -317,10 +322,6 @@ def prune(tx: Tx, before: datetime) -> int:
     return tx.change(sql, before=micros(before))
 
 
-def _json(buttons: Buttons) -> str:
-    return msgspec.json.encode([(text(label), text(data)) for label, data in buttons]).decode()
-
-
 def _line(receipt: str) -> str:
     """A receipt as it joins the others."""
     return "\n" + msgspec.json.encode(text(receipt)).decode()
@@ -350,7 +351,7 @@ def _outgoing(row: Row) -> Outgoing:
         body=body,
         state=OutgoingState(state),
         attempt=attempt,
-        buttons=_buttons.decode(buttons) if buttons else (),
+        buttons=parse_buttons(buttons),
         receipts=tuple(_receipts.decode_lines(receipts)),
         error=error,
         queued=moment(queued),

@@ -23,6 +23,7 @@ from segue.store.leases import Leases
 from segue.store.notes import Notes
 from segue.store.outbox import Draft, Outbox
 from segue.store.owners import Owners
+from segue.store.pages import Pages
 from segue.store.pairings import Pairings
 from segue.store.sessions import Sessions
 from segue.store.transcripts import Transcripts
@@ -52,6 +53,7 @@ class Store:
         self.outbox = Outbox(engine)
         self.approvals = Approvals(engine)
         self.pairings = Pairings(engine)
+        self.pages = Pages(engine)
         self.gateways = Gateways(engine)
 
     @property

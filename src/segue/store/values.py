@@ -17,6 +17,9 @@ from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 MESSAGE_LIMIT = 8 * 1024 * 1024
 """The most bytes of text that one message may hold."""
 
+Buttons = tuple[tuple[str, str], ...]
+"""What a person can press under a message: label and data of each."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _ROLES = {role.value: role for role in Role}
@@ -24,6 +27,7 @@ _KINDS = {kind.value: kind for kind in Kind}
 _tool_calls = msgspec.json.Decoder(tuple[ToolCall, ...])
 _extras = msgspec.json.Decoder(dict[str, Any])
 _images = msgspec.json.Decoder(tuple[Image, ...])
+_buttons = msgspec.json.Decoder(Buttons)
 
 MESSAGE_COLUMNS = (
     "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, images,"
@@ -64,6 +68,17 @@ def address_or_none(key: str | None) -> Address | None:
 def text(value: str) -> str:
     """`value` as both databases can keep it: what UTF-8 or PostgreSQL cannot hold is marked."""
     return whole(value).replace("\0", "\ufffd")
+
+
+def buttons_json(buttons: Buttons) -> str | None:
+    """As they stand in a column; NULL for none."""
+    if not buttons:
+        return None
+    return msgspec.json.encode([(text(label), text(data)) for label, data in buttons]).decode()
+
+
+def parse_buttons(stored: str | None) -> Buttons:
+    return _buttons.decode(stored) if stored else ()
 
 
 def message_columns(message: Message, message_id: int) -> dict[str, Any]:

@@ -1,0 +1,319 @@
+"""The built-in page, whose server we are: its browsers, its conversations, and what is shown there.
+
+Everything that changes in a conversation gets the next number of it, its `rev`. Whoever was away
+asks for what is newer than the last one they saw, and misses nothing and sees nothing twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from segue.core.address import Sender
+from segue.store import owners, pairings
+from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
+
+
+class Author(StrEnum):
+    AGENT = "agent"
+    PERSON = "person"
+
+
+class Act(StrEnum):
+    """What a person can do on the page."""
+
+    SAY = "say"
+    PRESS = "press"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One conversation of the page."""
+
+    id: str
+    owner: str
+    title: str
+    rev: int
+    active: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageMessage:
+    """One message as it is shown."""
+
+    no: int
+    page: str
+    key: str
+    rev: int
+    author: Author
+    text: str
+    buttons: Buttons
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageUpdate:
+    """Something that a person did there."""
+
+    no: int
+    page: str
+    browser: str
+    act: Act
+    text: str
+    message: int
+    """The number of the message that was said, or whose button was pressed."""
+
+
+class Pages:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    # Browsers
+
+    async def link(self, owner: str, *, seconds: float = pairings.SECONDS) -> str:
+        """A token that makes the first browser to bring it that owner's. Only a digest is kept."""
+        token = secrets.token_urlsafe(32)
+        await self._engine.write(pairings.begin, owner, _digest(token), seconds)
+        return token
+
+    async def admit(self, token: str, sender: Sender) -> str:
+        """The secret of a browser that brought such a token: it is a user of the platform, linked
+        to the owner, from now on. PairingRefused when the token was used, or its time is over."""
+        secret = secrets.token_urlsafe(32)
+        await self._engine.write(admit, _digest(token), sender, _digest(secret))
+        return secret
+
+    async def browser(self, secret: str) -> str | None:
+        """The user id of the browser with that secret; None for any other."""
+        return await self._engine.read(browser, _digest(secret))
+
+    # Conversations
+
+    async def begin(self, owner: str, title: str, *, key: str) -> Page:
+        """A new one; the one that was begun under that key, if there is one."""
+        return await self._engine.write(begin, owner, title, key)
+
+    async def get(self, page: str) -> Page | None:
+        return await self._engine.read(get, page)
+
+    async def list(self, owner: str, *, limit: int = 100) -> tuple[Page, ...]:
+        """The owner's, the last active first."""
+        return await self._engine.read(list_pages, owner, limit)
+
+    async def changes(self, page: str, after: int, *, limit: int = 200) -> tuple[PageMessage, ...]:
+        """The last messages that are newer or were changed since `after`, in order."""
+        return await self._engine.read(changes, page, after, limit)
+
+    async def message(self, no: int) -> PageMessage | None:
+        return await self._engine.read(message, no)
+
+    # What the agent says
+
+    async def show(self, page: str, key: str, body: str, buttons: Buttons = ()) -> PageMessage:
+        """Let the agent say it; under a key that was used it is said already."""
+        return await self._engine.write(show, page, key, Author.AGENT, body, buttons)
+
+    async def edit(self, no: int, body: str, buttons: Buttons = ()) -> PageMessage | None:
+        """Let that message say this instead; None when it is gone."""
+        return await self._engine.write(edit, no, body, buttons)
+
+    # What people do
+
+    async def say(self, page: str, key: str, browser: str, body: str) -> PageMessage:
+        """A person says something; under a key that was used they have said it already."""
+        return await self._engine.write(say, page, key, browser, body)
+
+    async def press(self, page: str, key: str, browser: str, no: int, data: str) -> bool:
+        """A person presses a button; False when that message has none such."""
+        return await self._engine.write(press, page, key, browser, no, data)
+
+    async def unheard(self, *, limit: int = 100) -> tuple[PageUpdate, ...]:
+        """What people did and nobody has confirmed, in order."""
+        return await self._engine.read(unheard, limit)
+
+    async def heard(self, no: int) -> None:
+        """Everything up to that update is recorded elsewhere."""
+        await self._engine.write(heard, no)
+
+
+# Browsers
+
+
+def admit(tx: Tx, token: str, sender: Sender, secret: str) -> None:
+    pairings.redeem(tx, token, sender)
+    tx.change(
+        "INSERT INTO browsers (id, digest, made, seen) VALUES (:id, :digest, :now, :now)",
+        id=sender.user_id,
+        digest=secret,
+        now=tx.now,
+    )
+
+
+def browser(tx: Tx, secret: str) -> str | None:
+    row = tx.row("SELECT id FROM browsers WHERE digest = :digest", digest=secret)
+    return row[0] if row else None
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(text(secret).encode()).hexdigest()
+
+
+# Conversations
+
+_PAGE = "SELECT id, owner, title, rev, active FROM pages"
+
+
+def begin(tx: Tx, owner: str, title: str, key: str) -> Page:
+    owners.found(tx, owner)
+    tx.change(
+        "INSERT INTO pages (id, owner, title, key, active)"
+        " VALUES (:id, :owner, :title, :key, :now) ON CONFLICT (key) DO NOTHING",
+        id=secrets.token_hex(8),
+        owner=owner,
+        title=text(title),
+        key=text(key),
+        now=tx.now,
+    )
+    return _page(tx.one(f"{_PAGE} WHERE key = :key", key=text(key)))
+
+
+def get(tx: Tx, page: str) -> Page | None:
+    row = tx.row(f"{_PAGE} WHERE id = :id", id=text(page))
+    return _page(row) if row else None
+
+
+def list_pages(tx: Tx, owner: str, limit: int) -> tuple[Page, ...]:
+    sql = f"{_PAGE} WHERE owner = :owner ORDER BY active DESC, id LIMIT :limit"
+    return tuple(map(_page, tx.rows(sql, owner=owner, limit=limit)))
+
+
+# Messages
+
+_MESSAGE = "SELECT no, page, key, rev, author, text, buttons, at FROM page_messages"
+
+
+def changes(tx: Tx, page: str, after: int, limit: int) -> tuple[PageMessage, ...]:
+    rows = tx.rows(
+        f"{_MESSAGE} WHERE page = :page AND rev > :after ORDER BY no DESC LIMIT :limit",
+        page=text(page),
+        after=after,
+        limit=limit,
+    )
+    return tuple(map(_message, reversed(rows)))
+
+
+def message(tx: Tx, no: int) -> PageMessage | None:
+    row = tx.row(f"{_MESSAGE} WHERE no = :no", no=no)
+    return _message(row) if row else None
+
+
+def show(tx: Tx, page: str, key: str, author: Author, body: str, buttons: Buttons) -> PageMessage:
+    if said := tx.row(f"{_MESSAGE} WHERE key = :key", key=text(key)):
+        return _message(said)
+    tx.change(
+        "INSERT INTO page_messages (page, key, rev, author, text, buttons, at)"
+        " VALUES (:page, :key, :rev, :author, :text, :buttons, :now)",
+        page=page,
+        key=text(key),
+        rev=_next_rev(tx, page),
+        author=author.value,
+        text=text(body),
+        buttons=buttons_json(buttons),
+        now=tx.now,
+    )
+    return _message(tx.one(f"{_MESSAGE} WHERE key = :key", key=text(key)))
+
+
+def edit(tx: Tx, no: int, body: str, buttons: Buttons) -> PageMessage | None:
+    if (there := message(tx, no)) is None:
+        return None
+    tx.change(
+        "UPDATE page_messages SET text = :text, buttons = :buttons, rev = :rev WHERE no = :no",
+        text=text(body),
+        buttons=buttons_json(buttons),
+        rev=_next_rev(tx, there.page),
+        no=no,
+    )
+    return message(tx, no)
+
+
+def _next_rev(tx: Tx, page: str) -> int:
+    sql = "UPDATE pages SET rev = rev + 1, active = :now WHERE id = :id RETURNING rev"
+    return tx.one(sql, id=page, now=tx.now)[0]
+
+
+# Updates
+
+
+def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
+    key = own_key(page, key)
+    said = show(tx, page, key, Author.PERSON, body, ())
+    _record(tx, page, key, browser, Act.SAY, body, said.no)
+    return said
+
+
+def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
+    there = message(tx, no)
+    if there is None or there.page != page or data not in {button for _, button in there.buttons}:
+        return False
+    _record(tx, page, own_key(page, key), browser, Act.PRESS, data, no)
+    return True
+
+
+def own_key(page: str, key: str) -> str:
+    """What a browser calls a key, as one that no other conversation can have."""
+    return f"{page}/{key}"
+
+
+def _record(tx: Tx, page: str, key: str, browser: str, act: Act, body: str, no: int) -> None:
+    recorded = tx.change(
+        "INSERT INTO page_updates (page, key, browser, kind, text, message)"
+        " VALUES (:page, :key, :browser, :act, :text, :no) ON CONFLICT (key) DO NOTHING",
+        page=page,
+        key=text(key),
+        browser=browser,
+        act=act.value,
+        text=text(body),
+        no=no,
+    )
+    if recorded:
+        tx.nudge(Topic.PAGES)
+
+
+def unheard(tx: Tx, limit: int) -> tuple[PageUpdate, ...]:
+    rows = tx.rows(
+        "SELECT no, page, browser, kind, text, message FROM page_updates WHERE heard = 0"
+        " ORDER BY no LIMIT :limit",
+        limit=limit,
+    )
+    return tuple(
+        PageUpdate(no=no, page=page, browser=browser, act=Act(act), text=body, message=message)
+        for no, page, browser, act, body, message in rows
+    )
+
+
+def heard(tx: Tx, no: int) -> None:
+    tx.change("UPDATE page_updates SET heard = 1 WHERE no <= :no AND heard = 0", no=no)
+
+
+def _page(row: Row) -> Page:
+    page, owner, title, rev, active = row
+    return Page(id=page, owner=owner, title=title, rev=rev, active=moment(active))
+
+
+def _message(row: Row) -> PageMessage:
+    no, page, key, rev, author, body, buttons, at = row
+    return PageMessage(
+        no=no,
+        page=page,
+        key=key,
+        rev=rev,
+        author=Author(author),
+        text=body,
+        buttons=parse_buttons(buttons),
+        at=moment(at),
+    )

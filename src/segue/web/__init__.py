@@ -1,0 +1,1 @@
+"""The built-in web page: a platform that needs no account, since its server is ours."""

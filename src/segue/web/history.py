@@ -1,0 +1,66 @@
+"""What was said in a session before it came to the page, readable from the first moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from segue.core.address import Address
+from segue.core.session import Origin
+from segue.core.text import one_line
+from segue.core.transcript import Kind, Message, Role, Transcript, words
+from segue.store import Store
+from segue.web import render
+from segue.web.frames import Line, Tool
+
+_PAGE = 40
+"""The messages that are shown at a time."""
+_TOOL_LENGTH = 200
+_OUTPUT_LENGTH = 4000
+
+
+async def lines(store: Store, address: Address, before: int | None) -> tuple[tuple[Line, ...], bool]:
+    """The last lines from before it was here, or before that seq, and whether there are more."""
+    binding = await store.bindings.get(address)
+    if binding is None or binding.origin is Origin.MESSAGE:
+        return (), False
+    transcript = await store.transcripts.load(binding.session_id)
+    earlier = list(_before_arrival(transcript, binding.bound))
+    if before is not None:
+        earlier = [message for message in earlier if message.seq < before]
+    return tuple(_lines(earlier[-_PAGE:])), len(earlier) > _PAGE
+
+
+def _before_arrival(transcript: Transcript, bound: datetime) -> Iterator[Message]:
+    """What was there when it was bound here: of a handoff's own turn, what it says is shown as a
+    message of this place."""
+    arrived = [m for m in transcript if m.at <= bound]
+    prompts = [i for i, m in enumerate(arrived) if m.kind is Kind.SYNTHETIC and m.role is Role.USER]
+    end = len(arrived)
+    if prompts and all(m.role is not Role.USER for m in arrived[prompts[-1] + 1 :]):
+        end = prompts[-1]
+    return (m for m in arrived[:end] if m.kind is Kind.SAID)
+
+
+def _lines(messages: Iterable[Message]) -> Iterator[Line]:
+    for message in messages:
+        yield Line(
+            seq=message.seq,
+            role=message.role.value,
+            html=_html(message),
+            at=message.at,
+            tools=tuple(
+                Tool(call.name, one_line(call.arguments, _TOOL_LENGTH))
+                for call in message.tool_calls
+            ),
+        )
+
+
+def _html(message: Message) -> str:
+    match message.role:
+        case Role.ASSISTANT:
+            return render.html(message.content)
+        case Role.TOOL:
+            return render.plain(message.content[:_OUTPUT_LENGTH])
+        case _:
+            return render.plain(words(message))

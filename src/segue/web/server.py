@@ -1,0 +1,177 @@
+"""The page's server: a few files, the exchange of a token for a cookie, and one WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import secrets
+import socket
+from http import HTTPStatus
+
+from websockets.asyncio.server import Server as WebSocketServer
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from segue.core.address import Platform, Sender
+from segue.core.errors import PairingRefused
+from segue.store import Store
+from segue.web import files
+from segue.web.frames import FRAME_LIMIT
+from segue.web.guard import TOKEN, Guard, Refused, Visitor, cookie
+from segue.web.talk import Talk
+
+PORT = 8790
+LIVE = "/live"
+_EXCHANGE = "/exchange"
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+logger = logging.getLogger(__name__)
+
+
+class Server:
+    def __init__(self, store: Store, *, lan: bool = False) -> None:
+        """`lan`: serve the local network, too."""
+        self._store = store
+        self._lan = lan
+        self._files = files.load()
+        self._guard = Guard(store, frozenset())
+        self._server: WebSocketServer | None = None
+        self._talks: set[Talk] = set()
+        self.url = ""
+
+    async def start(self, port: int | None = None) -> None:
+        """Serve on that port, or on the usual one, or on any where that is taken."""
+        host = "0.0.0.0" if self._lan else "127.0.0.1"  # noqa: S104 - on purpose only
+        bound = _bound(host, port)
+        actual: int = bound.getsockname()[1]
+        names = [*_LOOPBACK, *(_own_names() if self._lan else ())]
+        self._guard = Guard(self._store, frozenset(f"{name}:{actual}" for name in names))
+        self._server = await serve(
+            self._talk,
+            sock=bound,
+            process_request=self._request,
+            max_size=FRAME_LIMIT,
+            max_queue=16,
+            compression=None,
+            server_header=None,
+            logger=logging.getLogger("segue.web.wire"),
+        )
+        shown = _address() if self._lan else "127.0.0.1"
+        self.url = f"http://{shown}:{actual}"
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    # What the adapter tells
+
+    def changed(self, page: str, no: int) -> None:
+        for talk in self._talks:
+            talk.changed(page, no)
+
+    def working(self, page: str, seconds: float) -> None:
+        for talk in self._talks:
+            talk.working(page, seconds)
+
+    def listed(self, owner: str) -> None:
+        for talk in self._talks:
+            talk.listed(owner)
+
+    # Requests
+
+    async def _request(self, connection: ServerConnection, request: Request) -> Response | None:
+        host = request.headers.get("Host", "")
+        try:
+            return await self._answer(connection, request, host)
+        except Refused as refused:
+            return files.response(refused.status, "", f"{refused.status.phrase}\n".encode())
+
+    async def _answer(
+        self, connection: ServerConnection, request: Request, host: str
+    ) -> Response | None:
+        path = request.path.partition("?")[0]
+        self._guard.check_names(request.headers, origin=path == LIVE)
+        if path == LIVE:
+            connection.visitor = await self._guard.visitor(request.headers)  # pyright: ignore[reportAttributeAccessIssue]
+            return None
+        if path == _EXCHANGE:
+            secret = await self._admitted(request)
+            return files.response(HTTPStatus.NO_CONTENT, host, Set_Cookie=cookie(secret))
+        if path not in self._files:
+            return files.response(HTTPStatus.NOT_FOUND, host, b"Not found\n")
+        kind, body = self._files[path]
+        return files.response(HTTPStatus.OK, host, body, kind)
+
+    async def _admitted(self, request: Request) -> str:
+        """The secret of a browser that brings a token for the first time."""
+        tokens = request.headers.get_all(TOKEN)
+        if len(tokens) != 1 or not tokens[0]:
+            raise Refused(HTTPStatus.FORBIDDEN)
+        self._guard.may_try()
+        name = _browser(request.headers.get("User-Agent", ""))
+        sender = Sender(platform=Platform.WEB, user_id=secrets.token_hex(8), name=name)
+        try:
+            secret = await self._store.pages.admit(tokens[0], sender)
+        except PairingRefused as error:
+            logger.warning("A browser brought a token that is not valid")
+            raise Refused(HTTPStatus.FORBIDDEN) from error
+        self._guard.forgive()
+        return secret
+
+    async def _talk(self, connection: ServerConnection) -> None:
+        visitor: Visitor = connection.visitor  # pyright: ignore
+        talk = Talk(self._store, connection, visitor, self.listed)
+        self._talks.add(talk)
+        try:
+            with contextlib.suppress(ConnectionClosed):
+                await talk.run()
+        finally:
+            self._talks.discard(talk)
+
+
+def _bound(host: str, port: int | None) -> socket.socket:
+    """A socket on that port; without one on the usual one, or on any if that is taken."""
+    tried = (PORT, 0) if port is None else (port,)
+    for number in tried:
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((host, number))
+        except OSError as error:
+            bound.close()
+            if error.errno != errno.EADDRINUSE or number == tried[-1]:
+                raise
+        else:
+            return bound
+    raise AssertionError("there is always a last one")
+
+
+def _own_names() -> tuple[str, ...]:
+    """What this machine may be called in the local network."""
+    name = socket.gethostname().lower()
+    return (_address(), name, f"{name}.local")
+
+
+def _address() -> str:
+    """This machine's own in the local network; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return probe.getsockname()[0]
+
+
+def _browser(agent: str) -> str:
+    """A name for it that a person knows again."""
+    known = ("Edg", "Firefox", "Chrome", "Safari")
+    kind = next((name for name in known if name in agent), "a browser")
+    systems = ("iPhone", "iPad", "Android", "Windows", "Mac", "Linux")
+    system = next((name for name in systems if name in agent), "")
+    return f"{kind.replace('Edg', 'Edge')} on {system}" if system else kind
+
+

@@ -1,0 +1,225 @@
+"""One open page: it asks, and is told; what changes reaches it by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+from websockets.asyncio.server import ServerConnection
+
+import segue
+from segue.core.address import Platform
+from segue.core.errors import UserError
+from segue.store import Store, Topic
+from segue.store.pages import Author, Page, PageMessage, own_key
+from segue.web import addresses, frames, health, history, render
+from segue.web.guard import Visitor
+
+_MOST_WAITING = 1000
+"""Frames that wait for a page that does not read; then it is let go, and comes again."""
+
+_ask = msgspec.json.Decoder(frames.Ask)
+_encoder = msgspec.json.Encoder()
+
+logger = logging.getLogger(__name__)
+
+
+class Talk:
+    def __init__(
+        self,
+        store: Store,
+        connection: ServerConnection,
+        visitor: Visitor,
+        listed: Callable[[str], None],
+    ) -> None:
+        """`listed`: tells every page of an owner that the list of conversations has changed."""
+        self._store = store
+        self._connection = connection
+        self._visitor = visitor
+        self._listed = listed
+        self._open: str | None = None
+        self._health = False
+        self._out: asyncio.Queue[frames.Tell | _Later] = asyncio.Queue(_MOST_WAITING)
+
+    async def run(self) -> None:
+        """Until the page is closed."""
+        async with self._watching():
+            await self._put(await self._hello())
+            async for frame in self._connection:
+                await self._answer(frame)
+
+    # What changes
+
+    def changed(self, page: str, no: int) -> None:
+        if page == self._open:
+            self._soon(_Later(page, no))
+
+    def working(self, page: str, seconds: float) -> None:
+        if page == self._open:
+            self._soon(frames.Working(chat=page, seconds=seconds))
+
+    def listed(self, owner: str) -> None:
+        if owner == self._visitor.owner:
+            self._soon(_Later())
+
+    def _soon(self, what: frames.Tell | _Later) -> None:
+        try:
+            self._out.put_nowait(what)
+        except asyncio.QueueFull:  # it does not read; it will ask for what it missed
+            self._connection.transport.abort()
+
+    @asynccontextmanager
+    async def _watching(self) -> AsyncGenerator[None]:
+        tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._watch())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _write(self) -> None:
+        while True:
+            what = await self._out.get()
+            if isinstance(what, _Later):
+                found = await self._look_up(what)
+                if found is None:
+                    continue
+                what = found
+            await self._connection.send(_encoder.encode(what).decode())
+
+    async def _look_up(self, later: _Later) -> frames.Tell | None:
+        if later.page is None:
+            return frames.Chats(chats=await self._chats())
+        message = await self._store.pages.message(later.no)
+        return message and frames.Changed(chat=later.page, message=shown(message))
+
+    async def _watch(self) -> None:
+        """Where sessions are, and how handoffs go, changes elsewhere, too."""
+        async with self._store.listen(Topic.HANDOFFS, Topic.LEASES) as wake:
+            while True:
+                await wake.wait()
+                self._soon(_Later())
+                if self._health:
+                    self._soon(await health.look(self._store, self._visitor.owner))
+
+    async def _put(self, what: frames.Tell) -> None:
+        await self._out.put(what)
+
+    # What the page asks for
+
+    async def _answer(self, frame: str | bytes) -> None:
+        try:
+            ask = _ask.decode(frame)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            await self._put(frames.Refused(reason=f"This page and its server differ: {error}"))
+            return
+        key = getattr(ask, "key", None)
+        try:
+            await self._do(ask)
+        except UserError as error:
+            await self._put(frames.Refused(reason=str(error), key=key))
+
+    async def _do(self, ask: frames.Ask) -> None:
+        match ask:
+            case frames.New(key=key):
+                page = await self._begin(key)
+                await self._put(frames.Taken(key=key, chat=page.id))
+            case frames.Health():
+                self._health = True
+                await self._put(await health.look(self._store, self._visitor.owner))
+            case frames.Open() | frames.Earlier() | frames.Say() | frames.Press():
+                page = await self._store.pages.get(ask.chat)
+                if page is None or page.owner != self._visitor.owner:
+                    await self._put(frames.Refused(reason="That conversation is not here."))
+                else:
+                    await self._in(page, ask)
+
+    async def _in(
+        self, page: Page, ask: frames.Open | frames.Earlier | frames.Say | frames.Press
+    ) -> None:
+        pages, browser = self._store.pages, self._visitor.browser
+        match ask:
+            case frames.Open(after=after):
+                self._open = page.id
+                await self._put(await self._shown(page, after))
+            case frames.Earlier(before=before):
+                at = addresses.of(page.owner, page.id)
+                lines, more = await history.lines(self._store, at, before)
+                await self._put(frames.History(chat=page.id, history=lines, more=more))
+            case frames.Say(key=key, text=text):
+                said = await pages.say(page.id, key, browser, text)
+                await self._put(frames.Taken(key=key, chat=page.id))
+                await self._put(frames.Changed(chat=page.id, message=shown(said)))
+                self._listed(page.owner)
+            case frames.Press(key=key, message=number, data=data):
+                if await pages.press(page.id, key, browser, number, data):
+                    await self._put(frames.Taken(key=key, chat=page.id))
+                else:
+                    await self._put(frames.Refused(reason="That button is gone.", key=key))
+
+    async def _begin(self, key: str) -> Page:
+        owner = self._visitor.owner
+        page = await self._store.pages.begin(owner, "New conversation", key=own_key(owner, key))
+        self._listed(owner)
+        return page
+
+    async def _hello(self) -> frames.Hello:
+        host = socket.gethostname()
+        return frames.Hello(version=segue.__version__, host=host, chats=await self._chats())
+
+    async def _chats(self) -> tuple[frames.Chat, ...]:
+        owner = self._visitor.owner
+        here = {
+            session.address: session
+            for session in await self._store.sessions.list(owner, platform=Platform.WEB, limit=500)
+        }
+        chats: list[frames.Chat] = []
+        for page in await self._store.pages.list(owner):
+            session = here.get(addresses.of(owner, page.id))
+            title = session.title if session and session.title else page.title
+            chats.append(
+                frames.Chat(
+                    id=page.id, title=title, where="here" if session else "", active=page.active
+                )
+            )
+        return tuple(chats)
+
+    async def _shown(self, page: Page, after: int) -> frames.Shown:
+        lines, more = ((), False)
+        if not after:
+            at = addresses.of(page.owner, page.id)
+            lines, more = await history.lines(self._store, at, None)
+        changes = await self._store.pages.changes(page.id, after)
+        rev = max((message.rev for message in changes), default=max(after, page.rev))
+        return frames.Shown(
+            chat=page.id,
+            history=lines,
+            more=more,
+            messages=tuple(map(shown, changes)),
+            rev=rev,
+        )
+
+
+class _Later(msgspec.Struct, frozen=True):
+    """Something to be looked up when it is its turn: the list of conversations, or a message."""
+
+    page: str | None = None
+    no: int = 0
+
+
+def shown(message: PageMessage) -> frames.Message:
+    own = message.author is Author.PERSON
+    return frames.Message(
+        no=message.no,
+        rev=message.rev,
+        author=message.author.value,
+        html=render.plain(message.text) if own else render.html(message.text),
+        buttons=tuple(frames.Button(label, data) for label, data in message.buttons),
+        at=message.at,
+        key=message.key.rpartition("/")[2] if own else None,
+    )
