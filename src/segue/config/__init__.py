@@ -26,6 +26,7 @@ from segue.config.values import Endpoint as Endpoint
 from segue.config.values import PlatformSettings as PlatformSettings
 from segue.config.values import Secret as Secret
 from segue.config.values import Settings as Settings
+from segue.config.values import WebSettings as WebSettings
 from segue.core.address import Platform
 from segue.core.errors import BadSettings, SettingRefused
 from segue.core.handoff import TARGETS
@@ -61,6 +62,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             allowed_commands=approvals.allowed_commands,
         ),
         platforms=_platforms(environ, contents, path),
+        web=WebSettings(
+            enabled=contents.web.enabled, port=contents.web.port or None, lan=contents.web.lan
+        ),
         resets=_resets(contents.reset),
         private_network=contents.private_network,
         warnings=tuple(

@@ -56,6 +56,9 @@ def _values(settings: Settings) -> Iterator[tuple[str, Value]]:
     for platform in Platform:
         yield f"approvals.platforms.{platform}", str(settings.approvals.policy_on(platform))
     yield "approvals.allowed_commands", settings.approvals.allowed_commands
+    yield "web.enabled", settings.web.enabled
+    yield "web.port", settings.web.port or 0
+    yield "web.lan", settings.web.lan
     for platform in TARGETS:
         nothing = PlatformSettings(platform=platform, enabled=False)
         found = settings.platforms.get(platform, nothing)

@@ -49,6 +49,12 @@ class PlatformTable(Struct, frozen=True, forbid_unknown_fields=True):
     token: str = ""
 
 
+class WebTable(Struct, frozen=True, forbid_unknown_fields=True):
+    enabled: bool = True
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    lan: bool = False
+
+
 class PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
     mode: ResetMode = ResetMode.NONE
     idle_minutes: Annotated[float, Meta(ge=0.001, le=36_500 * 24 * 60)] = 24 * 60.0
@@ -83,6 +89,7 @@ class Contents(Struct, frozen=True, forbid_unknown_fields=True):
     keys: dict[str, str] = {}
     endpoints: dict[str, EndpointTable] = {}
     approvals: ApprovalsTable = ApprovalsTable()
+    web: WebTable = WebTable()
     platforms: dict[str, PlatformTable] = {}
     reset: ResetTable = ResetTable()
 

@@ -85,6 +85,17 @@ class PlatformSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """How the built-in page is served."""
+
+    enabled: bool = True
+    port: int | None = None
+    """None for the usual one, or any where that is taken."""
+    lan: bool = False
+    """Whether the local network may open it, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the person decided, and what follows where they did not."""
 
@@ -115,6 +126,7 @@ class Settings:
         default_factory=dict[Platform, PlatformSettings]
     )
     """Those of which anything is set, the ones that are not enabled included."""
+    web: WebSettings = WebSettings()
     resets: ResetPolicies = field(default_factory=ResetPolicies)
     private_network: bool = False
     """Whether pages on private addresses may be fetched."""

@@ -16,6 +16,7 @@ from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import GatewayRunning, StoreError
 from segue.core.session import ME
+from segue.gateway import speaking
 from segue.gateway.access import Gate
 from segue.gateway.connection import Connection
 from segue.gateway.conversing import Conversations
@@ -26,7 +27,6 @@ from segue.gateway.janitor import Janitor
 from segue.gateway.outbound import Outbound
 from segue.gateway.pace import Backoff
 from segue.gateway.places import Places
-from segue.platforms import registry
 from segue.platforms.base import Adapter
 from segue.store import Store
 from segue.turns import Turns
@@ -46,12 +46,6 @@ logger = logging.getLogger(__name__)
 async def serve(settings: Settings, adapters: Sequence[Adapter] | None = None) -> None:
     """Be the gateway of these settings until SIGTERM or SIGINT; GatewayRunning when there is one.
     `adapters` instead of those that the settings name."""
-    if adapters is None:
-        adapters = [
-            registry.make(platform, given)
-            for platform, given in settings.platforms.items()
-            if given.enabled
-        ]
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for ending in (signal.SIGTERM, signal.SIGINT):
@@ -61,7 +55,7 @@ async def serve(settings: Settings, adapters: Sequence[Adapter] | None = None) -
         Turns(store, settings) as turns,
     ):
         await store.owners.ensure(ME)
-        gateway = Gateway(store, turns, settings, adapters)
+        gateway = Gateway(store, turns, settings, adapters or speaking.adapters(settings, store))
         await gateway.run(stop)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncGenerator, Sequence
 
-from segue.config import PlatformSettings
+from segue.config import WebSettings
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.session import ME
@@ -40,7 +40,7 @@ _CAPABILITIES = Capabilities(
 )
 
 
-def make(settings: PlatformSettings, store: Store) -> WebAdapter:
+def make(settings: WebSettings, store: Store) -> WebAdapter:
     return WebAdapter(settings, store)
 
 
@@ -49,7 +49,7 @@ class WebAdapter:
     capabilities = _CAPABILITIES
     account = "page"
 
-    def __init__(self, settings: PlatformSettings, store: Store) -> None:
+    def __init__(self, settings: WebSettings, store: Store) -> None:
         self._settings = settings
         self._store = store
         self._server: Server | None = None

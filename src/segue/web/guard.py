@@ -13,6 +13,7 @@ from http.cookies import CookieError, SimpleCookie
 
 from websockets.datastructures import Headers
 
+from segue.core.address import Platform
 from segue.store import Store
 
 COOKIE = "segue"
@@ -71,7 +72,7 @@ class Guard:
         """The browser that the cookie tells of, if its owner has not revoked it."""
         secret = _cookie(headers)
         browser = await self._store.pages.browser(secret) if secret else None
-        owner = await self._store.owners.who("web", browser) if browser else None
+        owner = await self._store.owners.who(Platform.WEB, browser) if browser else None
         if browser is None or owner is None:
             raise Refused(HTTPStatus.UNAUTHORIZED)
         return Visitor(browser, owner.id)

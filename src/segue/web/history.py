@@ -19,7 +19,9 @@ _TOOL_LENGTH = 200
 _OUTPUT_LENGTH = 4000
 
 
-async def lines(store: Store, address: Address, before: int | None) -> tuple[tuple[Line, ...], bool]:
+async def lines(
+    store: Store, address: Address, before: int | None
+) -> tuple[tuple[Line, ...], bool]:
     """The last lines from before it was here, or before that seq, and whether there are more."""
     binding = await store.bindings.get(address)
     if binding is None or binding.origin is Origin.MESSAGE:

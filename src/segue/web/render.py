@@ -20,7 +20,7 @@ _LONGEST_COLOURED = 50_000
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "highlight": _coloured})
     parser.enable(["table", "strikethrough"])
-    parser.validateLink = _is_web  # pyright: ignore[reportAttributeAccessIssue]
+    parser.validateLink = _is_web
     parser.add_render_rule("link_open", _link)
     parser.add_render_rule("image", _image)
     parser.add_render_rule("fence", _fence)
@@ -83,13 +83,11 @@ def _coloured(code: str, language: str, _: str) -> str:
         return escape(code)
     from pygments import highlight  # noqa: PLC0415 - not every answer has code
     from pygments.formatters.html import HtmlFormatter  # noqa: PLC0415
-    from pygments.lexers import get_lexer_by_name  # noqa: PLC0415
+    from pygments.lexers import find_lexer_class_by_name  # noqa: PLC0415
     from pygments.util import ClassNotFound  # noqa: PLC0415
 
     try:
-        lexer = get_lexer_by_name(language, stripnl=False)
+        lexer = find_lexer_class_by_name(language)(stripnl=False)
     except ClassNotFound:
         return escape(code)
     return highlight(code, lexer, HtmlFormatter[str](nowrap=True))
-
-

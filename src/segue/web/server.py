@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import logging
 import secrets
 import socket
 from http import HTTPStatus
+from weakref import WeakKeyDictionary
 
 from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection, serve
@@ -39,6 +39,7 @@ class Server:
         self._files = files.load()
         self._guard = Guard(store, frozenset())
         self._server: WebSocketServer | None = None
+        self._visitors: WeakKeyDictionary[ServerConnection, Visitor] = WeakKeyDictionary()
         self._talks: set[Talk] = set()
         self.url = ""
 
@@ -96,7 +97,7 @@ class Server:
         path = request.path.partition("?")[0]
         self._guard.check_names(request.headers, origin=path == LIVE)
         if path == LIVE:
-            connection.visitor = await self._guard.visitor(request.headers)  # pyright: ignore[reportAttributeAccessIssue]
+            self._visitors[connection] = await self._guard.visitor(request.headers)
             return None
         if path == _EXCHANGE:
             secret = await self._admitted(request)
@@ -123,8 +124,7 @@ class Server:
         return secret
 
     async def _talk(self, connection: ServerConnection) -> None:
-        visitor: Visitor = connection.visitor  # pyright: ignore
-        talk = Talk(self._store, connection, visitor, self.listed)
+        talk = Talk(self._store, connection, self._visitors[connection], self.listed)
         self._talks.add(talk)
         try:
             with contextlib.suppress(ConnectionClosed):
@@ -173,5 +173,3 @@ def _browser(agent: str) -> str:
     systems = ("iPhone", "iPad", "Android", "Windows", "Mac", "Linux")
     system = next((name for name in systems if name in agent), "")
     return f"{kind.replace('Edg', 'Edge')} on {system}" if system else kind
-
-

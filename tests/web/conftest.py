@@ -1,0 +1,163 @@
+"""A page that is served: a gateway in this process, and browsers that are nothing but their wire."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+import segue.store
+from segue import config
+from segue.agent.models.scripted import Script, ScriptedModel
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.session import ME
+from segue.gateway import speaking
+from segue.gateway.service import Gateway
+from segue.store import Store
+from segue.store.gateways import Link
+from segue.turns import Turns
+from tests.gateway.conftest import Desk, House, echoing
+from tests.turns.conftest import Offered
+
+WITHIN = 15.0
+
+
+@dataclass
+class Browser:
+    """An open page, as its server knows it."""
+
+    wire: ClientConnection
+    told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    async def ask(self, do: str, **fields: Any) -> str:
+        """Ask for something; the key it was given, if it has one."""
+        if do in {"say", "press", "new"}:
+            fields.setdefault("key", str(uuid.uuid4()))
+        await self.wire.send(msgspec.json.encode({"do": do, **fields}).decode())
+        return fields.get("key", "")
+
+    async def until(self, kind: str, wanted: Any = None, **fields: Any) -> dict[str, Any]:
+        """The next thing of that kind that it is told, with these fields."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                tell = msgspec.json.decode(await self.wire.recv())
+                self.told.append(tell)
+                if tell["is"] != kind or any(tell.get(k) != v for k, v in fields.items()):
+                    continue
+                if wanted is None or wanted(tell):
+                    return tell
+
+    async def message(self, words: str) -> dict[str, Any]:
+        """The next message of the agent's with these words in it."""
+        told = await self.until(
+            "message",
+            lambda t: words in t["message"]["html"] and t["message"]["author"] == "agent",
+        )
+        return told["message"]
+
+    async def new(self) -> str:
+        key = await self.ask("new")
+        chat = (await self.until("taken", key=key))["chat"]
+        await self.ask("open", chat=chat, after=0)
+        await self.until("shown", chat=chat)
+        return chat
+
+
+@dataclass
+class Site:
+    """The page, and what it is made of."""
+
+    settings: Settings
+    store: Store
+    model: ScriptedModel = field(default_factory=lambda: ScriptedModel(echoing()))
+    url: str = ""
+
+    @contextlib.asynccontextmanager
+    async def gateway(self, model: ScriptedModel | Script | None = None) -> AsyncGenerator[Gateway]:
+        if model is not None:
+            self.model = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
+        stop = asyncio.Event()
+        async with await segue.store.open(self.settings.store) as store:
+            turns = Turns(store, self.settings, models=Offered(self.model), titles=False)
+            async with turns:
+                adapters = speaking.adapters(self.settings, store)
+                gateway = Gateway(store, turns, self.settings, adapters)
+                running = asyncio.create_task(gateway.run(stop))
+                try:
+                    await self._connected(running)
+                    yield gateway
+                finally:
+                    stop.set()
+                    await running
+
+    async def _connected(self, running: asyncio.Task[None]) -> None:
+        async with asyncio.timeout(WITHIN):
+            while not running.done():
+                serving = await self.store.gateways.serving(Platform.WEB)
+                link = serving and serving.links[Platform.WEB]
+                if link and link.state is Link.CONNECTED and link.link:
+                    self.url = link.link.partition("/#")[0]
+                    return
+                await asyncio.sleep(0.005)
+        running.result()
+
+    @property
+    def host(self) -> str:
+        return self.url.removeprefix("http://")
+
+    async def cookie(self, owner: str = ME) -> str:
+        """That of a browser that brought a fresh token."""
+        token = await self.store.pages.link(owner)
+        async with httpx2.AsyncClient() as client:
+            answer = await client.get(f"{self.url}/exchange", headers={"X-Segue-Token": token})
+        assert answer.status_code == 204
+        return answer.headers["Set-Cookie"].partition(";")[0]
+
+    @contextlib.asynccontextmanager
+    async def browser(self, cookie: str | None = None) -> AsyncGenerator[Browser]:
+        headers = {"Cookie": cookie or await self.cookie(), "Origin": self.url}
+        url = f"ws://{self.host}/live"
+        async with connect(url, additional_headers=headers, proxy=None) as wire:
+            yield Browser(wire)
+
+    @contextlib.asynccontextmanager
+    async def terminal(self, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
+        house = House(None, None, self.settings.store, self.settings, self.store)  # pyright: ignore[reportArgumentType]
+        async with house.terminal(*exchanges, **more) as desk:
+            yield desk
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    path = tmp_path / "config.toml"
+    path.write_text("[web]\nport = 0\n")
+    path.chmod(0o600)
+    environment = {
+        "SEGUE_CONFIG": str(path),
+        "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
+        "SEGUE_GATEWAY_LOG": f"{tmp_path}/gateway.log",
+    }
+    return config.load(environment)
+
+
+@pytest.fixture
+def site(settings: Settings, runner: asyncio.Runner) -> Generator[Site]:
+    async def build() -> Site:
+        store = await segue.store.open(settings.store)
+        await store.owners.ensure(ME)
+        await store.owners.introduced(ME)
+        return Site(settings, store)
+
+    site = runner.run(build())
+    yield site
+    runner.run(site.store.close())
