@@ -1,4 +1,4 @@
-"""A page that is served: a gateway in this process, and browsers that are nothing but their wire."""
+"""A page that is served by a gateway in this process, and browsers that are only their wire."""
 
 from __future__ import annotations
 
