@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.platforms.base import Dialect, Part
+from segue.platforms.base import Capabilities, Dialect, Part
 from segue.platforms.markup import parts
 from tests.platforms.markup_readers import capabilities, check
 
