@@ -110,7 +110,9 @@ class Server:
 
     async def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         path = request.path.partition("?")[0]
-        host = self._guard.check_names(request.headers, origin=path == LIVE)
+        # A page that could not open it asks why, and browsers send no Origin with such a question.
+        opens = path == LIVE and "Upgrade" in request.headers
+        host = self._guard.check_names(request.headers, origin=opens)
         if request.method != "GET":
             return files.refusal(HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET")
         if path == LIVE:
