@@ -128,7 +128,8 @@ class Pages:
         return await self._engine.write(say, page, key, browser, body)
 
     async def press(self, page: str, key: str, browser: str, no: int, data: str) -> bool:
-        """A person presses a button; False when that message has none such."""
+        """A person presses a button, and the message has none any longer; False when it has none
+        such. Under a key that was used they have pressed it already."""
         return await self._engine.write(press, page, key, browser, no, data)
 
     async def unheard(self, *, limit: int = 100) -> tuple[PageUpdate, ...]:
@@ -257,10 +258,13 @@ def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
 
 
 def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
+    if tx.row("SELECT 1 FROM page_updates WHERE key = :key", key=own_key(page, key)):
+        return True
     there = message(tx, no)
     if there is None or there.page != page or data not in {button for _, button in there.buttons}:
         return False
     _record(tx, page, own_key(page, key), browser, Act.PRESS, data, no)
+    edit(tx, no, there.text, ())
     return True
 
 

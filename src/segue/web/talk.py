@@ -36,14 +36,17 @@ class Talk:
         store: Store,
         connection: ServerConnection,
         visitor: Visitor,
+        changes: Callable[[str, int], None],
         listed: Callable[[str], None],
     ) -> None:
-        """`listed`: tells every page of an owner that the list of conversations has changed."""
+        """`changes` tells every page that follows a conversation of a message in it that is new or
+        changed, `listed` every page of an owner that the list of conversations has changed."""
         self._store = store
         self._connection = connection
         self._visitor = visitor
+        self._changes = changes
         self._listed = listed
-        self._open: str | None = None
+        self._followed: set[str] = set()
         self._health = False
         self._out: asyncio.Queue[frames.Tell | _Later] = asyncio.Queue(_MOST_WAITING)
 
@@ -62,11 +65,11 @@ class Talk:
     # What changes
 
     def changed(self, page: str, no: int) -> None:
-        if page == self._open:
+        if page in self._followed:
             self._soon(_Later(page, no))
 
     def working(self, page: str, seconds: float) -> None:
-        if page == self._open:
+        if page in self._followed:
             self._soon(frames.Working(chat=page, seconds=seconds))
 
     def listed(self, owner: str) -> None:
@@ -160,7 +163,7 @@ class Talk:
         pages, browser = self._store.pages, self._visitor.browser
         match ask:
             case frames.Open(after=after):
-                self._open = page.id
+                self._followed.add(page.id)
                 await self._put(await self._shown(page, after))
             case frames.Earlier(before=before):
                 at = addresses.of(page.owner, page.id)
@@ -169,11 +172,12 @@ class Talk:
             case frames.Say(key=key, text=text):
                 said = await pages.say(page.id, key, browser, text)
                 await self._put(frames.Taken(key=key, chat=page.id))
-                await self._put(frames.Changed(chat=page.id, message=shown(said)))
+                self._changes(page.id, said.no)
                 self._listed(page.owner)
             case frames.Press(key=key, message=number, data=data):
                 if await pages.press(page.id, key, browser, number, data):
                     await self._put(frames.Taken(key=key, chat=page.id))
+                    self._changes(page.id, number)
                 else:
                     await self._put(frames.Refused(reason="That button is gone.", key=key))
 

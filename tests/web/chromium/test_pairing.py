@@ -5,23 +5,15 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from segue.core.session import ME
-from segue.web import links
-from tests.web.chromium.watching import REFUSED, Eyes, live, say, shows
+from tests.web.chromium.watching import REFUSED, Eyes, link, live, say, shows
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
 
 
-async def link(site: Site) -> str:
-    made = await links.opening(site.store, ME)
-    assert made is not None
-    return made
-
-
 async def test_the_link_lets_a_browser_in_and_leaves_no_trace_of_its_token(site: Site, eyes: Eyes):
     async with site.gateway():
-        url = await link(site)
+        url = await link(site.store)
         token = url.partition("#t=")[2]
         page = await eyes.open(url)
         await live(page)
@@ -42,7 +34,7 @@ async def test_the_link_lets_a_browser_in_and_leaves_no_trace_of_its_token(site:
 
 async def test_a_second_browser_with_the_same_link_is_told_what_to_do(site: Site, eyes: Eyes):
     async with site.gateway():
-        url = await link(site)
+        url = await link(site.store)
         await live(await eyes.open(url))
         late = await eyes.open(url, tolerates=REFUSED)
         await expect(late.get_by_role("heading")).to_have_text("This link no longer works")
@@ -55,7 +47,7 @@ async def test_a_second_browser_with_the_same_link_is_told_what_to_do(site: Site
 
 async def test_a_browser_that_is_paired_can_open_any_link(site: Site, eyes: Eyes):
     async with site.gateway():
-        url = await link(site)
+        url = await link(site.store)
         page = await eyes.open(url, tolerates=REFUSED)
         await live(page)
         await page.get_by_role("button", name="New conversation").first.click()

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, Page, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+
+from segue.core.address import Address
+from segue.core.session import ME
+from segue.store import Store
+from segue.web import links
 
 PHONE = (390, 844)
 DESKTOP = (1280, 800)
@@ -92,6 +97,13 @@ class Eyes:
             assert watched.origins() == {urlsplit(page.url).netloc}
 
 
+async def link(store: Store, at: Address | None = None) -> str:
+    """One that lets a browser in, and shows the conversation there."""
+    made = await links.opening(store, ME, at)
+    assert made is not None
+    return made
+
+
 async def live(page: Page) -> None:
     """Wait until it is connected."""
     await expect(page.locator("#state")).to_have_attribute("data-state", "live")
@@ -110,6 +122,6 @@ async def shows(page: Page, *texts: str) -> None:
     await expect(page.locator("#pending > article")).to_have_count(0)
 
 
-async def messages(page: Page) -> list[str]:
-    """The same, as they are now."""
-    return await page.locator("#messages > article > .prose").all_inner_texts()
+def told(page: Page, text: str) -> Locator:
+    """Where that is said in the conversation; what is there for screen readers says it, too."""
+    return page.locator("#messages").get_by_text(text)
