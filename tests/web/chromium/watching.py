@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,7 +116,7 @@ async def say(page: Page, text: str) -> None:
     await page.get_by_role("button", name="Send").click()
 
 
-async def shows(page: Page, *texts: str) -> None:
+async def shows(page: Page, *texts: str | re.Pattern[str]) -> None:
     """Wait until exactly these are the messages since the session is here, in this order, and none
     of them waits to be sent."""
     await expect(page.locator("#messages > article > .prose")).to_have_text(list(texts))
