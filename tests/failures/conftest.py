@@ -17,13 +17,16 @@ from typing import Any
 import pytest
 
 import segue.store
+from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.scripted import ScriptedModel
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.handoff import Handoff, State, Step
 from segue.core.session import ME, Session
 from segue.store import Store, Topic
-from segue.testing.http import Request, Response
+from segue.testing.http import HangUp, Request, Response
 from segue.testing.models.openai import Answer, FakeOpenAI, Say
 from segue.testing.platform import Hands, Peer, Shape, Thread, running
+from tests.gateway.conftest import echoing
 from tests.gateway.conftest import house as house
 from tests.gateway.conftest import settings as settings
 from tests.terminal.conftest import Person
@@ -46,6 +49,8 @@ class Mind(FakeOpenAI):
         super().__init__(self._answer)
         self.plans: deque[Answer] = deque()
         """What it says instead, while there is any."""
+        self.away = False
+        """Whether nobody answers."""
         self._asked = asyncio.Condition()
         self._held: str | None = None
         self._go = asyncio.Event()
@@ -65,15 +70,20 @@ class Mind(FakeOpenAI):
             await self._asked.wait_for(lambda: self.heard(words) >= times)
 
     def heard(self, words: str) -> int:
-        """How often that was said to it, not counting what it was only reminded of."""
-        return sum(words in told(request)[-1] for request in self.requests)
+        """How often that was said to it, not counting what it was only reminded of, nor what it
+        was to find a title for."""
+        asked = (request for request in self.requests if "tools" in request)
+        return sum(words in told(request)[-1] for request in asked)
 
     def _answer(self, request: dict[str, Any]) -> Answer:
         if self.plans:
             return self.plans.popleft()
-        return Say(text=f"({len(told(request))}) {told(request)[-1]}")
+        heard = told(request)
+        return Say(text=f"({len(heard)}) {heard[-1].strip('[]')}")
 
     async def _handle(self, request: Request) -> Response:
+        if self.away:
+            raise HangUp
         response = await super()._handle(request)
         if request.method == "POST":
             asked = told(self.requests[-1])[-1]
@@ -87,6 +97,30 @@ class Mind(FakeOpenAI):
 def told(request: dict[str, Any]) -> list[str]:
     """All that the model's person, or the program in their place, said to it."""
     return [m["content"] for m in request["messages"] if m["role"] == "user"]
+
+
+class Slow(ScriptedModel):
+    """In a `house`: says what `echo` says, and thinks long about what has certain words in it."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(echoing())
+        self.go = asyncio.Event()
+        """Set it to let it answer."""
+        self.thinks = asyncio.Event()
+        """Set when it thinks long."""
+        self._words = words
+        self._once = False
+
+    def only_once(self) -> None:
+        """From now on it answers everything at once; what it thinks about goes on."""
+        self._once = True
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+        if self._words in prompt.messages[-1].content and not self._once:
+            self.thinks.set()
+            await self.go.wait()
+        async for piece in super().stream(prompt):
+            yield piece
 
 
 @dataclass(frozen=True, slots=True)
