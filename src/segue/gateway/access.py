@@ -12,8 +12,11 @@ from segue.core.address import Platform, Sender
 from segue.core.errors import IdentityTaken, PairingRefused
 from segue.core.pairing import looks_like_code
 from segue.core.session import Owner
+from segue.gateway import texts
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store
+from segue.store import Store, inbox, outbox, pairings
+from segue.store.base import Tx
+from segue.store.outbox import Draft
 
 GUESSES = 5
 """Codes that one stranger may try in a window."""
@@ -38,22 +41,21 @@ class Gate:
         """Whose person that is; None for a stranger."""
         return await self._store.owners.who(sender.platform, sender.user_id)
 
-    async def pair(self, inbound: Inbound) -> Owner | None:
-        """The owner whose code a stranger sent; None, without a word to them, for anything else."""
+    async def pair(self, account: str, inbound: Inbound) -> bool:
+        """Link a stranger who sent an owner's code, record that, and say so, all at once; False,
+        without a word to them, for anything else. An owner may use a code up in the same way."""
         if inbound.kind not in _PAIRING:
-            return None
+            return False
         code = inbound.text.strip().removeprefix(_START).strip()
         if not looks_like_code(code) or not self._may_guess(inbound.sender):
-            return None
+            return False
         try:
-            owner = await self._store.pairings.redeem(code, inbound.sender)
+            await self._store.write(_pair, account, inbound, pairings.digest(code))
         except (PairingRefused, IdentityTaken):
-            logger.warning(
-                "A wrong pairing code came from a stranger on %s", inbound.sender.platform
-            )
-            return None
+            logger.warning("A wrong pairing code came in on %s", inbound.sender.platform)
+            return False
         logger.info("A user of %s was paired", inbound.sender.platform)
-        return owner
+        return True
 
     def _may_guess(self, sender: Sender) -> bool:
         now = self._clock()
@@ -65,3 +67,12 @@ class Gate:
             return False
         recent.append((now, sender.user_id))
         return True
+
+
+def _pair(tx: Tx, account: str, inbound: Inbound, digest: str) -> None:
+    pairings.redeem(tx, digest, inbound.sender)
+    address = inbound.address
+    no = inbox.record(tx, account, inbound.update_id, address, "")
+    if no is not None:  # so that it is no message when it comes again
+        inbox.finish(tx, [no])
+        outbox.enqueue(tx, Draft(key=f"paired:{no}", address=address, body=texts.PAIRED))

@@ -15,7 +15,6 @@ from segue.commands.base import Where
 from segue.core.address import Address, Platform
 from segue.core.approval import Answer
 from segue.core.errors import StoreError, UserError
-from segue.core.pairing import looks_like_code
 from segue.gateway import approving, texts
 from segue.gateway.access import Gate
 from segue.gateway.conversing import Conversations, Heard
@@ -26,7 +25,6 @@ from segue.handoff import arriving
 from segue.platforms.base import Adapter, Inbound, InboundKind
 from segue.store import Store
 from segue.store.inbox import Incoming
-from segue.store.outbox import Draft
 
 _QUESTIONS = 0.1
 """Seconds between two looks at whether a turn waits for an answer, when the gateway stops."""
@@ -49,9 +47,7 @@ class Inbounds:
     async def hear(self, adapter: Adapter, inbound: Inbound) -> None:
         """Take up one update. When this returns it is recorded, and may be confirmed."""
         owner = await self._gate.owner(inbound.sender)
-        if owner is None:
-            if await self._gate.pair(inbound):
-                await self._welcome(adapter, inbound)
+        if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
         body = msgspec.json.encode(inbound).decode()
         no = await self._store.inbox.record(
@@ -81,14 +77,6 @@ class Inbounds:
         return Heard(
             no=incoming.no, owner=owner.id, inbound=inbound, session_id=incoming.session_id
         )
-
-    async def _welcome(self, adapter: Adapter, inbound: Inbound) -> None:
-        draft = Draft(
-            key=f"paired:{adapter.platform}:{adapter.account}:{inbound.update_id}",
-            address=inbound.address,
-            body=texts.PAIRED,
-        )
-        await self._store.outbox.enqueue(draft)
 
     async def _route(self, heard: Heard) -> None:
         inbound = heard.inbound
@@ -165,8 +153,6 @@ class Inbounds:
                 await self._conversations.go_on(heard, heard.session_id)
             elif heard.inbound.kind is InboundKind.BUTTON:
                 await self._once(heard, self._press(heard))
-            elif _is_code(heard.inbound):
-                await self._conversations.conclude(heard, texts.PAIRED_ALREADY)
             elif commands.is_command(heard.inbound.text):
                 await self._once(heard, self._command(heard))
             else:
@@ -216,9 +202,3 @@ def _is_at_once(inbound: Inbound) -> bool:
     except UserError:
         return True  # it says so
     return command.at_once
-
-
-def _is_code(inbound: Inbound) -> bool:
-    """Whether a person who is known already sends a pairing code."""
-    code = inbound.text.strip().removeprefix("/start").strip()
-    return (code != inbound.text.strip() or "-" in code) and looks_like_code(code)

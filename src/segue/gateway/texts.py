@@ -14,7 +14,6 @@ INTRODUCTION = (
     " let handoffs arrive in this chat."
 )
 PAIRED = "You are paired: from now on I listen to you here. Type /help to see what I can do."
-PAIRED_ALREADY = "You are paired already."
 BUSY = "I am busy with what you wrote before, and did not take this up. Send it again in a while."
 STOPPED = "Stopped."
 SILENT = "The agent had nothing to say to this."

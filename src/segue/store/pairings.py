@@ -28,7 +28,7 @@ class Pairings:
         """A code that makes whoever sends it first that owner. Only its digest is kept. The oldest
         is void when more than MOST_OPEN wait."""
         code = pairing.new_code(secrets.token_bytes(16))
-        await self._engine.write(begin, owner, _digest(code), seconds)
+        await self._engine.write(begin, owner, digest(code), seconds)
         return code
 
     async def redeem(self, code: str, sender: Sender) -> Owner:
@@ -37,7 +37,7 @@ class Pairings:
         owner's already: the code can still be used."""
         if not pairing.looks_like_code(code):
             raise PairingRefused
-        return await self._engine.write(redeem, _digest(code), sender)
+        return await self._engine.write(redeem, digest(code), sender)
 
     async def open_codes(self) -> int:
         """How many can still be used, of all owners."""
@@ -80,5 +80,6 @@ def open_codes(tx: Tx) -> int:
     return tx.one("SELECT count(*) FROM pairings WHERE until > :ticks", ticks=tx.ticks)[0]
 
 
-def _digest(code: str) -> str:
+def digest(code: str) -> str:
+    """What is kept of a code, however it is spelt."""
     return hashlib.sha256(pairing.normal(code).encode()).hexdigest()

@@ -1,0 +1,202 @@
+"""Commands in chats."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.scripted import ScriptedModel
+from segue.core.session import ME
+from segue.testing.platform import Message, Shape
+from tests.gateway.conftest import House, echoing
+
+
+async def told(house: House, chat: str, words: str) -> Message:
+    """The newest message with these words in it."""
+    shown = await house.hands.until(
+        lambda shown: any(words in text for text in shown.texts), chat=chat
+    )
+    return next(m for m in reversed(shown.messages) if words in m.text)
+
+
+class Waiting(ScriptedModel):
+    """Answers once it may."""
+
+    def __init__(self) -> None:
+        super().__init__(echoing())
+        self.go = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+        self.asked.set()
+        await self.go.wait()
+        async for piece in super().stream(prompt):
+            yield piece
+
+
+async def test_new_begins_another_session_and_resume_brings_the_first_back(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "one")
+        await house.hands.message("(1) one", chat=chat)
+        await house.hands.say(house.anna, chat, "/title First")
+        await told(house, chat, "called First")
+        await house.hands.say(house.anna, chat, "/new Second")
+        await told(house, chat, "A new session.")
+        await house.hands.say(house.anna, chat, "two")
+        await house.hands.message("(1) two", chat=chat)
+        await house.hands.say(house.anna, chat, "/resume First")
+        await told(house, chat, "**First** goes on here")
+        await house.hands.say(house.anna, chat, "three")
+        await house.hands.message("(2) three", chat=chat)
+
+
+async def test_resume_lists_titled_sessions_of_all_places_to_choose_from(house: House):
+    chat = await house.chat()
+    async with house.terminal(("What is 6 times 7?", "42."), title="Sums"):
+        pass
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "/resume")
+        listed = await told(house, chat, "1. Sums")
+        assert "local" in listed.text
+        await house.hands.press(house.anna, listed.id, listed.buttons[0].label)
+        await told(house, chat, "**Sums** goes on here")
+        await house.hands.say(house.anna, chat, "go on")
+        await house.hands.message("(2) go on", chat=chat)
+        await house.hands.say(house.anna, chat, "/resume 1")
+        await told(house, chat, "It is here already.")
+
+
+async def test_resume_with_a_name_that_means_none_lists_the_ones_there_are(house: House):
+    chat = await house.chat()
+    async with house.terminal(("What is 6 times 7?", "42."), title="Sums"):
+        pass
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "/resume Summs")
+        await told(house, chat, "There is no session 'Summs'")
+        await told(house, chat, "1. Sums")
+
+
+async def test_resume_takes_a_session_from_a_terminal_which_is_told(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        async with house.terminal(("What is 6 times 7?", "42."), title="Sums") as desk:
+            await house.hands.say(house.anna, chat, "/resume Sums")
+            await told(house, chat, "**Sums** goes on here")
+            async with asyncio.timeout(10):
+                await desk.held.lost.wait()
+        await house.hands.say(house.anna, chat, "go on")
+        await house.hands.message("(2) go on", chat=chat)
+
+
+async def test_resume_lets_go_of_a_turn_in_another_chat_which_is_told_where_it_went(house: House):
+    chat, other = await house.chat(), await house.chat(Shape.GROUP)
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "slow")
+        await model.asked.wait()
+        session = await house.session_at(await house.address(chat))
+        await house.hands.say(house.anna, other, f"/resume {session.id}")
+        await told(house, other, "goes on here")
+        await told(house, chat, "This conversation went to telegram group")
+        model.go.set()
+        await house.hands.say(house.anna, other, "go on")
+        await house.hands.message("(2) go on", chat=other)
+
+
+async def test_resume_never_finds_somebody_elses_session(house: House):
+    await house.store.owners.ensure("other")
+    from segue.core.address import Platform
+
+    theirs = await house.store.sessions.create("other", Platform.LOCAL, title="Secret")
+    chat = await house.chat()
+    async with house.gateway():
+        for name in ("Secret", theirs.id, theirs.id[:12], "1"):
+            await house.hands.say(house.anna, chat, f"/resume {name}")
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(1) after", chat=chat)
+        shown = await house.hands.look(chat)
+    assert not any("goes on here" in text for text in shown.texts)
+
+
+async def test_stop_interrupts_at_once_and_what_waits_is_answered_then(house: House):
+    chat = await house.chat()
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "slow")
+        await model.asked.wait()
+        await house.hands.say(house.anna, chat, "next")
+        await house.hands.say(house.anna, chat, "/stop")
+        await house.hands.message("Stopped.", chat=chat)
+        model.go.set()
+        await house.hands.message("(2) next", chat=chat)
+
+
+async def test_what_only_tells_something_does_not_wait_for_a_turn(house: House):
+    chat = await house.chat()
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "slow")
+        await model.asked.wait()
+        await house.hands.say(house.anna, chat, "/status")
+        await told(house, chat, "Session")
+        await house.hands.say(house.anna, chat, "/help")
+        await told(house, chat, "/approve")
+        model.go.set()
+
+
+async def test_undo_and_retry(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        for words in ("one", "two"):
+            await house.hands.say(house.anna, chat, words)
+        await house.hands.message("(2) two", chat=chat)
+        await house.hands.say(house.anna, chat, "/undo")
+        await told(house, chat, "Undone from here on: two")
+        await house.hands.say(house.anna, chat, "/retry")
+        await told(house, chat, "Again: one")
+        await house.hands.until(
+            lambda shown: [t for t in shown.texts if t == "(1) one"] == ["(1) one"] * 2, chat=chat
+        )
+
+
+async def test_handoff_belongs_to_the_terminal(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "/handoff discord")
+        await told(house, chat, "Type /resume in the chat where you want to go on")
+
+
+async def test_sethome_asks_where_others_can_read_along(house: House):
+    chat = await house.chat(Shape.GROUP, house.eve, name="Team")
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "/sethome")
+        asked = await told(house, chat, "can read")
+        assert await house.store.owners.homes(ME) == ()
+        await house.hands.press(house.anna, asked.id, "Yes, here")
+        await told(house, chat, "Handoffs to telegram arrive here from now on.")
+    (home,) = await house.store.owners.homes(ME)
+    assert (home.address.chat_id, home.name) == (chat, "Team")
+
+
+async def test_whoami(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "/whoami")
+        answer = await told(house, chat, "paired with the owner")
+    assert house.anna in answer.text
+
+
+@pytest.mark.parametrize("typed", ["/nonsense", "/undo 3", "/approve", "/resume 99", "/model nope"])
+async def test_what_does_not_work_says_why(house: House, typed: str):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, typed)
+        await house.hands.until(lambda shown: len(shown.messages) == 2, chat=chat)
+        shown = await house.hands.look(chat)
+    assert (
+        "Type" in shown.texts[-1] or "There is no" in shown.texts[-1] or "again" in shown.texts[-1]
+    )
