@@ -19,6 +19,7 @@ from segue.testing.platform import PeerAdapter, Shape
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Household
 from tests.gateway.conftest import House
 from tests.gateway.test_handing_off import DIRECT, SAID
+from tests.terminal.gateways import segue_says
 
 AT_ONCE = 1.0
 """Seconds in which a person is told, on a machine that is busy with other tests."""
@@ -179,8 +180,8 @@ async def test_a_gateway_that_is_killed_is_replaced_and_the_handoff_goes_on(hous
 async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked_for_again(
     household: Household,
 ):
-    """4. The same when no gateway comes back: it is told, the session goes on in the terminal, and
-    the retry is not refused."""
+    """4. The same when no gateway comes back: it is told, with what to type, the session goes on in
+    the terminal, and the retry is not refused."""
     household.mind.hold(HANDED_OFF)
     async with household.terminal("one") as shown:
         async with household.gateway() as first:
@@ -191,6 +192,8 @@ async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked
         await shown.shows(ABANDONED, 30)
         assert time.monotonic() - killed < 30
         await shown.ready()
+        told = await asyncio.to_thread(segue_says, household.person, "gateway", "status")
+        assert (told.returncode, "`segue gateway start`" in told.stdout) == (3, True)
         household.mind.let_go()
         await household.says(shown, "two", after=1)
         async with household.gateway():

@@ -109,6 +109,22 @@ async def test_after_an_unknown_platform_the_one_that_is_suggested_works(househo
         await arrived(household)
 
 
+async def test_after_an_unknown_session_the_list_that_is_told_has_the_right_one(
+    household: Household,
+):
+    """9. The way out of SessionNotFound, in a shell."""
+    async with household.gateway():
+        async with household.terminal("one") as shown:
+            shown.say("/quit")
+            assert await shown.end() == 0
+        words = ("handoff", "Sumz", "telegram")
+        refused = await asyncio.to_thread(segue_says, household.person, *words)
+        (listing,) = re.findall(r"`(segue [^`]+)`", refused.stderr)
+        assert "Sums" in await type_in_a_shell(household, listing)
+        await type_in_a_shell(household, "segue handoff Sums telegram")
+        await arrived(household)
+
+
 async def test_without_a_gateway_what_is_told_starts_one(household: Household):
     """9. The way out of NoGateway: both the one that is told and the one that is offered."""
     async with none_left(household.person), household.terminal("one") as shown:
