@@ -23,6 +23,7 @@ from segue.core.transcript import Message, Role, spoken
 from segue.gateway.service import Gateway
 from segue.handoff import Completed, Failed, Progress, hand_off
 from segue.store import Store, Topic
+from segue.store.gateways import Link
 from segue.testing.platform import Hands, Peer, PeerAdapter, Shape, Shown
 from segue.testing.platform.running import serving
 from segue.turns import Held, Turns, hold
@@ -79,13 +80,21 @@ class House:
                     await running
 
     async def until_connected(self, platform: Platform, running: asyncio.Task[None]) -> None:
+        connected = asyncio.create_task(self.until_link(Link.CONNECTED, platform))
+        await asyncio.wait({connected, running}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            connected.cancel()
+            running.result()
+        await connected
+
+    async def until_link(self, state: Link, platform: Platform = TELEGRAM) -> None:
+        """Wait until the gateway says that of its platform."""
         async with asyncio.timeout(WITHIN):
-            while not running.done():
+            while True:
                 serving = await self.store.gateways.serving(platform)
-                if serving and serving.links[platform].state == "connected":
+                if serving and serving.links[platform].state is state:
                     return
                 await asyncio.sleep(0.005)
-        running.result()
 
     async def pair(self, user: str, platform: Platform = TELEGRAM) -> None:
         await self.store.owners.link(Sender(platform=platform, user_id=user), ME)
@@ -120,11 +129,18 @@ class House:
 
     async def idle(self) -> None:
         """Wait until everything that came in is done with, and everything said is sent."""
+        await self.idle_but_for(0)
+
+    async def idle_but_for(self, waiting: int) -> None:
+        """The same, but for so many messages that wait for their answer."""
+        await self.hands.until(lambda shown: shown.unconfirmed == 0)
         async with (
             asyncio.timeout(WITHIN),
             self.store.listen(Topic.INBOX, Topic.OUTBOX) as wake,
         ):
-            while await self.store.inbox.waiting() or await self.store.outbox.due([*Platform]):
+            while len(await self.store.inbox.waiting()) > waiting or await self.store.outbox.due(
+                [*Platform]
+            ):
                 await wake.wait(0.05)
 
     @contextlib.asynccontextmanager

@@ -114,7 +114,7 @@ class Live:
         if await self._store.outbox.waiting(self._address):
             self._dirty.set()  # what waits there will become this very bubble
             return
-        text = (self._text + _MORE) if not is_blank(self._text) else self._activity
+        text = self._activity if is_blank(self._text) else self._text.rstrip() + _MORE
         parts = markup.parts(text, self._adapter.capabilities)
         if not parts or text == bubble.shown or (len(parts) > 1 and bubble.receipt):
             return

@@ -79,12 +79,12 @@ class Gateway:
         self._links: dict[Platform, Connection] = {}
         places = Places(store, self._name, self.connected)
         self._outbound = Outbound(store, self._adapters, self.connected)
-        conversations = Conversations(
-            store, turns, settings, places, self._outbound, self._adapters
-        )
-        self._inbounds = Inbounds(store, Gate(store), conversations)
-        self._handoffs = Handoffs(store, turns, places, self._adapters, self.serving)
         self._expiry = Expiry(store, turns, settings, places, self.serving)
+        self._conversations = Conversations(
+            store, turns, settings, places, self._outbound, self._adapters, self._expiry
+        )
+        self._inbounds = Inbounds(store, Gate(store), self._conversations)
+        self._handoffs = Handoffs(store, turns, places, self._adapters, self.serving)
         self._janitor = Janitor(store)
 
     def serving(self) -> Collection[Platform]:
@@ -140,6 +140,7 @@ class Gateway:
             logger.info("The gateway stops: no new work")
         grace = GRACE if graceful else 0.0
         await asyncio.gather(self._inbounds.finish(grace), self._handoffs.finish(grace))
+        await self._conversations.close()
         if graceful:
             await self._outbound.flush(LAST_WORDS)
         await _cancel(*work)

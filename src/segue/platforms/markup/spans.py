@@ -16,6 +16,7 @@ _OPENS = re.compile(r"https?://[^\s/]|mailto:\S", re.IGNORECASE)
 """What a tap may open. Everything else, such as `tg://user?id=1`, is written out."""
 _ADDRESS = re.compile(r"\w://|www\.", re.IGNORECASE)
 _SPACES = re.compile(r"\s+")
+_NEWLINE = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029]")
 
 
 def lines_of(tokens: Iterable[Token]) -> list[Line]:
@@ -76,7 +77,9 @@ class _Reader:
 
     def _add(self, text: str, *marks: Mark) -> None:
         if text:
-            self.lines[-1].append(Span(text, (*self._open, *marks)))
+            # There are line breaks in it only when it was written as an entity.
+            line = _NEWLINE.sub(" ", text)
+            self.lines[-1].append(Span(line, (*self._open, *marks)))
 
     def _break(self) -> None:
         # A link is whole: it does not go on in another line.

@@ -1,0 +1,120 @@
+"""Sessions that end by themselves: what matters is noted down first, and nobody is surprised."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import replace
+from datetime import timedelta
+
+from segue.agent.models.base import Prompt
+from segue.agent.models.scripted import ScriptedModel, Step
+from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
+from segue.core.session import ME, EndReason
+from segue.core.transcript import Kind, Role
+from segue.gateway.expiry import Expiry
+from segue.gateway.places import Places
+from segue.turns import Turns
+from tests.gateway.conftest import TELEGRAM, House
+from tests.gateway.test_commands import told
+from tests.turns.conftest import Offered, call
+
+SOON = ResetPolicies(default=ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(microseconds=1)))
+
+
+def resetting(house: House) -> None:
+    house.settings = replace(house.settings, resets=SOON)
+
+
+async def expire(house: House, *script: object) -> None:
+    """The watcher looks once, with an agent that follows the script."""
+    models = Offered(ScriptedModel(script))  # pyright: ignore[reportArgumentType]
+    async with Turns(house.store, house.settings, models=models, titles=False) as turns:
+        places = Places(house.store, "a gateway", lambda: [TELEGRAM])
+        await Expiry(house.store, turns, house.settings, places, lambda: [TELEGRAM]).look()
+
+
+async def there_is_a_note(house: House) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            if await house.store.notes.list(ME):
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "my cat is called Tiger")
+        await house.hands.message("(1) my cat is called Tiger", chat=chat)
+        await house.idle()
+    resetting(house)
+    first = await house.session_at(await house.address(chat))
+    await expire(house, call("remember", text="The cat is called Tiger."), "done")
+    ended = await house.store.sessions.get(first.id)
+    assert ended is not None
+    assert ended.end_reason is EndReason.IDLE
+    assert [n.text for n in await house.store.notes.list(ME)] == ["The cat is called Tiger."]
+    assert len(await house.said(first.id)) == 2
+    house.settings = replace(house.settings, resets=ResetPolicies())
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await told(house, chat, "This is a new session")
+        await house.hands.message("(1) hello", chat=chat)
+        await house.hands.say(house.anna, chat, "again")
+        await house.hands.message("(2) again", chat=chat)
+        shown = await house.hands.look(chat)
+    assert sum("This is a new session" in text for text in shown.texts) == 1
+    assert "Tiger" in house.model.prompts[-1].system
+
+
+async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "my cat is called Tiger")
+        await house.hands.message("(1) my cat is called Tiger", chat=chat)
+        await house.idle()
+    resetting(house)
+
+    def answer(prompt: Prompt) -> Step:
+        last = prompt.messages[-1]
+        if last.kind is Kind.SYNTHETIC:
+            return call("remember", text="The cat is called Tiger.")
+        return "done" if last.role is Role.TOOL else "hello to you"
+
+    async with house.gateway(model=itertools.repeat(answer)):
+        await house.hands.say(house.anna, chat, "hello")
+        await told(house, chat, "This is a new session")
+        await house.hands.message("hello to you", chat=chat)
+        await there_is_a_note(house)
+    notes = await house.store.notes.list(ME)
+    assert {note.text for note in notes} == {"The cat is called Tiger."}
+
+
+async def test_a_model_that_is_away_does_not_keep_a_session_from_ending(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        await house.idle()
+    resetting(house)
+    first = await house.session_at(await house.address(chat))
+    await expire(house)
+    ended = await house.store.sessions.get(first.id)
+    assert ended is not None
+    assert ended.ended is not None
+
+
+async def test_a_session_that_was_handed_off_is_not_reset_under_the_persons_feet(house: House):
+    from segue.testing.platform import Shape
+    from tests.gateway.test_handing_off import SAID, home_in
+
+    async with house.gateway():
+        await home_in(house, Shape.DM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            await desk.hand_off()
+    resetting(house)
+    await expire(house)
+    now = await house.store.sessions.get(desk.session.id)
+    assert now is not None
+    assert now.ended is None

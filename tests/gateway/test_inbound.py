@@ -1,0 +1,129 @@
+"""What comes in: in order, once, bounded, and with files."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+
+from segue.core.transcript import Role
+from segue.gateway import texts
+from segue.gateway.lanes import MOST_WAITING
+from segue.testing.platform import Shape, Upload
+from tests.gateway.conftest import House
+from tests.gateway.test_commands import Waiting, told
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+async def test_a_message_during_a_turn_is_answered_after_it(house: House):
+    chat = await house.chat()
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "one")
+        await model.asked.wait()
+        await house.hands.say(house.anna, chat, "two")
+        model.go.set()
+        await house.hands.message("(2) two", chat=chat)
+        shown = await house.hands.look(chat)
+    assert [t for t in shown.texts if t.startswith("(")] == ["(1) one", "(2) two"]
+
+
+async def test_a_chat_in_which_too_much_waits_is_told_so_and_the_rest_is_answered(house: House):
+    chat = await house.chat()
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "first")
+        await model.asked.wait()
+        for number in range(MOST_WAITING + 2):
+            await house.hands.say(house.anna, chat, f"n{number}")
+        await house.hands.until(lambda s: list(s.texts).count(texts.BUSY) == 2, chat=chat)
+        model.go.set()
+        await house.hands.message(f"({MOST_WAITING + 1}) n{MOST_WAITING - 1}", chat=chat)
+        await house.idle()
+    assert len(model.prompts) == MOST_WAITING + 1
+
+
+async def test_what_is_changed_while_it_waits_is_what_was_said(house: House):
+    chat = await house.chat()
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "first")
+        await model.asked.wait()
+        message = await house.hands.say(house.anna, chat, "delete everything")
+        await house.hands.edit(message, "delete nothing")
+        await house.idle_but_for(2)
+        model.go.set()
+        await house.hands.message("(2) delete nothing", chat=chat)
+
+
+async def test_what_is_changed_too_late_is_told_so(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        message = await house.hands.say(house.anna, chat, "one")
+        await house.hands.message("(1) one", chat=chat)
+        await house.hands.edit(message, "two")
+        await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
+    assert len(house.model.prompts) == 1
+
+
+async def test_a_bot_that_was_added_says_what_to_do(house: House):
+    chat = await house.chat(Shape.GROUP)
+    async with house.gateway():
+        await house.hands.join(house.anna, chat)
+        await house.hands.message(texts.JOINED, chat=chat)
+
+
+def test_a_picture_is_shown_to_the_model_and_a_file_to_its_tools(
+    house: House, runner: asyncio.Runner
+):
+    picture = Upload(name="p.png", media_type="image/png", content=PIXEL)
+    file = Upload(name="../../etc/cron.d/notes.txt", media_type="text/plain", content=b"17")
+
+    async def talk() -> None:
+        chat = await house.chat()
+        async with house.gateway():
+            await house.hands.say(house.anna, chat, "look", files=[picture, file])
+            await told(house, chat, "attached file:")
+
+    runner.run(talk())
+    (prompt,) = house.model.prompts
+    said = next(m for m in prompt.messages if m.role is Role.USER)
+    assert [image.data for image in said.images] == [PIXEL]
+    path = Path(said.content.partition("[attached file: ")[2].rstrip("]"))
+    assert path.read_bytes() == b"17"
+    assert path.is_relative_to(house.settings.gateway_log.parent / "files")
+    assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_a_message_of_a_hundred_megabytes_loses_nothing(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "x" * (9 * 1024 * 1024))
+        await told(house, chat, "That message has")
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(1) after", chat=chat)
+
+
+async def test_five_hundred_malformed_updates_are_nothing(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.inject(["{", "null", "[]", '{"kind": "message"}', "\x00"] * 100)
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(1) after", chat=chat)
+
+
+async def test_reordered_and_repeated_updates_are_each_answered_once(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.hold()
+        for number in range(5):
+            await house.hands.say(house.anna, chat, f"n{number}")
+        await house.hands.release(backwards=True)
+        await house.hands.until(lambda s: sum(t.startswith("(") for t in s.texts) == 5, chat=chat)
+        await house.hands.repeat(5)
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(6) after", chat=chat)
+    assert len(house.model.prompts) == 6

@@ -1,0 +1,157 @@
+"""Gateways that stop, are killed, or stand in each other's way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.agent.models.base import Prompt
+from segue.agent.models.scripted import ScriptedModel
+from segue.core.address import Platform
+from segue.core.errors import GatewayRunning
+from segue.gateway import service
+from segue.gateway.service import Gateway
+from segue.platforms.base import Inbound
+from segue.store.gateways import Link
+from segue.testing.platform import PeerAdapter
+from segue.turns import Turns
+from tests.gateway.conftest import TELEGRAM, House, echoing
+from tests.gateway.test_commands import Waiting, told
+from tests.turns.conftest import Offered, call
+
+
+@contextlib.asynccontextmanager
+async def killed(house: House, model: ScriptedModel) -> AsyncGenerator[None]:
+    """A gateway that is gone at the end, without a word. Its store knows that it is dead."""
+    house.model = model
+    adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
+    async with await segue.store.open(house.url) as store:
+        turns = Turns(store, house.settings, models=Offered(model), titles=False)
+        gateway = Gateway(store, turns, house.settings, [adapter])
+        running = asyncio.create_task(gateway.run(asyncio.Event()))
+        await house.until_connected(TELEGRAM, running)
+        yield
+        running.cancel()
+        await asyncio.wait({running})
+
+
+def _until_there(path: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+async def test_a_turn_that_runs_is_finished_before_the_gateway_stops(house: House):
+    chat = await house.chat()
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "hello")
+        await model.asked.wait()
+        asyncio.get_running_loop().call_later(0.2, model.go.set)
+    assert "(1) hello" in (await house.hands.look(chat)).texts
+
+
+async def test_what_takes_too_long_goes_on_after_the_restart(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(service, "GRACE", 0.1)
+    chat = await house.chat()
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "hello")
+        await model.asked.wait()
+        await house.hands.say(house.anna, chat, "second")
+        await house.idle_but_for(2)
+    async with house.gateway(model=echoing()):
+        await house.hands.message("(2) second", chat=chat)
+    assert [t for t in (await house.hands.look(chat)).texts if t[0] == "("] == [
+        "(1) hello",
+        "(2) second",
+    ]
+
+
+async def test_a_turn_that_was_cut_off_goes_on(house: House):
+    chat = await house.chat()
+    model = Waiting()
+    async with killed(house, model):
+        await house.hands.say(house.anna, chat, "hello")
+        await model.asked.wait()
+    async with house.gateway(model=echoing()):
+        await house.hands.message("(1) hello", chat=chat)
+        await house.idle()
+    session = await house.session_at(await house.address(chat))
+    assert [role for role, _ in await house.said(session.id)] == ["user", "assistant"]
+
+
+async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, tmp_path: Path):
+    chat = await house.chat()
+    ran = tmp_path / "ran"
+    command = f"echo x >> {ran}; sleep 60"
+    async with killed(house, ScriptedModel([call("shell", command=command)])):
+        await house.hands.say(house.anna, chat, "do it")
+        asked = await told(house, chat, "May I do this?")
+        await house.hands.press(house.anna, asked.id, "Allow")
+        await asyncio.to_thread(_until_there, ran)
+
+    seen: list[str] = []
+
+    def answer(prompt: Prompt) -> str:
+        seen.append(prompt.messages[-1].content)
+        return "I see."
+
+    async with house.gateway(model=[answer]):
+        await told(house, chat, "I was stopped in the middle of `shell`")
+        await house.hands.message("I see.", chat=chat)
+    assert "not known" in seen[0]
+    assert await asyncio.to_thread(ran.read_text) == "x\n"
+
+
+async def test_a_second_gateway_is_refused_by_name(house: House):
+    async with house.gateway():
+        with pytest.raises(GatewayRunning, match="a gateway on"):
+            async with house.gateway():
+                pass
+        serving = await house.store.gateways.serving(TELEGRAM)
+    assert serving is not None
+
+
+async def test_a_platform_that_is_away_does_not_stop_another(house: House):
+    away = PeerAdapter(Platform.MATRIX, "http://127.0.0.1:9", house.peer.token)
+    here = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
+    chat = await house.chat()
+    stop = asyncio.Event()
+    async with await segue.store.open(house.url) as store:
+        turns = Turns(store, house.settings, models=Offered(house.model), titles=False)
+        gateway = Gateway(store, turns, house.settings, [away, here])
+        running = asyncio.create_task(gateway.run(stop))
+        await house.until_connected(TELEGRAM, running)
+        await house.until_link(Link.DOWN, Platform.MATRIX)
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        stop.set()
+        await running
+
+
+async def test_a_task_of_our_own_that_dies_stops_the_gateway(
+    house: House, caplog: pytest.LogCaptureFixture
+):
+    class Broken(PeerAdapter):
+        def receive(self) -> AsyncGenerator[Inbound]:
+            raise ZeroDivisionError("our fault")
+
+    adapter = Broken(TELEGRAM, house.peer.url, house.peer.token)
+    async with await segue.store.open(house.url) as store:
+        turns = Turns(store, house.settings, models=Offered(house.model), titles=False)
+        gateway = Gateway(store, turns, house.settings, [adapter])
+        with pytest.raises(ZeroDivisionError):
+            async with asyncio.timeout(20):
+                await gateway.run(asyncio.Event())
+        assert await store.gateways.alive() == ()
+    assert "telegram has ended" in caplog.text
