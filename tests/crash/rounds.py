@@ -8,12 +8,15 @@ from collections.abc import Collection
 from enum import StrEnum
 
 from segue.core.handoff import State
-from segue.testing.platform import Shape
+from segue.testing.platform import Shape, Trouble
 from tests.crash.evidence import gather
 from tests.crash.mind import HANDOFF
 from tests.crash.oracle import violations
 from tests.crash.points import Act, Moment
 from tests.crash.world import SHAPES, STUCK, WITHIN, Life, World
+
+
+SLOW = True
 
 
 class Victim(StrEnum):
@@ -72,6 +75,8 @@ def may_be_asked_again(life: Life, about: str, moment: Moment, once: int = 1) ->
 async def kill(world: World, life: Life, victim: Victim) -> float:
     """When it was."""
     since = time.monotonic()
+    if victim is not Victim.TERMINAL and SLOW:
+        await world.hands.fail("me", Trouble.DELAY, seconds=0.5)
     if victim is not Victim.TERMINAL:
         await world.kill_gateway()
     if victim is not Victim.GATEWAY:

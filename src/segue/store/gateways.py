@@ -148,6 +148,8 @@ def report(
         platform=platform.value,
         me=tx.process,
     )
+    tx.nudge(Topic.HANDOFFS)  # those that wait for it can be carried out,
+    tx.nudge(Topic.OUTBOX)  # and what waits for it can be said
     return changed == 1
 
 

@@ -8,7 +8,7 @@ from segue.core.lease import SECOND, Lease, Ticks
 from segue.store.base import Engine, Topic, Tx
 from segue.store.values import text
 
-SECONDS = 30.0
+SECONDS = 20.0
 """How long a lease lasts when it is not renewed."""
 
 
