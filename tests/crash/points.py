@@ -242,12 +242,6 @@ SHOWN_AS_IT_COMES: dict[str, Moment] = {
     "the bubble is shown": Moment(_SHOWN),
     "the bubble is being changed": Moment(Then(_SHOWN, OnPlatform("edit", Trouble.HANG))),
     "the bubble was changed": Moment(Then(_SHOWN, OnPlatform("edit", Trouble.HANG_AFTER))),
-    "the bubble is the answer": Moment(
-        Then(_SHOWN, Between(_BUBBLE, ("), None, None)",), any_session=True)), kept=True
-    ),
-    "the bubble is forgotten": Moment(
-        Then(_SHOWN, Between(_BUBBLE, ("), None, None)",), after=True, any_session=True)), kept=True
-    ),
     "the answer in it is not noted": Moment(Then(_SHOWN, Between("outbox.finish")), kept=True),
     "the answer in it is noted": Moment(
         Then(_SHOWN, Between("outbox.finish", after=True)), kept=True

@@ -186,6 +186,8 @@ class Outbound:
             receipt = await bubble.found(self._store.outbox, adapter, address)
             if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt
+            if not receipt:
+                logger.warning("Half a message may be left at %s, where a gateway stopped", address)
             await self._store.outbox.bubble(address, None)
             bubble.clear()
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)

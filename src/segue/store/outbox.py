@@ -121,8 +121,8 @@ class Outbox:
         alive: Collection[str] | None = None,
     ) -> tuple[Outgoing, ...]:
         """Look after what dead processes were sending, on all platforms or on these: queued again
-        where the platform takes a key, uncertain elsewhere. The parts that arrived stay known.
-        Returns the uncertain ones.
+        where the platform takes a key, or it becomes a live bubble; uncertain elsewhere. The parts
+        that arrived stay known. Returns the uncertain ones.
 
         `alive`: the only processes that may still be sending, where the caller knows; else one
         that was killed on another machine is believed in for SECONDS.
@@ -283,16 +283,18 @@ def recover(
     alive: Collection[str] | None,
 ) -> tuple[Outgoing, ...]:
     among = listed(Platform if platforms is None else platforms)
+    # What was about to become a bubble can be repeated anywhere: it is an edit.
     rows = tx.rows(
-        "SELECT no, process, until, platform FROM outbox"
-        f" WHERE state = 'sending' AND platform IN ({among}) {tx.for_update}"
+        "SELECT no, process, until, platform, receipts = '' AND EXISTS (SELECT 1 FROM bubbles b"
+        " WHERE b.platform = o.platform AND b.address = o.address AND b.receipt <> '')"
+        f" FROM outbox o WHERE state = 'sending' AND platform IN ({among}) {tx.for_update}"
     )
     lost: list[Outgoing] = []
-    for no, process, ends, platform in rows:
+    for no, process, ends, platform, is_edit in rows:
         gone = tx.dead(process) or (alive is not None and process not in alive)
         if tx.ticks < ends and not gone:
             continue
-        if Platform(platform) in repeatable:
+        if is_edit or Platform(platform) in repeatable:
             change = "state = 'queued'"
         else:
             change = "state = 'uncertain', error = :reason, finished = :now"
