@@ -57,7 +57,13 @@ class Bubble:
         once."""
         if self.receipt is None and self.begun is not None and adapter.capabilities.keys:
             part = markup.parts(self.begun.body, adapter.capabilities)[0]
-            self.receipt = await adapter.send(address, part, key=self.begun.key)
+            try:
+                self.receipt = await adapter.send(address, part, key=self.begun.key)
+            except DeliveryFailed as error:
+                if error.retry:
+                    raise
+                logger.info("A message at %s is said anew: %s", address, error)
+                return None
             await box.bubble(address, self.receipt)
         return self.receipt
 
@@ -156,9 +162,14 @@ class Live:
         bubble.begun = Begun(f"bubble:{secrets.token_hex(12)}", text)
         key, body = bubble.begun.key, bubble.begun.body
         await box.begin_bubble(self._address, key, body, self._session_id)
-        receipt = await self._adapter.send(self._address, part, key=key)
-        bubble.receipt = receipt
-        await box.bubble(self._address, receipt, self._session_id)
+        try:
+            bubble.receipt = await self._adapter.send(self._address, part, key=key)
+        except (DeliveryFailed, ConnectFailed) as error:
+            if isinstance(error, ConnectFailed) or not error.arrived:
+                bubble.clear()
+                await box.bubble(self._address, None)
+            raise
+        await box.bubble(self._address, bubble.receipt, self._session_id)
 
 
 def _activity(tools: Counter[str]) -> str:

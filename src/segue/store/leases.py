@@ -100,6 +100,16 @@ def release(tx: Tx, lease: Lease) -> bool:
     return changed == 1
 
 
+def free(tx: Tx, process: str) -> None:
+    """Let go of all that a process had in hand that is gone."""
+    tx.change(
+        "UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL"
+        " WHERE process = :process",
+        process=process,
+    )
+    tx.nudge(Topic.LEASES)
+
+
 def get(tx: Tx, session_id: str) -> Lease | None:
     row = tx.row(
         "SELECT holder, process, epoch, lease_until FROM sessions"
