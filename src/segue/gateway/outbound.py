@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
+from segue.gateway import approving
 from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
 from segue.platforms import markup
@@ -148,8 +149,11 @@ class Outbound:
 
     async def _send_all(self, adapter: Adapter, outgoing: Outgoing) -> Receipt | None:
         """Send the parts that have not arrived yet, and return the receipt of the last."""
-        parts = await _parts(outgoing.body, adapter.capabilities)
         buttons = [Button(label, data) for label, data in outgoing.buttons]
+        body = outgoing.body
+        if not adapter.capabilities.buttons:
+            body, buttons = approving.without_buttons(body, buttons), []
+        parts = await _parts(body, adapter.capabilities)
         receipt = None
         for number, part in enumerate(parts):
             if number < len(outgoing.receipts):

@@ -148,7 +148,9 @@ async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) 
 
 async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address) -> None:
     """Say in the thread what was being talked about, and see it arrive."""
-    last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
+    last = None
+    if not desk.adapter.capabilities.history:
+        last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
     body = greeting.recap(session, last, direct=thread == claim.home)
     key = f"handoff:{claim.id}:recap"
     await desk.store.outbox.enqueue(
