@@ -184,7 +184,9 @@ def _queued(seen: Evidence) -> Iterator[str]:
     for key in keys - expected - optional:
         yield f"{key} was queued, and should not have been"
     for row in seen.outgoing:
-        if row.state is OutgoingState.FAILED or (row.state is OutgoingState.UNCERTAIN and seen.keys):
+        if row.state is OutgoingState.FAILED or (
+            row.state is OutgoingState.UNCERTAIN and seen.keys
+        ):
             yield f"{row.key} is {row.state}: {row.error}"
 
 

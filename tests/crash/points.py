@@ -187,9 +187,7 @@ HANDING_OFF: dict[str, Moment] = {
     "before the commit": Moment(_COMPLETE, kept=True),
     "after the commit": Moment(Between("handoffs.complete", after=True), kept=True),
     "the reply is taken": Moment(Between("outbox.claim", _REPLY, after=True), kept=True),
-    "the reply is being sent": Moment(
-        Then(_COMPLETE, OnPlatform("send", Trouble.HANG)), kept=True
-    ),
+    "the reply is being sent": Moment(Then(_COMPLETE, OnPlatform("send", Trouble.HANG)), kept=True),
     "the reply was sent": Moment(
         Then(_COMPLETE, OnPlatform("send", Trouble.HANG_AFTER)), kept=True
     ),

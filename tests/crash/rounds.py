@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection
 from enum import StrEnum
 
 from segue.core.handoff import State
-from segue.testing.platform import Shape, Trouble
+from segue.testing.platform import Trouble
 from tests.crash.evidence import gather
 from tests.crash.mind import HANDOFF
 from tests.crash.oracle import violations
-from tests.crash.points import Act, Moment
+from tests.crash.points import Moment
 from tests.crash.world import SHAPES, STUCK, WITHIN, Life, World
-
 
 SLOW = True
 
@@ -25,7 +23,9 @@ class Victim(StrEnum):
     BOTH = "both"
 
 
-async def hand_off(world: World, rng: random.Random, name: str, moment: Moment, victim: Victim) -> None:
+async def hand_off(
+    world: World, rng: random.Random, name: str, moment: Moment, victim: Victim
+) -> None:
     """Somebody is killed in the middle of a handoff."""
     shapes = SHAPES[:4] if "thread" in name else SHAPES
     shape = rng.choice(shapes)
@@ -47,7 +47,9 @@ async def hand_off(world: World, rng: random.Random, name: str, moment: Moment, 
     await go_on(world, life, victim)
 
 
-async def answer(world: World, rng: random.Random, name: str, moment: Moment, *, task: bool) -> None:
+async def answer(
+    world: World, rng: random.Random, name: str, moment: Moment, *, task: bool
+) -> None:
     """The gateway is killed in the middle of answering what a person wrote."""
     shape = rng.choice(SHAPES)
     world.story.tell(f"— {name}, in a {shape}")

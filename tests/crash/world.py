@@ -221,7 +221,9 @@ class World:
         async def is_there() -> bool:
             if process.returncode is not None:
                 raise Stuck(f"gateway {process.pid} has ended by itself")
-            return any(whose(g.process)[1] == process.pid for g in await self.store.gateways.alive())
+            return any(
+                whose(g.process)[1] == process.pid for g in await self.store.gateways.alive()
+            )
 
         await until(is_there, f"gateway {process.pid} is there", WITHIN)
 

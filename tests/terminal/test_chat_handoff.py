@@ -88,7 +88,7 @@ async def test_a_gateway_is_started_when_wanted_and_the_handoff_goes_on(person: 
         await shown.shows("There is no home channel on telegram yet.")
         await shown.ready()
         (gateway,) = await alive(person)
-        assert gateway.platforms == {"telegram"}
+        assert gateway.platforms == {"telegram", "web"}
 
 
 async def test_a_gateway_that_does_not_start_says_why_and_the_session_stays(person: Person):

@@ -106,6 +106,12 @@ class Display:
         lines = clean(text).splitlines()
         await self._print([part for line in lines for part in _wrapped(line, columns)])
 
+    async def link(self, link: str) -> None:
+        """What opens the session where it went."""
+        from segue.terminal import page  # noqa: PLC0415 - the prompt comes first
+
+        await self._print(["", *page.shown(link)])
+
     async def trouble(self, error: UserError) -> None:
         await self._print(events.failure(str(error), self._now()))
 
