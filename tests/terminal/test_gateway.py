@@ -96,7 +96,7 @@ async def test_a_second_one_is_refused_by_name(person: Person):
         assert [p["platform"] for p in told["platforms"]] == ["telegram", "web"]
         second = segue_says(person, "gateway", "start")
         assert second.returncode == 1
-        assert f"{told['name']} serves telegram already." in second.stderr
+        assert f"{told['name']} serves telegram, web already." in second.stderr
         assert await pid_of_the_only_one(person) == told["pid"]
         stopped = json.loads(segue_says(person, "gateway", "stop", "--json").stdout)
         assert [gateway["pid"] for gateway in stopped["stopped"]] == [told["pid"]]

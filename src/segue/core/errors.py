@@ -6,7 +6,7 @@
     │   │                         SessionBusy, SessionChanged, MessageTaken, NothingSaid,
     │   │                         NothingToUndo, NothingToRestore, NothingToCompress
     │   ├── TitleError            TitleEmpty, TitleTaken
-    │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled (PageNotServed),
+    │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, PageNotServed,
     │   │                         NoHomeChannel, NoGateway, HandoffInFlight, TurnRunning,
     │   │                         UnknownChat
     │   ├── PlatformError         BadAdapter, ConnectFailed, DeliveryFailed
@@ -55,7 +55,8 @@ class SessionError(UserError):
 
 
 class SessionNotFound(SessionError):
-    """There is no session {name!r}. Type /sessions to see yours."""
+    """There is no session {name!r}. Type /sessions, or `segue sessions` in a shell, to see
+    yours."""
 
 
 class AmbiguousSession(SessionError):
@@ -135,7 +136,7 @@ class PlatformNotEnabled(HandoffError):
     start`."""
 
 
-class PageNotServed(PlatformNotEnabled):
+class PageNotServed(HandoffError):
     """The gateway that is running does not serve the web page. Type `segue config set web.enabled
     true`, then `segue gateway stop` and `segue gateway start`."""
 

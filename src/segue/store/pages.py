@@ -39,6 +39,8 @@ class Page:
     title: str
     rev: int
     active: datetime
+    session: str | None
+    """The id of the session that is here, or was here last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,7 @@ def _digest(secret: str) -> str:
 
 # Conversations
 
-_PAGE = "SELECT id, owner, title, rev, active FROM pages"
+_PAGE = "SELECT id, owner, title, rev, active, session FROM pages"
 
 
 def begin(tx: Tx, owner: str, title: str, key: str) -> Page:
@@ -190,6 +192,12 @@ def get(tx: Tx, page: str) -> Page | None:
 def list_pages(tx: Tx, owner: str, limit: int) -> tuple[Page, ...]:
     sql = f"{_PAGE} WHERE owner = :owner ORDER BY active DESC, id LIMIT :limit"
     return tuple(map(_page, tx.rows(sql, owner=owner, limit=limit)))
+
+
+def arrived(tx: Tx, page: str, session_id: str) -> None:
+    """That session is bound to the page from now on."""
+    sql = "UPDATE pages SET session = :session WHERE id = :page"
+    tx.change(sql, session=session_id, page=page)
 
 
 # Messages
@@ -305,8 +313,8 @@ def heard(tx: Tx, no: int) -> None:
 
 
 def _page(row: Row) -> Page:
-    page, owner, title, rev, active = row
-    return Page(id=page, owner=owner, title=title, rev=rev, active=moment(active))
+    page, owner, title, rev, active, session = row
+    return Page(id=page, owner=owner, title=title, rev=rev, active=moment(active), session=session)
 
 
 def _message(row: Row) -> PageMessage:
