@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, async_playwright
 
+from segue import config
+from segue.config import Settings
+from tests.web.chromium.home import environment
 from tests.web.chromium.watching import Eyes
 
 
@@ -49,3 +53,9 @@ def eyes(chromium: Browser, runner: asyncio.Runner) -> Generator[Eyes]:
     eyes = Eyes(chromium)
     yield eyes
     runner.run(eyes.close())
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A page at a place of its own."""
+    return config.load(environment(tmp_path))

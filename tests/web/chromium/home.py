@@ -56,28 +56,30 @@ class Home:
 
 @contextlib.asynccontextmanager
 async def at_home(folder: Path) -> AsyncGenerator[Home]:
-    """With a gateway whose page is always at the same place; none is left behind."""
-    settings = folder / "config.toml"
-    settings.write_text(f"[web]\nport = {_free_port()}\n")
-    settings.chmod(0o600)
+    """With a gateway; none is left behind."""
     (folder / "project").mkdir()
-    environment = {
-        "HOME": str(folder),
-        "PATH": "/usr/bin:/bin",
-        "SEGUE_CONFIG": str(settings),
-        "SEGUE_STORE": f"sqlite://{folder}/segue.db",
-        "SEGUE_GATEWAY_LOG": f"{folder}/gateway.log",
-    }
-    person = Person(environment, folder / "project")
+    told = {"HOME": str(folder), "PATH": "/usr/bin:/bin", **environment(folder)}
+    person = Person(told, folder / "project")
     model = Remembering()
     async with model.serving() as url, none_left(person):
-        environment.update(
-            SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
-        )
+        told.update(SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test")
         home = Home(person, model)
         await home.start_gateway()
         yield home
         model.go.set()
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Whose page is always at the same place, which nobody else has: a page that tries again must
+    not meet the gateway of another test there."""
+    settings = folder / "config.toml"
+    settings.write_text(f"[web]\nport = {_free_port()}\n")
+    settings.chmod(0o600)
+    return {
+        "SEGUE_CONFIG": str(settings),
+        "SEGUE_STORE": f"sqlite://{folder}/segue.db",
+        "SEGUE_GATEWAY_LOG": f"{folder}/gateway.log",
+    }
 
 
 def _free_port() -> int:

@@ -10,7 +10,7 @@ from playwright.async_api import expect
 
 from tests.terminal.pty import Terminal
 from tests.web.chromium.home import at_home
-from tests.web.chromium.watching import REFUSED, Eyes, live, say, shows
+from tests.web.chromium.watching import Eyes, live, say, shows
 
 pytestmark = pytest.mark.real
 
@@ -66,7 +66,7 @@ async def test_a_session_goes_to_the_page_and_comes_back(tmp_path: Path, eyes: E
 
 async def test_an_answer_survives_the_death_of_the_gateway(tmp_path: Path, eyes: Eyes):
     async with at_home(tmp_path) as home:
-        page = await eyes.open(await home.link(), tolerates=REFUSED)
+        page = await eyes.open(await home.link())
         await live(page)
         await page.get_by_role("button", name="New conversation").last.click()
         hello = re.compile("^Hello, I am Segue")

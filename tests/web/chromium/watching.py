@@ -19,8 +19,10 @@ PHONE = (390, 844)
 DESKTOP = (1280, 800)
 WITHIN = 15_000
 """Milliseconds in which what is expected has to be seen."""
-REFUSED = ("Failed to load resource", "WebSocket connection to")
-"""What a browser complains of when its server refuses it, or is not there."""
+REFUSED = ("the server responded with a status of 40", "HTTP Authentication failed")
+"""What a browser complains of when it is not let in."""
+_GONE = "net::ERR_CONNECTION_"
+"""And when there is no server: it may end before the browser does."""
 
 expect.set_options(timeout=WITHIN)
 
@@ -45,7 +47,9 @@ class Watched:
         page.on("crash", lambda _: self.complaints.append("the page crashed"))
 
     def _hear(self, kind: str, text: str) -> None:
-        if kind in {"error", "warning"} and not text.startswith(tuple(self.tolerated)):
+        if kind not in {"error", "warning"}:
+            return
+        if not any(words in text for words in (_GONE, *self.tolerated)):
             self.complaints.append(text)
 
     def origins(self) -> set[str]:

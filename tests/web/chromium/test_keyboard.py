@@ -1,0 +1,99 @@
+"""The page without a mouse: every step is a key, and the focus is always to be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.gateway.test_approving import runs
+from tests.web.chromium.watching import PHONE, Eyes, link, live, shows, told
+from tests.web.conftest import Site
+
+pytestmark = pytest.mark.real
+
+MOST = 40
+"""Steps that are too many to get anywhere."""
+
+
+async def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        await page.keyboard.press(key)
+
+
+async def go_to(page: Page, wanted: Locator, key: str = "Tab") -> None:
+    """Go on from where the focus is until it is there, as far as it can be seen."""
+    await expect(wanted).to_be_visible()
+    for _ in range(MOST):
+        await press(page, key)
+        if await wanted.evaluate("e => e === document.activeElement"):
+            outline = await wanted.evaluate("e => getComputedStyle(e).outlineStyle")
+            assert outline != "none", "nobody sees where the focus is"
+            return
+    raise AssertionError(f"{wanted} is out of reach")
+
+
+async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path: Path):
+    made = tmp_path / "made"
+    async with site.gateway(model=["I am here.", "I am here, too.", "Hello.", *runs(made)]):
+        for title in ("Boats", "Maps"):
+            async with site.terminal(("Hi", "Hello"), title=title) as desk:
+                await desk.hand_off("web")
+        page = await eyes.open(await link(site.store))
+        await live(page)
+        listed = page.get_by_role("navigation", name="Conversations")
+        await go_to(page, listed.get_by_role("link", name="Maps"))
+        await press(page, "ArrowDown")
+        await expect(listed.get_by_role("link", name="Boats")).to_be_focused()
+        await press(page, "Enter")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Boats")
+        await expect(told(page, "I am here.")).to_be_visible()
+
+        await press(page, "/")
+        await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+        await page.keyboard.type("One line,")
+        await press(page, "Shift+Enter")
+        await page.keyboard.type("and another")
+        await press(page, "Enter")
+        await expect(told(page, "Hello.")).to_be_visible()
+        said = told(page, "and another")
+        await expect(said).to_have_text("One line,\nand another", use_inner_text=True)
+        await page.keyboard.type("Make it")
+        await press(page, "Enter")
+        await go_to(page, page.get_by_role("button", name="Allow", exact=True), "Shift+Tab")
+        await press(page, "Enter")
+        await expect(told(page, "result:")).to_be_visible()
+        assert made.exists()
+
+        await press(page, "n")
+        await expect(page.get_by_text("What shall we do?")).to_be_visible()
+        await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+        await press(page, "Escape")
+        await go_to(page, page.get_by_role("link", name="Health"), "Shift+Tab")
+        await press(page, "Enter")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Health")
+
+
+async def test_the_list_of_a_phone_opens_and_closes_with_keys(site: Site, eyes: Eyes):
+    async with site.gateway():
+        page = await eyes.open(await link(site.store), size=PHONE)
+        await live(page)
+        await go_to(page, page.locator("#blank").get_by_role("button", name="New conversation"))
+        await press(page, "Enter")
+        await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+        await page.keyboard.type("hello")
+        await press(page, "Enter")
+        await shows(page, "hello", "(1) hello")
+        menu = page.get_by_role("button", name="Conversations")
+        await go_to(page, menu, "Shift+Tab")
+        await press(page, "Enter")
+        chosen = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+        await expect(chosen).to_be_focused()
+        await press(page, "Escape")
+        await expect(menu).to_be_focused()
+        await press(page, "Enter")
+        await expect(chosen).to_be_focused()
+        await press(page, "Enter")
+        await expect(page.locator("#side")).not_to_be_in_viewport()
+        await expect(menu).to_be_focused()
