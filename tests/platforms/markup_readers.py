@@ -23,6 +23,7 @@ TAGS = {
     },
 }
 VOID = {Dialect.TELEGRAM: set[str](), Dialect.MATRIX: {"br", "hr"}}
+INLINE = {"b", "i", "s", "strong", "em", "del", "code", "a"}
 ATTRIBUTES = {
     "a": re.compile(r' href="(https?://|mailto:)[^"<>]+"'),
     "code": re.compile(r'( class="language-[\w+#.-]+")?'),
@@ -33,7 +34,7 @@ _TOKEN = re.compile(r"<(?P<end>/?)(?P<tag>[a-z][a-z0-9]*)(?P<attributes>[^<>]*)>
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot);")
 
 
-_LITERAL = re.compile(r"`` .*? ``|`[^`\n]+`|\\.|https?://(?:[^\s*~`]|~(?!~))+")
+_LITERAL = re.compile(r"`` .*? ``|`[^`\n]+`|\\.|https?://(?:[^\s*~`\\]|~(?!~))+")
 
 
 def capabilities(dialect: Dialect, length: int | None = None, unit: Unit | None = None):
@@ -53,9 +54,12 @@ def read_html(text: str, dialect: Dialect) -> str:
         if token["text"]:
             assert "&" not in _ENTITY.sub("", token["text"]), token["text"]
             seen.append(html.unescape(token["text"]))
-        elif token["tag"] in VOID[dialect]:
+            continue
+        if token["tag"] not in INLINE:
             seen.append("\n")
-        elif token["end"]:
+        if token["tag"] in VOID[dialect]:
+            continue
+        if token["end"]:
             assert open_, f"{token[0]} closes nothing"
             assert open_.pop() == token["tag"], f"{token[0]} in the wrong place"
         else:

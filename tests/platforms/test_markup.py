@@ -95,6 +95,12 @@ def test_a_label_that_names_another_address_does_not_hide_the_real_one():
         assert "https://bank.example (https://evil.example)" in shown(lie, dialect)
 
 
+def test_an_address_within_a_link_is_part_of_what_it_says():
+    nested = "[see **<https://a.example>** there](https://b.example)"
+    text = "see **https://a.example** there (https://b.example)"
+    assert shown(nested, Dialect.MARKDOWN) == text
+
+
 def test_only_addresses_of_the_web_and_of_mail_can_be_opened():
     assert shown("[me](mailto:a@b.c)", Dialect.TELEGRAM) == '<a href="mailto:a@b.c">me</a>'
     for href in ("tg://user?id=1", "docs/readme.md", "slack://open"):

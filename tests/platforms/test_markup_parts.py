@@ -61,6 +61,11 @@ def test_an_item_that_goes_on_in_the_next_part_has_no_second_sign():
     assert second.endswith("\n• next")
 
 
+def test_the_sign_of_an_item_is_not_left_behind():
+    answer = f"- {'a' * 20}\n- [x] {'b' * 50}"
+    assert cut(answer, Dialect.PLAIN, 60) == [f"• {'a' * 20}", f"• ☑ {'b' * 50}"]
+
+
 def test_code_is_cut_between_its_lines_and_fenced_again_in_its_language():
     code = "\n".join(f"line_{n} = {n}" for n in range(10))
     first, *rest = cut(f"```python\n{code}\n```", Dialect.MARKDOWN, 80)

@@ -41,6 +41,10 @@ REPLY_SECONDS = 120.0
 ARRIVAL_SECONDS = 60.0
 """How long the first message may take to arrive there."""
 _TITLE_LENGTH = 100
+_MAYBE_OPENED = (
+    "a gateway stopped while it was opening a thread there. An empty one may be left; another is"
+    " opened only when you ask again"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +103,9 @@ async def _carry_out(desk: Desk, claim: Handoff) -> None:
 
 async def _open(desk: Desk, claim: Handoff, home: Address, session: Session) -> Address:
     """A fresh thread, or the home channel itself where there can be none."""
+    able = desk.adapter.capabilities
+    if claim.step is Step.OPENING and able.threads and not able.keys:
+        raise DeliveryFailed(platform=claim.platform, reason=_MAYBE_OPENED)
     await _step(desk.store, claim, Step.OPENING)
     title = one_line(session.name, _TITLE_LENGTH)
     opening = asyncio.create_task(_create(desk.adapter, home, title, claim.key))

@@ -53,7 +53,8 @@ class _Reader:
         self._opened: list[bool] = []
         """Of those that are not closed, from the outermost: whether it is among the open marks.
         It is not when it lies on the like of it already."""
-        self._link_at = 0
+        self._links: list[tuple[Mark, int]] = []
+        """Those that are open, and where in the line each began."""
 
     def take(self, tokens: Iterable[Token]) -> None:
         for token in tokens:
@@ -110,22 +111,26 @@ class _Reader:
             self._close_link()
 
     def _open_link(self, href: str) -> None:
-        self._open_mark(Mark(Kind.LINK, href))
-        self._link_at = len(self.lines[-1])
+        mark = Mark(Kind.LINK, href)
+        self._open_mark(mark)
+        self._links.append((mark, len(self.lines[-1])))
 
     def _close_link(self) -> None:
         """Only now it is known what it says, and so whether there is something to tap on."""
-        mark, line = self._open[-1], self.lines[-1]
-        href = mark.href
+        mark, start = self._links.pop()
         self._close_mark()
-        label = "".join(span.text for span in line[self._link_at :]).strip()
-        if label and _OPENS.match(href) and not _ADDRESS.search(label):
+        if self._links:
+            # An address in angle brackets, within a link: that is what counts.
             return
-        line[self._link_at :] = [
+        line = self.lines[-1]
+        label = "".join(span.text for span in line[start:]).strip()
+        if label and _OPENS.match(mark.href) and not _ADDRESS.search(label):
+            return
+        line[start:] = [
             Span(span.text, tuple(one for one in span.marks if one is not mark))
-            for span in line[self._link_at :]
+            for span in line[start:]
         ]
         if not label:
-            self._add(href)
-        elif unquote(href) not in ("", unquote(label)):
-            self._add(written_out(href))
+            self._add(mark.href)
+        elif unquote(mark.href) not in ("", unquote(label)):
+            self._add(written_out(mark.href))
