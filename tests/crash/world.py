@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
@@ -91,6 +92,20 @@ class Terminal:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def lives(self) -> bool:
+        return self._process.returncode is None
+
+    @property
+    def is_handing_off(self) -> bool:
+        """Whether it is to be told how that ends, or was and nobody asked yet."""
+        return self._handing_off is not None
+
+    @property
+    def was_told(self) -> bool:
+        """Whether it has ended."""
+        return self._handing_off is None or self._handing_off.done()
+
     async def do(self, order: Order) -> Told:
         """Give that order, and wait for what comes of it."""
         self._send(order)
@@ -108,14 +123,17 @@ class Terminal:
                 return await self._handing_off
         except TimeoutError:
             raise Stuck(f"the terminal was not told within {within:.1f} s") from None
+        finally:
+            self._handing_off = None
 
     async def kill(self) -> None:
-        if self._process.returncode is None:
+        if self.lives:
             self._process.kill()
         await self._process.wait()
         if self._handing_off is not None:
             self._handing_off.cancel()
             await asyncio.wait({self._handing_off})
+            self._handing_off = None
 
     def _send(self, order: Order) -> None:
         assert self._process.stdin is not None
@@ -135,16 +153,15 @@ class Terminal:
 class Life:
     """One conversation, from its first word on."""
 
-    chat: str
+    home: Address
     """Where it can be handed off to."""
     session_id: str
-    terminal: Terminal
+    terminal: Terminal | None
+    """That has it in hand."""
     words: list[str] = field(default_factory=list[str])
     """All that the person said, in order."""
     in_chat: set[str] = field(default_factory=set[str])
     """Those of them that were said in a chat."""
-    kills: int = 0
-    """Gateways that were killed meanwhile."""
     resumes: int = 0
     """How often it was taken back from a chat."""
     taken_back: bool = False
@@ -153,6 +170,15 @@ class Life:
     """How often the model may have been asked about a thing; anything else but once."""
     waited: float = 0.0
     """The longest that it took to settle after a kill, in seconds."""
+
+    @property
+    def chat(self) -> str:
+        return self.home.chat_id
+
+    @property
+    def desk(self) -> Terminal:
+        assert self.terminal is not None, "there is no terminal"
+        return self.terminal
 
 
 async def outgoing(store: Store, chat: str) -> tuple[Outgoing, ...]:
@@ -187,6 +213,7 @@ class World:
         self._terminals: list[Terminal] = []
         self._spare: list[Terminal] = []
         self._said = 0
+        self._asking = asyncio.Lock()
         self._environment = {
             "PYTHONPATH": _CODE,
             "HOME": str(folder),
@@ -221,7 +248,9 @@ class World:
         async def is_there() -> bool:
             if process.returncode is not None:
                 raise Stuck(f"gateway {process.pid} has ended by itself")
-            return any(whose(g.process)[1] == process.pid for g in await self.store.gateways.alive())
+            return any(
+                whose(g.process)[1] == process.pid for g in await self.store.gateways.alive()
+            )
 
         await until(is_there, f"gateway {process.pid} is there", WITHIN)
 
@@ -253,13 +282,17 @@ class World:
         assert (await terminal._outcome()).text == "ready"
         return terminal
 
-    def spare(self, terminal: Terminal) -> None:
-        """Its work is done; it may do other."""
-        self._spare.append(terminal)
+    def spare(self, life: Life) -> None:
+        """The work of its terminal is done, which may do other."""
+        if life.terminal is not None:
+            self._spare.append(life.terminal)
+        life.terminal = None
 
     async def kill_terminal(self, life: Life) -> None:
-        await life.terminal.kill()
-        self.story.tell(f"terminal {life.terminal.pid} is killed")
+        pid = life.desk.pid
+        await life.desk.kill()
+        life.terminal = None
+        self.story.tell(f"terminal {pid} is killed")
 
     async def _start(self, *words: str) -> Process:
         with (self.folder / "errors").open("ab") as errors:
@@ -279,15 +312,20 @@ class World:
         chat = await self.hands.chat(shape, [self.anna], name="Home")
         chat_type = _TYPES.get(shape, ChatType.GROUP)
         home = Address(platform=TELEGRAM, chat_type=chat_type, chat_id=chat)
-        await self.store.owners.set_home(ME, HomeChannel(address=home, name="Home"))
         terminal = await self.terminal()
         told = await terminal.do(Open(title=f"Life in {chat}"))
         assert not told.error, told
-        life = Life(chat=chat, session_id=told.text, terminal=terminal)
+        life = Life(home=home, session_id=told.text, terminal=terminal)
+        await self.aim(life)
         for _ in range(said):
             await self.say_in_terminal(life)
         self.story.tell(f"{life.session_id} has begun, with a home in {chat}")
         return life
+
+    async def aim(self, life: Life) -> None:
+        """The next handoff goes to its home."""
+        home = HomeChannel(address=life.home, name="Home")
+        await self.store.owners.set_home(ME, home)
 
     @property
     def next_word(self) -> str:
@@ -301,7 +339,7 @@ class World:
         return word
 
     async def say_in_terminal(self, life: Life) -> None:
-        told = await life.terminal.do(Say(text=self.word(life)))
+        told = await life.desk.do(Say(text=self.word(life)))
         assert told.text == "TurnDone", told
 
     async def say_in_chat(self, life: Life, *, task: bool = False) -> str:
@@ -323,22 +361,36 @@ class World:
     async def hand_over(self, life: Life) -> None:
         """A whole handoff, without any trouble."""
         self.begin_handoff(life)
-        told = await life.terminal.handed_off(WITHIN)
+        told = await life.desk.handed_off(WITHIN)
         assert told.text == "Completed", told
-        self.spare(life.terminal)
+        self.spare(life)
         await self.settle(life)
 
     def begin_handoff(self, life: Life) -> None:
         self.story.tell(f"{life.session_id} is to be handed off")
         life.taken_back = False
-        life.terminal.begin_handoff()
+        life.desk.begin_handoff()
 
-    async def take_back(self, life: Life, *, now: bool = False) -> None:
+    async def ask(self, life: Life) -> None:
+        """Begin a handoff to its own home, while others do to theirs."""
+        async with self._asking:
+            await self.aim(life)
+            if life.terminal is None:  # it was killed
+                return
+            self.begin_handoff(life)
+
+            async def is_asked() -> bool:
+                terminal = life.terminal
+                return terminal is None or terminal.was_told or bool(await self.latest(life))
+
+            await until(is_asked, f"{life.session_id} is asked for", WITHIN)
+
+    async def take_back(self, life: Life) -> None:
         """Into a terminal, from wherever it is."""
-        life.terminal = await self.terminal()
+        terminal = life.terminal = life.terminal or await self.terminal()
 
         async def is_taken() -> bool:
-            told = await life.terminal.do(Resume(session_id=life.session_id, now=now))
+            told = await terminal.do(Resume(session_id=life.session_id))
             assert told.error in ("", "SessionHeld"), told
             return not told.error
 
@@ -388,6 +440,11 @@ class World:
         finally:
             hold.unlink()
 
+    def told(self) -> str:
+        """What the processes told of themselves."""
+        errors = self.folder / "errors"
+        return self.log.read_text() + (errors.read_text() if errors.exists() else "")
+
     def runs(self) -> Counter[str]:
         """How often the tool ran for each word."""
         done = self.folder / "runs"
@@ -402,12 +459,15 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(folder: Path, url: str, rules: Rules) -> AsyncGenerator[World]:
-    """With Anna, who is paired, and with gateways."""
-    settings = folder / "config.toml"
-    settings.write_text(_SETTINGS)
-    settings.chmod(0o600)
+async def world(rules: Rules, url: str | None = None) -> AsyncGenerator[World]:
+    """With Anna, who is paired, and with gateways; on SQLite, or on the PostgreSQL at `url`."""
     async with contextlib.AsyncExitStack() as stack:
+        # Sockets live in it, whose names must be short.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="segue-crash-")))
+        url = url or f"sqlite://{folder}/segue.db"
+        settings = folder / "config.toml"
+        settings.write_text(_SETTINGS)
+        settings.chmod(0o600)
         peer = stack.enter_context(running(rules))
         hands = await stack.enter_async_context(peer.hands())
         store = await stack.enter_async_context(await segue.store.open(url))
