@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segue.testing.platform import Rules
+from segue.testing.platform import Peer, Rules
 from tests.crash.points import (
     ANSWERING,
     HANDING_OFF,
@@ -27,7 +27,7 @@ from tests.crash.rounds import (
     taking_back,
     writing_ahead,
 )
-from tests.crash.world import world
+from tests.crash.world import Nursery, world
 
 WITH_KEYS = Rules()
 WITHOUT_KEYS = Rules(keys=False)
@@ -45,8 +45,8 @@ class Chapter:
     rules: Rules
     rounds: tuple[Round, ...]
 
-    async def play(self, url: str | None = None) -> None:
-        async with world(self.rules, url) as here:
+    async def play(self, peer: Peer, nursery: Nursery, url: str | None = None) -> None:
+        async with world(peer, nursery, self.rules, url) as here:
             for one in self.rounds:
                 await one.run(here)
 

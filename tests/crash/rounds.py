@@ -181,7 +181,7 @@ def taking_back(point: Between, victim: Victim) -> Play:
         life.resumes = 1
         await _comes_back(world, since, life)
         await world.say_in_terminal(life)
-        await _judge(world, life)
+        await judge(world, life)
         await world.hand_over(life)
         await _says(world, life)
 
@@ -265,7 +265,7 @@ async def _comes_back(world: World, since: float, life: Life) -> None:
     if life.terminal is not None and life.terminal.is_handing_off:
         outcome = await life.terminal.handed_off(STUCK)
         told = outcome.text if not outcome.error else None
-    await _judge(world, life, told)
+    await judge(world, life, told)
 
 
 async def _goes_on(world: World, life: Life) -> None:
@@ -274,7 +274,7 @@ async def _goes_on(world: World, life: Life) -> None:
         if life.terminal is None:
             await world.take_back(life)
         await world.say_in_terminal(life)
-        await _judge(world, life)
+        await judge(world, life)
         await world.aim(life)
         await world.hand_over(life)
     else:
@@ -286,9 +286,9 @@ async def _says(world: World, life: Life) -> None:
     """The next answer knows all that was said: the oracle looks."""
     await world.say_in_chat(life)
     await world.settle(life)
-    await _judge(world, life)
+    await judge(world, life)
 
 
-async def _judge(world: World, life: Life, told: str | None = None) -> None:
+async def judge(world: World, life: Life, told: str | None = None) -> None:
     broken = violations(await gather(world, life, told))
     assert not broken, "\n".join(broken)

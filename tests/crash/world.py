@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, Process
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from dataclasses import dataclass, field
@@ -27,7 +29,8 @@ from segue.store.base import Row, Tx
 from segue.store.gateways import Link
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
-from segue.testing.platform import Hands, Peer, Rules, Shape, running
+from segue.testing.platform import Hands, Peer, Rules, Shape
+from tests.crash import desk
 from tests.crash.desk import HandOff, Open, Order, Resume, Say, Told, here
 from tests.crash.mind import TASK, Mind
 from tests.crash.trap import Traps
@@ -83,18 +86,14 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, within: flo
 class Terminal:
     """One `desk` under way."""
 
-    def __init__(self, process: Process, story: Story) -> None:
-        self._process = process
+    def __init__(
+        self, orders: asyncio.StreamWriter, told: asyncio.StreamReader, pid: int, story: Story
+    ) -> None:
+        self.pid = pid
+        self._orders = orders
+        self._told = told
         self._story = story
         self._handing_off: asyncio.Task[Told] | None = None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def lives(self) -> bool:
-        return self._process.returncode is None
 
     @property
     def is_handing_off(self) -> bool:
@@ -127,26 +126,43 @@ class Terminal:
             self._handing_off = None
 
     async def kill(self) -> None:
-        if self.lives:
-            self._process.kill()
-        await self._process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
         if self._handing_off is not None:
             self._handing_off.cancel()
             await asyncio.wait({self._handing_off})
             self._handing_off = None
+        with contextlib.suppress(ConnectionError):
+            await self._told.read()  # its end
+        self._orders.close()
 
     def _send(self, order: Order) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+        self._orders.write(msgspec.json.encode(order) + b"\n")
 
     async def _outcome(self) -> Told:
-        assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
+        while line := await self._told.readline():
             told = msgspec.json.decode(line, type=Told)
             self._story.tell(f"terminal {self.pid}: {told.text} {told.error}")
             if told.over:
                 return told
         raise Stuck(f"terminal {self.pid} has ended")
+
+
+class Nursery:
+    """Where terminals come from."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, "-m", "tests.crash.desk"]
+        self._process = subprocess.Popen(words, env={"PYTHONPATH": _CODE}, stdin=subprocess.PIPE)
+
+    def fork(self, birth: desk.Birth) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(birth) + b"\n")
+        self._process.stdin.flush()
+
+    def close(self) -> None:
+        with self._process:
+            self._process.kill()
 
 
 @dataclass
@@ -193,7 +209,14 @@ async def outgoing(store: Store, chat: str) -> tuple[Outgoing, ...]:
 
 class World:
     def __init__(
-        self, folder: Path, url: str, peer: Peer, hands: Hands, store: Store, rules: Rules
+        self,
+        folder: Path,
+        url: str,
+        peer: Peer,
+        nursery: Nursery,
+        hands: Hands,
+        store: Store,
+        rules: Rules,
     ) -> None:
         self.folder = folder
         self.url = url
@@ -212,6 +235,12 @@ class World:
         self._gateways: list[Process] = []
         self._terminals: list[Terminal] = []
         self._spare: list[Terminal] = []
+        self._nursery = nursery
+        self._door = folder / "terminals"
+        self._born: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+        self._born = asyncio.Queue()
+        self._server: asyncio.Server | None = None
+        self._errors = folder / "errors"
         self._said = 0
         self._asking = asyncio.Lock()
         self._environment = {
@@ -241,7 +270,10 @@ class World:
 
     async def _start_gateway(self) -> None:
         words = ["-m", "segue", "gateway", "run", "--log", str(self.log)]
-        process = await self._start(*words)
+        with self._errors.open("ab") as errors:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *words, env=self._environment, stdin=DEVNULL, stderr=errors
+            )
         self._gateways.append(process)
         self.story.tell(f"gateway {process.pid} is started")
 
@@ -276,11 +308,22 @@ class World:
         """One that has nothing in hand."""
         if self._spare:
             return self._spare.pop()
-        process = await self._start("-m", "tests.crash.desk", str(self.folder))
-        terminal = Terminal(process, self.story)
+        birth = desk.Birth(str(self.folder), self._environment, str(self._door))
+        self._nursery.fork(birth)
+        async with asyncio.timeout(WITHIN):
+            told, orders = await self._born.get()
+            hello = msgspec.json.decode(await told.readline(), type=Told)
+        terminal = Terminal(orders, told, int(hello.text), self.story)
         self._terminals.append(terminal)
-        assert (await terminal._outcome()).text == "ready"
         return terminal
+
+    async def open(self) -> None:
+        """Let terminals be born."""
+
+        async def born(told: asyncio.StreamReader, orders: asyncio.StreamWriter) -> None:
+            self._born.put_nowait((told, orders))
+
+        self._server = await asyncio.start_unix_server(born, self._door)
 
     def spare(self, life: Life) -> None:
         """The work of its terminal is done, which may do other."""
@@ -293,17 +336,6 @@ class World:
         await life.desk.kill()
         life.terminal = None
         self.story.tell(f"terminal {pid} is killed")
-
-    async def _start(self, *words: str) -> Process:
-        with (self.folder / "errors").open("ab") as errors:
-            return await asyncio.create_subprocess_exec(
-                sys.executable,
-                *words,
-                env=self._environment,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=errors,
-            )
 
     # A conversation
 
@@ -442,8 +474,7 @@ class World:
 
     def told(self) -> str:
         """What the processes told of themselves."""
-        errors = self.folder / "errors"
-        return self.log.read_text() + (errors.read_text() if errors.exists() else "")
+        return self.log.read_text() + self._errors.read_text()
 
     def runs(self) -> Counter[str]:
         """How often the tool ran for each word."""
@@ -456,11 +487,17 @@ class World:
         for process in self._gateways:
             process.kill()
             await process.wait()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
 
 
 @contextlib.asynccontextmanager
-async def world(rules: Rules, url: str | None = None) -> AsyncGenerator[World]:
-    """With Anna, who is paired, and with gateways; on SQLite, or on the PostgreSQL at `url`."""
+async def world(
+    peer: Peer, nursery: Nursery, rules: Rules, url: str | None = None
+) -> AsyncGenerator[World]:
+    """With Anna, who is paired, and with gateways; on SQLite, or on the PostgreSQL at `url`. The
+    platform begins anew."""
     async with contextlib.AsyncExitStack() as stack:
         # Sockets live in it, whose names must be short.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="segue-crash-")))
@@ -468,13 +505,14 @@ async def world(rules: Rules, url: str | None = None) -> AsyncGenerator[World]:
         settings = folder / "config.toml"
         settings.write_text(_SETTINGS)
         settings.chmod(0o600)
-        peer = stack.enter_context(running(rules))
         hands = await stack.enter_async_context(peer.hands())
+        await hands.clear(rules)
         store = await stack.enter_async_context(await segue.store.open(url))
-        world = World(folder, url, peer, hands, store, rules)
+        world = World(folder, url, peer, nursery, hands, store, rules)
         base = await stack.enter_async_context(world.mind.serving())
         world._environment["OPENAI_BASE_URL"] = base
         stack.push_async_callback(world.close)
+        await world.open()
         await store.owners.ensure(ME)
         await store.owners.introduced(ME)
         world.anna = await hands.user("Anna")
