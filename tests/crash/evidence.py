@@ -27,9 +27,7 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
         outgoing=await outgoing(store, life.chat),
         waiting=sum(i.address.chat_id == life.chat for i in await store.inbox.waiting()),
         bubbles=sum(address.chat_id == life.chat for address in bubbles),
-        messages=tuple(
-            m for m in shown.messages if m.author != world.anna and m.id not in threads
-        ),
+        messages=tuple(m for m in shown.messages if m.author != world.anna and m.id not in threads),
         threads=shown.threads,
         keys=world.rules.keys,
         refused=tuple(refused.refusal.code for refused in shown.refused),

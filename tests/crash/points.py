@@ -187,9 +187,7 @@ HANDING_OFF: dict[str, Moment] = {
     "before the commit": Moment(_COMPLETE, kept=True),
     "after the commit": Moment(Between("handoffs.complete", after=True), kept=True),
     "the reply is taken": Moment(Between("outbox.claim", _REPLY, after=True), kept=True),
-    "the reply is being sent": Moment(
-        Then(_COMPLETE, OnPlatform("send", Trouble.HANG)), kept=True
-    ),
+    "the reply is being sent": Moment(Then(_COMPLETE, OnPlatform("send", Trouble.HANG)), kept=True),
     "the reply was sent": Moment(
         Then(_COMPLETE, OnPlatform("send", Trouble.HANG_AFTER)), kept=True
     ),
@@ -246,4 +244,11 @@ SHOWN_AS_IT_COMES: dict[str, Moment] = {
     "the answer in it is noted": Moment(
         Then(_SHOWN, Between("outbox.finish", after=True)), kept=True
     ),
+}
+
+# What is too long for one message
+
+IN_PIECES: dict[str, Moment] = {
+    "a piece is not noted": Moment(Between("outbox.progress")),
+    "a piece is noted": Moment(Between("outbox.progress", after=True)),
 }
