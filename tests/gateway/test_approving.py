@@ -8,7 +8,8 @@ import pytest
 
 from segue.agent.models.base import Prompt
 from segue.core.transcript import Role
-from segue.testing.platform import Message, Shape
+from segue.gateway import approving
+from segue.testing.platform import Message, Rules, Shape
 from tests.gateway.conftest import House
 from tests.turns.conftest import call
 
@@ -130,3 +131,44 @@ async def test_an_answer_counts_once(house: House, tmp_path: Path):
         await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
         await house.idle()
     assert made.read_text() == "x\n"
+
+
+async def test_a_question_that_nobody_answers_is_over_and_nothing_is_done(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(approving, "SECONDS", 0.2)
+    monkeypatch.setattr(approving, "LOOK", 0.05)
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=runs(made)):
+        await house.hands.say(house.anna, chat, "make it")
+        await house.hands.until(
+            lambda s: any("Nobody answered in time" in t for t in s.texts), chat=chat
+        )
+        await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
+    assert not made.exists()
+
+
+async def test_a_message_waits_while_a_question_does(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=[*runs(made), "And this."]):
+        await house.hands.say(house.anna, chat, "make it")
+        message = await question(house, chat)
+        await house.hands.say(house.anna, chat, "and then?")
+        await house.idle_but_for(2)
+        await house.hands.press(house.anna, message.id, "Allow")
+        await house.hands.message("And this.", chat=chat)
+    assert made.exists()
+
+
+async def test_where_there_are_no_buttons_the_question_says_what_to_type(
+    house: House, tmp_path: Path
+):
+    await house.hands.rules(Rules(buttons=False))
+    chat = await house.chat()
+    async with house.gateway(model=runs(tmp_path / "made")):
+        await house.hands.say(house.anna, chat, "make it")
+        assert "Answer /approve or /deny." in (await question(house, chat)).text
+        await house.hands.say(house.anna, chat, "/deny")
+        await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 
-from segue.agent.models.scripted import ScriptedModel
+from segue.agent.models.base import Prompt
+from segue.agent.models.scripted import ScriptedModel, Step
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import ME, EndReason
+from segue.core.transcript import Kind, Role
 from segue.gateway.expiry import Expiry
 from segue.gateway.places import Places
 from segue.turns import Turns
@@ -28,6 +32,14 @@ async def expire(house: House, *script: object) -> None:
     async with Turns(house.store, house.settings, models=models, titles=False) as turns:
         places = Places(house.store, "a gateway", lambda: [TELEGRAM])
         await Expiry(house.store, turns, house.settings, places, lambda: [TELEGRAM]).look()
+
+
+async def there_is_a_note(house: House) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            if await house.store.notes.list(ME):
+                return
+            await asyncio.sleep(0.01)
 
 
 async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
@@ -54,6 +66,29 @@ async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
         shown = await house.hands.look(chat)
     assert sum("This is a new session" in text for text in shown.texts) == 1
     assert "Tiger" in house.model.prompts[-1].system
+
+
+async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "my cat is called Tiger")
+        await house.hands.message("(1) my cat is called Tiger", chat=chat)
+        await house.idle()
+    resetting(house)
+
+    def answer(prompt: Prompt) -> Step:
+        last = prompt.messages[-1]
+        if last.kind is Kind.SYNTHETIC:
+            return call("remember", text="The cat is called Tiger.")
+        return "done" if last.role is Role.TOOL else "hello to you"
+
+    async with house.gateway(model=itertools.repeat(answer)):
+        await house.hands.say(house.anna, chat, "hello")
+        await told(house, chat, "This is a new session")
+        await house.hands.message("hello to you", chat=chat)
+        await there_is_a_note(house)
+    notes = await house.store.notes.list(ME)
+    assert {note.text for note in notes} == {"The cat is called Tiger."}
 
 
 async def test_a_model_that_is_away_does_not_keep_a_session_from_ending(house: House):

@@ -188,3 +188,18 @@ async def test_a_handoff_that_failed_says_why_and_the_session_stays(person: Pers
         shown.say("still writable")
         await shown.shows("what I hear: still writable")
         assert b"\x1b[2J" not in shown.raw
+
+
+async def test_in_the_middle_of_a_turn_it_is_refused_at_once(person: Person):
+    async with person.talks_to("a long answer", "later") as model, person.opens() as shown:
+        await shown.ready()
+        model.pausing()
+        shown.say("hello")
+        await shown.shows("working")
+        shown.say("/handoff telegram")
+        await shown.shows("The agent is still at work")
+        model.go.set()
+        await shown.shows("a long answer")
+        await shown.ready()
+        shown.say("go on")
+        await shown.shows("later")

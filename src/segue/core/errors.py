@@ -7,7 +7,7 @@
     │   │                         NothingToUndo, NothingToRestore, NothingToCompress
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
-    │   │                         HandoffInFlight, UnknownChat
+    │   │                         HandoffInFlight, TurnRunning, UnknownChat
     │   ├── PlatformError         BadAdapter, ConnectFailed, DeliveryFailed
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
@@ -129,8 +129,9 @@ class UnknownPlatform(HandoffError):
 
 
 class PlatformNotEnabled(HandoffError):
-    """The gateway that is running does not serve {platform}. Type `segue setup {platform}`, then
-    `segue gateway stop` and `segue gateway start`."""
+    """The gateway that is running does not serve {platform}. Type `segue config set
+    platforms.{platform}.token` and the bot's token, then `segue gateway stop` and `segue gateway
+    start`."""
 
 
 class NoHomeChannel(HandoffError):
@@ -146,6 +147,11 @@ class NoGateway(HandoffError):
 class HandoffInFlight(HandoffError):
     """This session is already being handed off to {platform}. Wait until that is over, or press
     Ctrl-C in the terminal that began it."""
+
+
+class TurnRunning(HandoffError):
+    """The agent is still at work, and a handoff moves what is there when you ask for it. Wait for
+    the answer, or press Ctrl-C; then type /handoff again."""
 
 
 class UnknownChat(HandoffError):

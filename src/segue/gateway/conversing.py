@@ -25,6 +25,7 @@ from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import INTERRUPTED, Message, Role, spoken
 from segue.gateway import attachments, texts
+from segue.gateway.expiry import Expiry
 from segue.gateway.live import Live
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
@@ -78,6 +79,7 @@ class Conversations:
         places: Places,
         outbound: Outbound,
         adapters: Mapping[Platform, Adapter],
+        expiry: Expiry,
     ) -> None:
         self.store = store
         self.turns = turns
@@ -85,7 +87,9 @@ class Conversations:
         self._settings = settings
         self._outbound = outbound
         self._adapters = adapters
+        self._expiry = expiry
         self._running: dict[Address, Running] = {}
+        self._behind: set[asyncio.Task[None]] = set()
 
     # What a message leads to
 
@@ -119,7 +123,22 @@ class Conversations:
             former = await self.store.sessions.get(bound.replaced)
             if former is not None:
                 await self.notice(heard, texts.replaced(former, bound.reason), "replaced")
+                if former.ended == bound.session.started:  # ended by this very message
+                    self._note(former, address)
         return bound.session
+
+    def _note(self, former: Session, address: Address) -> None:
+        """Let the agent note down what matters of it, while its person goes on."""
+        noting = asyncio.create_task(self._expiry.note(former, address))
+        self._behind.add(noting)
+        noting.add_done_callback(self._behind.discard)
+
+    async def close(self) -> None:
+        """End what is done behind the conversations."""
+        for task in self._behind:
+            task.cancel()
+        if self._behind:
+            await asyncio.wait(self._behind)
 
     async def _said(self, heard: Heard, session: Session) -> Message:
         now = datetime.now(UTC)

@@ -55,11 +55,11 @@ class Expiry:
         if all(policy.mode is ResetMode.NONE for policy in policies):
             await asyncio.Event().wait()
         while True:
+            await asyncio.sleep(LOOK)
             try:
                 await self.look()
             except StoreError as error:
                 logger.error("Nothing is ended for now: %s", error)  # noqa: TRY400
-            await asyncio.sleep(LOOK)
 
     async def look(self) -> None:
         """End the sessions that are stale now."""
@@ -82,10 +82,11 @@ class Expiry:
         if reason is None:
             return
         async with hold(self._store, session.id, self._places.name) as held:
-            await self._note(session, address)
+            await self.note(session, address)
             await self._store.bindings.expire(session.id, held.lease, reason)
 
-    async def _note(self, session: Session, address: Address) -> None:
+    async def note(self, session: Session, address: Address) -> None:
+        """Let the agent note down what matters of a session that was at `address`."""
         place = await self._places.place(session, address)
         try:
             async with asyncio.timeout(NOTE_SECONDS):

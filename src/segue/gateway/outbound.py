@@ -11,10 +11,11 @@ from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
+from segue.gateway import approving
 from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
 from segue.platforms import markup
-from segue.platforms.base import Adapter, Button, Part, Receipt
+from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt
 from segue.store import Store, Topic
 from segue.store.outbox import Outgoing
 from segue.store.wake import Waiter
@@ -28,6 +29,7 @@ AT_ONCE = 64
 MOST_ATTEMPTS = 20
 """With growing pauses, that is more than an hour."""
 LONGEST_PAUSE = 300.0
+_LONG = 10_000
 
 logger = logging.getLogger(__name__)
 
@@ -147,8 +149,11 @@ class Outbound:
 
     async def _send_all(self, adapter: Adapter, outgoing: Outgoing) -> Receipt | None:
         """Send the parts that have not arrived yet, and return the receipt of the last."""
-        parts = markup.parts(outgoing.body, adapter.capabilities)
         buttons = [Button(label, data) for label, data in outgoing.buttons]
+        body = outgoing.body
+        if not adapter.capabilities.buttons:
+            body, buttons = approving.without_buttons(body, buttons), []
+        parts = await _parts(body, adapter.capabilities)
         receipt = None
         for number, part in enumerate(parts):
             if number < len(outgoing.receipts):
@@ -199,6 +204,13 @@ class Outbound:
     def _later(self, seconds: float) -> None:
         if self._woken is not None:
             asyncio.get_running_loop().call_later(seconds, self._woken.wake)
+
+
+async def _parts(body: str, able: Capabilities) -> list[Part]:
+    """What is long takes long, and must not hold up the others."""
+    if len(body) < _LONG:
+        return markup.parts(body, able)
+    return await asyncio.to_thread(markup.parts, body, able)
 
 
 async def _edit(

@@ -79,12 +79,12 @@ class Gateway:
         self._links: dict[Platform, Connection] = {}
         places = Places(store, self._name, self.connected)
         self._outbound = Outbound(store, self._adapters, self.connected)
-        conversations = Conversations(
-            store, turns, settings, places, self._outbound, self._adapters
-        )
-        self._inbounds = Inbounds(store, Gate(store), conversations)
-        self._handoffs = Handoffs(store, turns, places, self._adapters, self.serving)
         self._expiry = Expiry(store, turns, settings, places, self.serving)
+        self._conversations = Conversations(
+            store, turns, settings, places, self._outbound, self._adapters, self._expiry
+        )
+        self.inbounds = Inbounds(store, Gate(store), self._conversations)
+        self._handoffs = Handoffs(store, turns, places, self._adapters, self.serving)
         self._janitor = Janitor(store)
 
     def serving(self) -> Collection[Platform]:
@@ -139,7 +139,8 @@ class Gateway:
         if graceful:
             logger.info("The gateway stops: no new work")
         grace = GRACE if graceful else 0.0
-        await asyncio.gather(self._inbounds.finish(grace), self._handoffs.finish(grace))
+        await asyncio.gather(self.inbounds.finish(grace), self._handoffs.finish(grace))
+        await self._conversations.close()
         if graceful:
             await self._outbound.flush(LAST_WORDS)
         await _cancel(*work)
@@ -167,9 +168,9 @@ class Gateway:
             await _cancel(self._connections.pop(platform))
             await self._adapters[platform].close()
         if new := me.platforms - before:
-            await self._inbounds.go_on(new)
+            await self.inbounds.go_on(new)
         for platform in sorted(new):
-            link = Connection(self._store, self._adapters[platform], self._inbounds)
+            link = Connection(self._store, self._adapters[platform], self.inbounds)
             self._links[platform] = link
             self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")
 

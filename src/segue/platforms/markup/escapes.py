@@ -9,7 +9,7 @@ from collections.abc import Callable
 _UNSEEN = "\u200b"
 """The zero width space. It comes between a sign and what would give the sign a meaning, where a
 dialect knows no escape."""
-_URL = r"https?://[^\s<>`*|\\\[\]]+"
+_URL = r"https?://(?:[^\s<>`*|\\\[\]~]|~(?!~))+"
 
 # Markdown as Discord reads it. An address is not touched: a backslash would become part of it.
 _DISCORD = re.compile(

@@ -25,8 +25,7 @@ class Rank(IntEnum):
     """Between a list item's sign and its text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wrap:
+class Wrap(NamedTuple):
     """What a frame writes around its content."""
 
     open: str = ""
@@ -38,8 +37,7 @@ class Wrap:
 NOTHING = Wrap()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class Frame(NamedTuple):
     """Something that content stands in, such as a quote or bold, in a platform's markup and in
     plain text. Those with one key are the same frame: it stays open from one to the next."""
 
@@ -70,7 +68,6 @@ class Nest:
 
     def enter(self, parent: Frame, key: object, text: Wrap, plain: Wrap) -> Frame:
         """A frame in `parent`; or `parent` itself, when there is no room for one more."""
-        measure = self.measure
         frame = Frame(
             parent,
             key,
@@ -79,18 +76,21 @@ class Nest:
             parent.depth + 1,
             parent.text_line + text.line,
             parent.plain_line + plain.line,
-            parent.text_opening + measure(text.open),
-            parent.plain_opening + measure(plain.open),
-            parent.text_closing + measure(text.close),
-            parent.plain_closing + measure(plain.close),
+            parent.text_opening + self._size(text.open),
+            parent.plain_opening + self._size(plain.open),
+            parent.text_closing + self._size(text.close),
+            parent.plain_closing + self._size(plain.close),
         )
-        takes = (
+        takes = max(
             frame.text_opening + frame.text_closing,
             frame.plain_opening + frame.plain_closing,
-            measure(frame.text_line),
-            measure(frame.plain_line),
+            self._size(frame.text_line),
+            self._size(frame.plain_line),
         )
-        return frame if max(takes) <= self.room else parent
+        return frame if takes <= self.room else parent
+
+    def _size(self, text: str) -> int:
+        return self.measure(text) if text else 0
 
 
 def shared(one: Frame, other: Frame) -> Frame:

@@ -35,9 +35,9 @@ _TASK = re.compile(r"\[([ xX])\](?:\s+|$)")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,20}(?!\S)")
 _MARKED = re.compile(r"[\\`*_~\[<&]")
 """What text has to have to be more than text. To look first saves a third of the time."""
-_NEWLINE = re.compile(r"\r\n?")
+_NEWLINE = re.compile("\r\n?|[\x85\u2028\u2029]")
 _HALF = re.compile("[\ud800-\udfff]")
-_SPACE = re.compile(r"[\x0b\x0c\x85]")
+_SPACE = re.compile(r"[\x0b\x0c]")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 

@@ -16,6 +16,7 @@ _OPENS = re.compile(r"https?://[^\s/]|mailto:\S", re.IGNORECASE)
 """What a tap may open. Everything else, such as `tg://user?id=1`, is written out."""
 _ADDRESS = re.compile(r"\w://|www\.", re.IGNORECASE)
 _SPACES = re.compile(r"\s+")
+_NEWLINE = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029]")
 
 
 def lines_of(tokens: Iterable[Token]) -> list[Line]:
@@ -52,7 +53,8 @@ class _Reader:
         self._opened: list[bool] = []
         """Of those that are not closed, from the outermost: whether it is among the open marks.
         It is not when it lies on the like of it already."""
-        self._link_at = 0
+        self._links: list[tuple[Mark, int]] = []
+        """Those that are open, and where in the line each began."""
 
     def take(self, tokens: Iterable[Token]) -> None:
         for token in tokens:
@@ -76,7 +78,9 @@ class _Reader:
 
     def _add(self, text: str, *marks: Mark) -> None:
         if text:
-            self.lines[-1].append(Span(text, (*self._open, *marks)))
+            # There are line breaks in it only when it was written as an entity.
+            line = _NEWLINE.sub(" ", text)
+            self.lines[-1].append(Span(line, (*self._open, *marks)))
 
     def _break(self) -> None:
         # A link is whole: it does not go on in another line.
@@ -107,22 +111,26 @@ class _Reader:
             self._close_link()
 
     def _open_link(self, href: str) -> None:
-        self._open_mark(Mark(Kind.LINK, href))
-        self._link_at = len(self.lines[-1])
+        mark = Mark(Kind.LINK, href)
+        self._open_mark(mark)
+        self._links.append((mark, len(self.lines[-1])))
 
     def _close_link(self) -> None:
         """Only now it is known what it says, and so whether there is something to tap on."""
-        mark, line = self._open[-1], self.lines[-1]
-        href = mark.href
+        mark, start = self._links.pop()
         self._close_mark()
-        label = "".join(span.text for span in line[self._link_at :]).strip()
-        if label and _OPENS.match(href) and not _ADDRESS.search(label):
+        if self._links:
+            # An address in angle brackets, within a link: that is what counts.
             return
-        line[self._link_at :] = [
+        line = self.lines[-1]
+        label = "".join(span.text for span in line[start:]).strip()
+        if label and _OPENS.match(mark.href) and not _ADDRESS.search(label):
+            return
+        line[start:] = [
             Span(span.text, tuple(one for one in span.marks if one is not mark))
-            for span in line[self._link_at :]
+            for span in line[start:]
         ]
         if not label:
-            self._add(href)
-        elif unquote(href) not in ("", unquote(label)):
-            self._add(written_out(href))
+            self._add(mark.href)
+        elif unquote(mark.href) not in ("", unquote(label)):
+            self._add(written_out(mark.href))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from segue.platforms.base import Dialect
@@ -79,9 +79,7 @@ class _Writer:
     def _block(self, block: Block, place: _Place) -> None:
         match block:
             case Paragraph():
-                wrap = self._marks.tags.paragraph if self._marks.tags else NOTHING
-                # In an item there is nothing to set apart, and a paragraph would be.
-                self._lines(block.lines, place.frame if place.lists else self._in(place, wrap))
+                self._lines(block.lines, self._paragraph(place))
             case Heading():
                 self._heading(block, place)
             case Code():
@@ -96,13 +94,17 @@ class _Writer:
             case Listing():
                 self._list(block, place)
 
-    def _in(self, place: _Place, text: Wrap) -> Frame:
-        return self._nest.enter(place.frame, object(), text, NOTHING)
+    def _paragraph(self, place: _Place) -> Frame:
+        # In an item there is nothing to set apart, and an element would be.
+        if not self._marks.tags or place.lists:
+            return place.frame
+        return self._nest.enter(place.frame, object(), self._marks.tags.paragraph, NOTHING)
 
     def _heading(self, heading: Heading, place: _Place) -> None:
         wrap = self._marks.heading(heading.level)
         if wrap is not None:
-            self._lines(heading.lines, self._in(place, wrap))
+            frame = self._nest.enter(place.frame, object(), wrap, NOTHING)
+            self._lines(heading.lines, frame)
             return
         bold = Mark(Kind.BOLD)
         lines = [tuple(_with(bold, span) for span in line) for line in heading.lines]
@@ -168,14 +170,16 @@ class _Writer:
         text = self._marks.tags.item if self._marks.tags else None
         text = text or _item_wrap(self._marks, number, place.lists)
         key = object()
-        frame = self._nest.enter(listed, key, text, plain)
+        # Where a list is an element, there is no item without it.
+        fits = not self._marks.tags or listed is not place.frame
+        frame = self._nest.enter(listed, key, text, plain) if fits else listed
         if frame is listed:
             self._add(place.frame, place.frame, plain.open, self._marks.escape, exact=True)
             return place.frame
         self._add(frame, frame, "", escapes.same, exact=True)
         # What follows in it begins with as many blanks, in this part and in the next.
-        text = replace(text, open=text.line or text.open)
-        return self._nest.enter(listed, key, text, replace(plain, open=plain.line))
+        text = text._replace(open=text.line or text.open)
+        return self._nest.enter(listed, key, text, plain._replace(open=plain.line))
 
     # Lines
 

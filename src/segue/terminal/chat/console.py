@@ -59,7 +59,8 @@ class _Question(Generic[T]):
 
 
 class Console:
-    """Prints, asks and listens. `interrupted` is called for Ctrl-C, `left` for Ctrl-D."""
+    """Prints, asks and listens. `interrupted` is called for Ctrl-C and `left` for Ctrl-D;
+    `refused` says of what was typed whether it may not even wait."""
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class Console:
         status: Callable[[int], str],
         interrupted: Callable[[], None],
         left: Callable[[], None],
+        refused: Callable[[str], bool],
         screen: Screen,
     ) -> None:
         self.still_coming: Stream | None = None
@@ -83,6 +85,7 @@ class Console:
         self._closed = False
         self._interrupted = interrupted
         self._left = left
+        self._refused = refused
         self._screen = screen
         self._status = status
         self._question: _Question[object] | None = None
@@ -209,7 +212,7 @@ class Console:
 
     def _accept(self, buffer: Buffer) -> bool:
         text = _PASTE.sub(self._pasted, buffer.text)
-        if text.strip():
+        if text.strip() and not self._refused(text):
             self.waiting.append(text)
             self._arrived.set()
         return False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from segue import config
 from segue.config import Settings
+from segue.core.errors import TurnRunning
 from segue.core.events import TurnInterrupted
 from segue.core.session import ME
 from segue.terminal.chat.display import Display
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_NAMES = 200
+_HANDOFF = "/handoff"
 _LEAVE = {"y": True, "n": False}
 
 
@@ -138,6 +140,7 @@ class _Program:
             status=self._status,
             interrupted=self._interrupted,
             left=self._left,
+            refused=self._refused,
             screen=shown,
         )
 
@@ -170,6 +173,13 @@ class _Program:
         """Ctrl-D: leave, also from the middle of a turn."""
         self._stopped()
         self._console.close()
+
+    def _refused(self, text: str) -> bool:
+        """A handoff moves what is there when it is asked for, so it cannot wait for a turn."""
+        if self._doing is None or text.split(maxsplit=1)[0].lower() != _HANDOFF:
+            return False
+        self._soon(self._display.trouble(TurnRunning()))
+        return True
 
     def _stopped(self) -> bool:
         """Stop what is under way; False when nothing is, or it was stopped before."""

@@ -1,0 +1,319 @@
+"""The agent's Markdown as each platform shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.platforms.base import Dialect, Part
+from segue.platforms.markup import parts
+from tests.platforms.markup_readers import capabilities, check
+
+ALL = tuple(Dialect)
+UNSEEN = "\u200b"
+
+
+def shown(markdown: str, dialect: Dialect) -> str:
+    return only(markdown, dialect).text
+
+
+def plain(markdown: str) -> str:
+    return only(markdown, Dialect.PLAIN).plain
+
+
+def only(markdown: str, dialect: Dialect) -> Part:
+    (part,) = parts(markdown, capabilities(dialect))
+    check(part, dialect)
+    return part
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expected"),
+    [
+        (Dialect.PLAIN, "bold, italic, both, gone and x < y"),
+        (Dialect.MARKDOWN, "**bold**, _italic_, **_both_**, ~~gone~~ and `x < y`"),
+        (
+            Dialect.TELEGRAM,
+            "<b>bold</b>, <i>italic</i>, <b><i>both</i></b>, <s>gone</s> and <code>x &lt; y</code>",
+        ),
+        (Dialect.SLACK, "*bold*, _italic_, *_both_*, ~gone~ and `x &lt; y`"),
+        (
+            Dialect.MATRIX,
+            (
+                "<p><strong>bold</strong>, <em>italic</em>, <strong><em>both</em></strong>, "
+                "<del>gone</del> and <code>x &lt; y</code></p>"
+            ),
+        ),
+        (Dialect.WHATSAPP, "*bold*, _italic_, *_both_*, ~gone~ and `x < y`"),
+    ],
+)
+def test_emphasis_is_written_as_the_platform_writes_it(dialect: Dialect, expected: str):
+    assert shown("**bold**, *italic*, **_both_**, ~~gone~~ and `x < y`", dialect) == expected
+
+
+def test_plain_text_comes_with_every_dialect():
+    for dialect in ALL:
+        part = only("**bold** and [docs](https://example.com/a)", dialect)
+        assert part.plain == "bold and docs (https://example.com/a)"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expected"),
+    [
+        (Dialect.PLAIN, "docs (https://example.com/a_(b)?c=1&d=2)"),
+        (Dialect.MARKDOWN, "[docs](https://example.com/a_%28b%29?c=1&d=2)"),
+        (Dialect.TELEGRAM, '<a href="https://example.com/a_(b)?c=1&amp;d=2">docs</a>'),
+        (Dialect.SLACK, "<https://example.com/a_(b)?c=1&amp;d=2|docs>"),
+        (Dialect.MATRIX, '<p><a href="https://example.com/a_(b)?c=1&amp;d=2">docs</a></p>'),
+        (Dialect.WHATSAPP, "docs (https://example.com/a_(b)?c=1&d=2)"),
+    ],
+)
+def test_a_link_is_written_as_the_platform_writes_it(dialect: Dialect, expected: str):
+    assert shown("[docs](https://example.com/a_(b)?c=1&d=2)", dialect) == expected
+
+
+def test_a_picture_is_a_link_to_it():
+    image = "![a cat](https://example.com/cat.png)"
+    assert shown(image, Dialect.MARKDOWN) == "[a cat](https://example.com/cat.png)"
+    assert shown("![](https://example.com/cat.png)", Dialect.SLACK) == "https://example.com/cat.png"
+    badge = f"[{image}](https://example.com)"
+    assert shown(badge, Dialect.SLACK) == "<https://example.com|a cat>"
+
+
+def test_an_address_that_is_its_own_label_is_written_once():
+    for markdown in (
+        "<https://example.com/a_b>",
+        "[https://example.com/a_b](https://example.com/a_b)",
+        "https://example.com/a_b",
+    ):
+        for dialect in (Dialect.PLAIN, Dialect.MARKDOWN, Dialect.SLACK, Dialect.WHATSAPP):
+            assert shown(markdown, dialect) == "https://example.com/a_b"
+
+
+def test_a_label_that_names_another_address_does_not_hide_the_real_one():
+    lie = "[https://bank.example](https://evil.example)"
+    for dialect in ALL:
+        assert "https://bank.example (https://evil.example)" in shown(lie, dialect)
+
+
+def test_an_address_within_a_link_is_part_of_what_it_says():
+    nested = "[see **<https://a.example>** there](https://b.example)"
+    text = "see **https://a.example** there (https://b.example)"
+    assert shown(nested, Dialect.MARKDOWN) == text
+
+
+def test_only_addresses_of_the_web_and_of_mail_can_be_opened():
+    assert shown("[me](mailto:a@b.c)", Dialect.TELEGRAM) == '<a href="mailto:a@b.c">me</a>'
+    for href in ("tg://user?id=1", "docs/readme.md", "slack://open"):
+        for dialect in ALL:
+            text = shown(f"[you]({href})", dialect)
+            assert "href" not in text
+            assert f"you ({href})" in text
+
+
+def test_a_heading_is_bold_where_there_are_none():
+    heading = "## Next *steps*"
+    assert shown(heading, Dialect.PLAIN) == "Next steps"
+    assert shown(heading, Dialect.MARKDOWN) == "## Next _steps_"
+    assert shown(heading, Dialect.TELEGRAM) == "<b>Next <i>steps</i></b>"
+    assert shown(heading, Dialect.SLACK) == "*Next _steps_*"
+    assert shown(heading, Dialect.MATRIX) == "<h2>Next <em>steps</em></h2>"
+    assert shown(heading, Dialect.WHATSAPP) == "*Next _steps_*"
+    assert shown("#### **deep**", Dialect.MARKDOWN) == "**deep**"
+
+
+def test_code_keeps_its_language_and_every_blank():
+    code = '```python\nif a < b:\n    print("*x*")\n```'
+    inside = 'if a < b:\n    print("*x*")'
+    escaped = inside.replace("<", "&lt;")
+    assert shown(code, Dialect.PLAIN) == inside
+    assert shown(code, Dialect.MARKDOWN) == f"```python\n{inside}\n```"
+    html = f'<pre><code class="language-python">{escaped}</code></pre>'
+    assert shown(code, Dialect.TELEGRAM) == html
+    assert shown(code, Dialect.MATRIX) == html
+    assert shown(code, Dialect.SLACK) == f"```\n{escaped}\n```"
+    assert shown(code, Dialect.WHATSAPP) == f"```\n{inside}\n```"
+
+
+def test_code_that_has_a_fence_in_it_does_not_end_there():
+    for dialect in (Dialect.MARKDOWN, Dialect.SLACK, Dialect.WHATSAPP):
+        text = shown("~~~\na ``` b\n~~~", dialect)
+        assert text.replace(UNSEEN, "") == "```\na ``` b\n```"
+        assert text.count("```") == 2
+
+
+def test_code_in_a_line_may_have_backticks_in_it():
+    assert shown("``a`b``", Dialect.MARKDOWN) == "`` a`b ``"
+    assert shown("```` a``b ````", Dialect.MARKDOWN) == "a\\`\\`b"
+    assert shown("``a`b``", Dialect.SLACK).replace(UNSEEN, "") == "a`b"
+    assert shown("``a`b``", Dialect.TELEGRAM) == "<code>a`b</code>"
+
+
+def test_lists_are_nested_and_go_on_with_their_numbers():
+    markdown = (
+        "3. three\n4. four\n   - in *it*\n     more\n   - [x] done\n   - [ ] not yet\n5. five"
+    )
+    assert shown(markdown, Dialect.PLAIN) == (
+        "3. three\n4. four\n   ◦ in it\n     more\n   ◦ ☑ done\n   ◦ ☐ not yet\n5. five"
+    )
+    assert shown(markdown, Dialect.MARKDOWN) == (
+        "3. three\n4. four\n   - in _it_\n     more\n   - ☑ done\n   - ☐ not yet\n5. five"
+    )
+    assert shown(markdown, Dialect.MATRIX) == (
+        '<ol start="3"><li>three</li><li>four<ul><li>in <em>it</em><br>more</li><li>☑ done</li>'
+        "<li>☐ not yet</li></ul></li><li>five</li></ol>"
+    )
+
+
+def test_code_in_a_list_is_not_moved_to_the_right():
+    markdown = "- do:\n\n  ```sh\n  ls\n  ```\n\n  then\n- next"
+    assert shown(markdown, Dialect.MARKDOWN) == "- do:\n```sh\nls\n```\n\n  then\n- next"
+    assert shown(markdown, Dialect.MATRIX) == (
+        '<ul><li>do:<pre><code class="language-sh">ls</code></pre>then</li><li>next</li></ul>'
+    )
+
+
+def test_a_quote_has_its_sign_before_every_line():
+    quote = "> a\n> b\n>\n> > inner"
+    assert shown(quote, Dialect.PLAIN) == "> a\n> b\n> \n> > inner"
+    assert shown(quote, Dialect.MARKDOWN) == "> a\n> b\n> \n> > inner"
+    assert shown(quote, Dialect.TELEGRAM) == "<blockquote>a\nb\n\n&gt; inner</blockquote>"
+    assert shown(quote, Dialect.MATRIX) == (
+        "<blockquote><p>a<br>b</p><blockquote><p>inner</p></blockquote></blockquote>"
+    )
+
+
+TABLE = "| Name | Size |\n|:--|--:|\n| `a` | 1 |\n| 中文 | 22 |"
+
+
+def test_a_table_stands_in_columns_where_there_is_code():
+    columns = "Name  Size\n────  ────\na        1\n中文    22"
+    assert shown(TABLE, Dialect.MARKDOWN) == f"```\n{columns}\n```"
+    assert shown(TABLE, Dialect.TELEGRAM) == f"<pre><code>{columns}</code></pre>"
+    assert shown(TABLE, Dialect.PLAIN) == "Name | Size\na | 1\n中文 | 22"
+
+
+def test_a_table_that_is_too_wide_is_told_row_by_row():
+    wide = f"| Name | Text |\n|-|-|\n| a | {'long ' * 20}|\n| b | |"
+    assert shown(wide, Dialect.MARKDOWN) == (
+        f"**Name:** a\n**Text:** {'long ' * 19}long\n\n**Name:** b"
+    )
+
+
+def test_a_line_is_drawn_for_a_rule():
+    assert plain("a\n\n---\n\nb") == "a\n\n———\n\nb"
+    assert shown("a\n\n---\n\nb", Dialect.MATRIX) == "<p>a</p><hr><p>b</p>"
+
+
+def test_a_line_break_stays_one():
+    for dialect in (Dialect.PLAIN, Dialect.MARKDOWN, Dialect.TELEGRAM, Dialect.SLACK):
+        assert shown("a\nb  \nc", dialect) == "a\nb\nc"
+    assert shown("a\nb", Dialect.MATRIX) == "<p>a<br>b</p>"
+    assert shown("**a\nb**", Dialect.SLACK) == "*a*\n*b*"
+
+
+def test_html_is_shown_as_text():
+    raw = '<b onclick="x">hi</b> <script>alert(1)</script> &amp; <!-- c -->'
+    seen = '<b onclick="x">hi</b> <script>alert(1)</script> & <!-- c -->'
+    assert plain(raw) == seen
+    escaped = seen.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    assert shown(raw, Dialect.TELEGRAM) == escaped
+    assert shown(raw, Dialect.MATRIX) == f"<p>{escaped}</p>"
+    assert shown(raw, Dialect.SLACK) == escaped
+
+
+def test_what_looks_like_markup_and_is_none_stays_as_it_is():
+    literal = r"\*no\* \_no\_ \# no \[a\](b) 2 * 3 snake_case_name"
+    meant = "*no* _no_ # no [a](b) 2 * 3 snake_case_name"
+    assert plain(literal) == meant
+    assert shown(literal, Dialect.MARKDOWN).replace("\\", "") == meant
+    assert shown(literal, Dialect.MARKDOWN).startswith(r"\*no\* \_no\_ # no \[a\](b) 2 \* 3")
+    slack = shown(literal, Dialect.SLACK)
+    assert slack.replace(UNSEEN, "") == meant
+    assert slack.startswith(f"*{UNSEEN}no*{UNSEEN}")
+    assert "2 * 3 snake_case_name" in slack
+
+
+def test_a_line_that_only_looks_like_a_list_or_a_heading_is_none():
+    for line, expected in (
+        (r"\- a", r"\- a"),
+        (r"\# a", r"\# a"),
+        (r"1\. a", r"1\. a"),
+        (r"\> a", r"\> a"),
+        (r"\-# a", r"\-# a"),
+    ):
+        assert shown(line, Dialect.MARKDOWN) == expected
+
+
+def test_emphasis_within_a_word_is_not_left_as_stars():
+    assert shown("un**believ**able", Dialect.MARKDOWN) == "un**believ**able"
+    assert shown("un*believ*able", Dialect.MARKDOWN) == "un*believ*able"
+    assert shown("un**believ**able", Dialect.SLACK) == "unbelievable"
+    assert shown("un**believ**able", Dialect.TELEGRAM) == "un<b>believ</b>able"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call"),
+    [
+        (Dialect.MARKDOWN, "@everyone"),
+        (Dialect.MARKDOWN, "@here"),
+        (Dialect.MARKDOWN, "<@123>"),
+        (Dialect.MARKDOWN, "<@&123>"),
+        (Dialect.SLACK, "<!channel>"),
+        (Dialect.SLACK, "<!here|here>"),
+        (Dialect.SLACK, "<@U012AB3CD>"),
+        (Dialect.SLACK, "`<!everyone>`"),
+        (Dialect.TELEGRAM, "@somebody"),
+        (Dialect.MATRIX, "@room"),
+    ],
+)
+def test_nobody_is_called_by_name(dialect: Dialect, call: str):
+    part = only(f"ask {call} now", dialect)
+    for text in (part.text, part.plain):
+        assert call.strip("`") not in text
+    assert part.plain.replace(UNSEEN, "") == f"ask {call.strip('`')} now"
+
+
+def test_an_address_of_mail_and_a_decorator_are_no_calls():
+    code = "```\n@property\n```\n\nsomebody@example.com"
+    assert UNSEEN not in shown(code, Dialect.TELEGRAM)
+
+
+@pytest.mark.parametrize("blank", ["", " \n\t ", "\u200b", "\u2800\n", "\x00\x1b"])
+def test_nothing_to_see_gives_no_part(blank: str):
+    for dialect in ALL:
+        assert parts(blank, capabilities(dialect)) == []
+
+
+@pytest.mark.parametrize("empty", ["#", "```", "> ", "![]()", "[](  )", "~~~py\n"])
+def test_markup_around_nothing_is_shown_as_it_was_written(empty: str):
+    for dialect in ALL:
+        (part,) = parts(empty, capabilities(dialect))
+        assert part.plain.replace(UNSEEN, "") == empty.strip()
+
+
+def test_an_answer_that_is_not_finished_is_shown_as_far_as_it_came():
+    answer = (
+        "## Plan\n\n1. **First** [docs](https://e.com)\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|c|"
+    )
+    for end in range(1, len(answer)):
+        for dialect in ALL:
+            for part in parts(answer[:end], capabilities(dialect)):
+                check(part, dialect)
+    assert shown("so:\n```py\nx = 1", Dialect.MARKDOWN) == "so:\n\n```py\nx = 1\n```"
+    assert shown("a **bold", Dialect.TELEGRAM) == "a **bold"
+
+
+def test_nesting_without_end_is_shown_as_it_was_written():
+    deep = "> " * 30 + "here"
+    assert plain(f"{deep}\n\n**b**") == f"{deep}\n\nb"
+
+
+def test_orders_to_a_screen_and_halves_of_characters_are_not_passed_on():
+    assert plain("a\x1b[2Jb\x07 c\x0bd \ud83d e") == "a[2Jb c d \ufffd e"
+    assert plain("&#27;x&#xd83d;") == "\ufffdx\ufffd"
+
+
+def test_a_line_break_that_was_smuggled_in_begins_no_heading():
+    for smuggled in ("a&#10;# b", "a&NewLine;# b", "a&#x2028;# b"):
+        assert shown(smuggled, Dialect.MARKDOWN) == "a # b"
+    assert plain("a\u2028b\x85c") == "a\nb\nc"
