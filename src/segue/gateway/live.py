@@ -28,6 +28,8 @@ from segue.platforms import markup
 from segue.platforms.base import Adapter, Receipt
 from segue.store import Store
 
+TYPING = 0.2
+"""Seconds before it is shown that the agent types: who answers at once need not say so."""
 FIRST = 0.7
 """Seconds before there is a bubble at all: a quick answer needs none."""
 _MORE = " …"
@@ -94,6 +96,7 @@ class Live:
 
     async def _type(self) -> None:
         able = self._adapter.capabilities
+        await asyncio.sleep(TYPING)
         while able.typing:
             with _unimportant():
                 await self._adapter.typing(self._address)
