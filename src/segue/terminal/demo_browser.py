@@ -106,7 +106,7 @@ async def opened(link: str) -> AsyncGenerator[Browser]:
     parts = urlsplit(link)
     site = f"{parts.scheme}://{parts.netloc}"
     wanted = parse_qs(parts.fragment)
-    cookie = await _let_in(site, wanted["t"][0])
+    cookie = await let_in(site, wanted["t"][0])
     headers = {"Cookie": cookie, "Origin": site}
     url = f"ws://{parts.netloc}{LIVE}"
     async with connect(url, additional_headers=headers, proxy=None) as wire:
@@ -120,7 +120,9 @@ async def opened(link: str) -> AsyncGenerator[Browser]:
             await asyncio.wait({listening})
 
 
-async def _let_in(site: str, token: str) -> str:
+async def let_in(site: str, token: str) -> str:
+    """The cookie of a new browser that brings that token; DemoFailed when it is not let in, or the
+    token can be used again."""
     async with httpx2.AsyncClient(trust_env=False) as client:
         page = await client.get(f"{site}/")
         if page.status_code != HTTPStatus.OK or "<html" not in page.text:

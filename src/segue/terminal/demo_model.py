@@ -13,21 +13,21 @@ from segue.agent.models.choice import Choice, choose
 from segue.agent.models.pool import Models
 from segue.agent.models.scripted import ScriptedModel
 from segue.config import Settings
-from segue.core.errors import DemoFailed, LocalMissing, NoModel
+from segue.core.errors import LocalMissing, NoModel
 from segue.core.text import count
 from segue.core.transcript import Role, words
 from segue.terminal.pull import pull
 
 _NAMED = re.compile(r"\bcalled ([A-Z]\w+)")
 _NOBODY = (
-    "there is no model yet, and nobody is here to be asked whether to get the embedded one; add"
-    " --yes to get it, or --scripted to do with a stand-in"
+    "nobody is here to be asked whether to get the embedded one, so add --yes to get it, or"
+    " --scripted to do with a stand-in"
 )
 
 
 def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
-    """The model to use, after it was got if the person wants that; a ModelError or DemoFailed when
-    there is none."""
+    """The model to use, after it was got if the person wants that; a ModelError when there is
+    none."""
     if scripted:
         return Choice(name=SCRIPTED, why="You asked for it; it is no real model.")
     try:
@@ -35,7 +35,7 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
     except (NoModel, LocalMissing):
         asked = sys.stdin.isatty() and sys.stdout.isatty()
         if not (yes or asked):
-            raise DemoFailed(reason=_NOBODY) from None
+            raise NoModel(reason=_NOBODY) from None
     pull(settings.models_folder, ask=not yes)
     return asyncio.run(choose(settings))
 

@@ -54,9 +54,9 @@ class Play:
 
     async def perform(self) -> None:
         """All of it, one step after another; DemoFailed or another UserError when one fails."""
-        self._told.line(
-            "A conversation moves from the terminal to the web page and back. The model is"
-            f" {self._choice.name}: {self._choice.why}"
+        self._told.introduce(
+            "A conversation moves from the terminal to the web page and back, in a temporary"
+            f" folder. The model is {self._choice.name}: {self._choice.why}"
         )
         async with (
             await segue.store.open(self._settings.store) as store,

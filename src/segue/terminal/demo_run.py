@@ -24,7 +24,7 @@ from segue.terminal.output import notice, print_json
 COMPLETED = 0
 FAILED = 1
 INTERRUPTED = 130
-_INTERRUPTED = "it was interrupted"
+_INTERRUPTED = "The demo was interrupted. Nothing of it is left behind."
 
 
 def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
@@ -46,8 +46,7 @@ def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     if as_json:
         print_json(record.json())
     elif record.error:
-        what = "Stopped" if code == INTERRUPTED else "Error"
-        notice(f"{what}: {one_line(record.error)}")
+        notice(one_line(record.error if code == INTERRUPTED else f"Error: {record.error}"))
     else:
         told.end(record)
     return FAILED if code == COMPLETED and not record.saw_earlier else code

@@ -60,6 +60,8 @@ class Record:
 class Told(Protocol):
     """How a person is told."""
 
+    def introduce(self, text: str) -> None: ...
+
     def line(self, text: str) -> None: ...
 
     def begins(self, number: int, what: str) -> None: ...
@@ -73,6 +75,8 @@ class Told(Protocol):
 
 class Silence:
     """For a program, which reads the record."""
+
+    def introduce(self, text: str) -> None: ...
 
     def line(self, text: str) -> None: ...
 
@@ -88,6 +92,9 @@ class Silence:
 class Words:
     def __init__(self) -> None:
         self._width = min(screen() or _WIDTH, _WIDTH)
+
+    def introduce(self, text: str) -> None:
+        click.echo(folded(one_line(text), self._width))
 
     def line(self, text: str) -> None:
         click.echo(folded(one_line(text), self._width, _INDENT))
