@@ -4,73 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import msgspec
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 
 import segue.store
 from segue import config
 from segue.agent.models.scripted import Script, ScriptedModel
 from segue.config import Settings
 from segue.core.address import Platform
+from segue.core.lease import SECOND
 from segue.core.session import ME
 from segue.gateway import speaking
 from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.gateways import Link
+from segue.testing.clock import FakeClock
 from segue.turns import Turns
+from segue.web.server import Server
 from tests.gateway.conftest import Desk, House, echoing
 from tests.turns.conftest import Offered
-
-WITHIN = 15.0
-
-
-@dataclass
-class Browser:
-    """An open page, as its server knows it."""
-
-    wire: ClientConnection
-    told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-
-    async def ask(self, do: str, **fields: Any) -> str:
-        """Ask for something; the key it was given, if it has one."""
-        if do in {"say", "press", "new"}:
-            fields.setdefault("key", str(uuid.uuid4()))
-        await self.wire.send(msgspec.json.encode({"do": do, **fields}).decode())
-        return fields.get("key", "")
-
-    async def until(self, kind: str, wanted: Any = None, **fields: Any) -> dict[str, Any]:
-        """The next thing of that kind that it is told, with these fields."""
-        async with asyncio.timeout(WITHIN):
-            while True:
-                tell = msgspec.json.decode(await self.wire.recv())
-                self.told.append(tell)
-                if tell["is"] != kind or any(tell.get(k) != v for k, v in fields.items()):
-                    continue
-                if wanted is None or wanted(tell):
-                    return tell
-
-    async def message(self, words: str) -> dict[str, Any]:
-        """The next message of the agent's with these words in it."""
-        told = await self.until(
-            "message",
-            lambda t: words in t["message"]["html"] and t["message"]["author"] == "agent",
-        )
-        return told["message"]
-
-    async def new(self) -> str:
-        key = await self.ask("new")
-        chat = (await self.until("taken", key=key))["chat"]
-        await self.ask("open", chat=chat, after=0)
-        await self.until("shown", chat=chat)
-        return chat
+from tests.web.browser import WITHIN, Browser
+from tests.web.door import Door
 
 
 @dataclass
@@ -161,3 +121,23 @@ def site(settings: Settings, runner: asyncio.Runner) -> Generator[Site]:
     site = runner.run(build())
     yield site
     runner.run(site.store.close())
+
+
+@pytest.fixture
+def door(tmp_path: Path, runner: asyncio.Runner) -> Generator[Door]:
+    async def build() -> Door:
+        clock = FakeClock()
+        store = await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=clock)
+        await store.owners.ensure("me")
+        await store.owners.ensure("you")
+        server = Server(store, clock=lambda: clock.ticks() / SECOND)
+        await server.start(0)
+        return Door(server, store, clock)
+
+    async def end() -> None:
+        await door.server.stop()
+        await door.store.close()
+
+    door = runner.run(build())
+    yield door
+    runner.run(end())

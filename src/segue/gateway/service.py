@@ -84,12 +84,16 @@ class Gateway:
             store, turns, settings, places, self._outbound, self._adapters, self._expiry
         )
         self.inbounds = Inbounds(store, Gate(store), self._conversations)
-        self._handoffs = Handoffs(store, turns, places, self._adapters, self.serving)
+        self._handoffs = Handoffs(store, turns, places, self._adapters, self.tried)
         self._janitor = Janitor(store)
 
     def serving(self) -> Collection[Platform]:
         """The platforms that are ours."""
         return self._serving
+
+    def tried(self) -> Collection[Platform]:
+        """Those of them that are known to be in reach, or not to be."""
+        return [platform for platform, link in self._links.items() if link.tried]
 
     def connected(self) -> Collection[Platform]:
         """Those of them that can be written to now."""
@@ -168,6 +172,7 @@ class Gateway:
             await _cancel(self._connections.pop(platform))
             await self._adapters[platform].close()
         if new := me.platforms - before:
+            await self._outbound.take_over(new)
             await self.inbounds.go_on(new)
         for platform in sorted(new):
             link = Connection(self._store, self._adapters[platform], self.inbounds)

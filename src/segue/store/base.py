@@ -92,6 +92,8 @@ class Topic(StrEnum):
     """Somebody did something on the built-in page."""
     LEASES = "leases"
     """Somebody lost a lease that they had not let go of."""
+    OWNERS = "owners"
+    """A platform user is no owner's any longer."""
     APPROVALS = "approvals"
     """Somebody answered a question, or it is void."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import IdentityTaken, OwnerNotFound
 from segue.core.session import Owner
-from segue.store.base import Engine, Tx
+from segue.store.base import Engine, Topic, Tx
 from segue.store.values import moment, text
 
 
@@ -125,7 +125,10 @@ def link(tx: Tx, sender: Sender, owner: str) -> None:
 
 def unlink(tx: Tx, platform: Platform, user_id: str) -> bool:
     sql = "DELETE FROM identities WHERE platform = :platform AND user_id = :user_id"
-    return tx.change(sql, platform=platform.value, user_id=user_id) == 1
+    unlinked = tx.change(sql, platform=platform.value, user_id=user_id) == 1
+    if unlinked:
+        tx.nudge(Topic.OWNERS)
+    return unlinked
 
 
 def who(tx: Tx, platform: Platform, user_id: str) -> Owner | None:

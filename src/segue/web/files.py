@@ -31,6 +31,7 @@ def load() -> dict[str, tuple[str, bytes]]:
 def response(
     status: HTTPStatus, host: str, body: bytes = b"", kind: str = "text/plain", **more: str
 ) -> Response:
+    """`host`: the name under which the page may open its WebSocket; empty for no page of ours."""
     headers = Headers()
     headers["Content-Type"] = kind
     headers["Content-Length"] = str(len(body))
@@ -48,6 +49,11 @@ def response(
     return Response(status.value, status.phrase, headers, body)
 
 
+def refusal(status: HTTPStatus, **more: str) -> Response:
+    """An answer that says no more than this, and nothing of what was asked for."""
+    return response(status, "", f"{status.phrase}\n".encode(), **more)
+
+
 def _policy(host: str) -> str:
     return "; ".join(
         (
@@ -56,7 +62,7 @@ def _policy(host: str) -> str:
             "style-src 'self'",
             "img-src 'self' data: blob:",
             "manifest-src 'self'",
-            f"connect-src 'self' ws://{host}",
+            f"connect-src 'self' ws://{host}" if host else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'none'",
             "frame-ancestors 'none'",

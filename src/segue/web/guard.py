@@ -53,9 +53,9 @@ class Guard:
         self._clock = clock
         self._tries: deque[float] = deque()
 
-    def check_names(self, headers: Headers, *, origin: bool) -> None:
-        """Refuse what was not meant for us, or comes from another site. `origin`: it has to say
-        from where it comes."""
+    def check_names(self, headers: Headers, *, origin: bool) -> str:
+        """The name that we were called by. Refuses what was not meant for us, or comes from another
+        site. `origin`: it has to say from where it comes."""
         hosts = headers.get_all("Host")
         if len(hosts) != 1 or hosts[0].lower() not in self._names:
             raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
@@ -65,8 +65,9 @@ class Guard:
         # The very name that the page was opened under, so that no other name of ours helps.
         if origins and origins[0].lower() != f"http://{hosts[0].lower()}":
             raise Refused(HTTPStatus.FORBIDDEN)
-        if headers.get("Sec-Fetch-Site", "none").lower() not in _OWN_FETCHES:
+        if not _OWN_FETCHES.issuperset(headers.get_all("Sec-Fetch-Site")):
             raise Refused(HTTPStatus.FORBIDDEN)
+        return hosts[0]
 
     async def visitor(self, headers: Headers) -> Visitor:
         """The browser that the cookie tells of, if its owner has not revoked it."""
@@ -89,6 +90,12 @@ class Guard:
     def forgive(self) -> None:
         """The last try was a right one."""
         self._tries.pop()
+
+
+async def is_revoked(store: Store, visitor: Visitor) -> bool:
+    """Whether that browser is its owner's no longer."""
+    owner = await store.owners.who(Platform.WEB, visitor.browser)
+    return owner is None or owner.id != visitor.owner
 
 
 def cookie(secret: str) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import secrets
 import socket
+import time
+from asyncio import BaseTransport
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
+from websockets.server import ServerProtocol
 
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
@@ -25,6 +29,10 @@ from segue.web.talk import Talk
 
 PORT = 8790
 LIVE = "/live"
+MOST_CONNECTIONS = 100
+"""More are sent away, so that nobody uses up what the rest of the gateway needs."""
+OPENING = 10.0
+"""Seconds in which a request has to be here, and its answer taken."""
 _EXCHANGE = "/exchange"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -32,10 +40,13 @@ logger = logging.getLogger(__name__)
 
 
 class Server:
-    def __init__(self, store: Store, *, lan: bool = False) -> None:
+    def __init__(
+        self, store: Store, *, lan: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`lan`: serve the local network, too."""
         self._store = store
         self._lan = lan
+        self._clock = clock
         self._files = files.load()
         self._guard = Guard(store, frozenset())
         self._server: WebSocketServer | None = None
@@ -49,16 +60,19 @@ class Server:
         bound = _bound(host, port)
         actual: int = bound.getsockname()[1]
         names = [*_LOOPBACK, *(_own_names() if self._lan else ())]
-        self._guard = Guard(self._store, frozenset(f"{name}:{actual}" for name in names))
+        called = frozenset(f"{name}:{actual}" for name in names)
+        self._guard = Guard(self._store, called, self._clock)
         self._server = await serve(
             self._talk,
             sock=bound,
             process_request=self._request,
+            open_timeout=OPENING,
             max_size=FRAME_LIMIT,
             max_queue=16,
             compression=None,
             server_header=None,
-            logger=logging.getLogger("segue.web.wire"),
+            logger=_Discreet(logging.getLogger("segue.web.wire")),
+            create_connection=_Connection,
         )
         shown = _address() if self._lan else "127.0.0.1"
         self.url = f"http://{shown}:{actual}"
@@ -67,6 +81,10 @@ class Server:
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
+
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        return () if self._server is None else self._server.sockets
 
     # What the adapter tells
 
@@ -85,25 +103,26 @@ class Server:
     # Requests
 
     async def _request(self, connection: ServerConnection, request: Request) -> Response | None:
-        host = request.headers.get("Host", "")
         try:
-            return await self._answer(connection, request, host)
+            return await self._answer(connection, request)
         except Refused as refused:
-            return files.response(refused.status, "", f"{refused.status.phrase}\n".encode())
+            return files.refusal(refused.status)
 
-    async def _answer(
-        self, connection: ServerConnection, request: Request, host: str
-    ) -> Response | None:
+    async def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         path = request.path.partition("?")[0]
-        self._guard.check_names(request.headers, origin=path == LIVE)
+        is_live = path == LIVE and bool(request.headers.get_all("Upgrade"))
+        host = self._guard.check_names(request.headers, origin=is_live)
+        if request.method != "GET":
+            return files.refusal(HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET")
         if path == LIVE:
+            # A page cannot see why its WebSocket is refused, so it may ask in the ordinary way.
             self._visitors[connection] = await self._guard.visitor(request.headers)
-            return None
+            return None if is_live else files.refusal(HTTPStatus.UPGRADE_REQUIRED)
         if path == _EXCHANGE:
             secret = await self._admitted(request)
             return files.response(HTTPStatus.NO_CONTENT, host, Set_Cookie=cookie(secret))
         if path not in self._files:
-            return files.response(HTTPStatus.NOT_FOUND, host, b"Not found\n")
+            return files.refusal(HTTPStatus.NOT_FOUND)
         kind, body = self._files[path]
         return files.response(HTTPStatus.OK, host, body, kind)
 
@@ -113,7 +132,7 @@ class Server:
         if len(tokens) != 1 or not tokens[0]:
             raise Refused(HTTPStatus.FORBIDDEN)
         self._guard.may_try()
-        name = _browser(request.headers.get("User-Agent", ""))
+        name = _browser(" ".join(request.headers.get_all("User-Agent")))
         sender = Sender(platform=Platform.WEB, user_id=secrets.token_hex(8), name=name)
         try:
             secret = await self._store.pages.admit(tokens[0], sender)
@@ -127,10 +146,37 @@ class Server:
         talk = Talk(self._store, connection, self._visitors[connection], self.listed)
         self._talks.add(talk)
         try:
-            with contextlib.suppress(ConnectionClosed):
-                await talk.run()
+            await talk.run()
+        except* ConnectionClosed:
+            pass
         finally:
             self._talks.discard(talk)
+
+
+class _Connection(ServerConnection):
+    def __init__(self, protocol: ServerProtocol, server: WebSocketServer, **limits: Any) -> None:
+        super().__init__(protocol, server, **limits)
+        # What the library answers by itself is to be as safe as what we answer.
+        protocol.reject = _reject
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)
+        if len(self.server.handler_tasks) > MOST_CONNECTIONS:
+            self.protocol.send_response(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+            self.send_data()
+            self.transport.close()
+
+
+def _reject(status: HTTPStatus | int, text: str) -> Response:
+    return files.refusal(HTTPStatus(status))
+
+
+class _Discreet(logging.LoggerAdapter[logging.Logger]):
+    """Tells what went wrong and nothing else, whatever levels are set: the library would tell each
+    header, and so tokens and cookies."""
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - logging's own name
+        return level >= logging.WARNING and super().isEnabledFor(level)
 
 
 def _bound(host: str, port: int | None) -> socket.socket:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import msgspec
 from websockets.asyncio.server import ServerConnection
+from websockets.frames import CloseCode
 
 import segue
 from segue.core.address import Platform
@@ -17,10 +17,12 @@ from segue.core.errors import UserError
 from segue.store import Store, Topic
 from segue.store.pages import Author, Page, PageMessage, own_key
 from segue.web import addresses, frames, health, history, render
-from segue.web.guard import Visitor
+from segue.web.guard import Visitor, is_revoked
 
 _MOST_WAITING = 1000
 """Frames that wait for a page that does not read; then it is let go, and comes again."""
+PATIENCE = 30.0
+"""Seconds that a page may take to read one of them."""
 
 _ask = msgspec.json.Decoder(frames.Ask)
 _encoder = msgspec.json.Encoder()
@@ -47,10 +49,15 @@ class Talk:
 
     async def run(self) -> None:
         """Until the page is closed."""
-        async with self._watching():
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(self._write()), group.create_task(self._watch())]
             await self._put(await self._hello())
             async for frame in self._connection:
                 await self._answer(frame)
+                # Who asks without reading the answers is not asked what else they want.
+                await self._out.join()
+            for task in beside:
+                task.cancel()
 
     # What changes
 
@@ -72,25 +79,22 @@ class Talk:
         except asyncio.QueueFull:  # it does not read; it will ask for what it missed
             self._connection.transport.abort()
 
-    @asynccontextmanager
-    async def _watching(self) -> AsyncGenerator[None]:
-        tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._watch())]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-
     async def _write(self) -> None:
         while True:
             what = await self._out.get()
             if isinstance(what, _Later):
-                found = await self._look_up(what)
-                if found is None:
-                    continue
-                what = found
+                what = await self._look_up(what)
+            if what is not None:
+                await self._send(what)
+            self._out.task_done()
+
+    async def _send(self, what: frames.Tell) -> None:
+        loop = asyncio.get_running_loop()
+        letting_go = loop.call_later(PATIENCE, self._connection.transport.abort)
+        try:
             await self._connection.send(_encoder.encode(what).decode())
+        finally:
+            letting_go.cancel()
 
     async def _look_up(self, later: _Later) -> frames.Tell | None:
         if later.page is None:
@@ -99,13 +103,21 @@ class Talk:
         return message and frames.Changed(chat=later.page, message=shown(message))
 
     async def _watch(self) -> None:
-        """Where sessions are, and how handoffs go, changes elsewhere, too."""
-        async with self._store.listen(Topic.HANDOFFS, Topic.LEASES) as wake:
+        """Where sessions are, how handoffs go and who may see them changes elsewhere, too."""
+        topics = (Topic.HANDOFFS, Topic.LEASES, Topic.OWNERS)
+        async with self._store.listen(*topics) as wake:
             while True:
                 await wake.wait()
+                await self._check()
                 self._soon(_Later())
                 if self._health:
                     self._soon(await health.look(self._store, self._visitor.owner))
+
+    async def _check(self) -> None:
+        """Close it, if its browser was revoked; ConnectionClosed says so."""
+        if await is_revoked(self._store, self._visitor):
+            await self._connection.close(CloseCode.POLICY_VIOLATION, "revoked")
+            raise self._connection.protocol.close_exc
 
     async def _put(self, what: frames.Tell) -> None:
         await self._out.put(what)
@@ -113,6 +125,7 @@ class Talk:
     # What the page asks for
 
     async def _answer(self, frame: str | bytes) -> None:
+        await self._check()
         try:
             ask = _ask.decode(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -135,7 +148,9 @@ class Talk:
             case frames.Open() | frames.Earlier() | frames.Say() | frames.Press():
                 page = await self._store.pages.get(ask.chat)
                 if page is None or page.owner != self._visitor.owner:
-                    await self._put(frames.Refused(reason="That conversation is not here."))
+                    key = getattr(ask, "key", None)
+                    reason = "That conversation is not here."
+                    await self._put(frames.Refused(reason=reason, key=key))
                 else:
                     await self._in(page, ask)
 

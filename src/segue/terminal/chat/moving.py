@@ -62,8 +62,8 @@ async def _is_wanted(settings: Settings, display: Display, platform: Platform) -
     """Whether the platform is set up, and the person wants a gateway for it."""
     given = settings.platforms.get(platform)
     if given is None or not given.enabled:
-        setting = f"platforms.{platform}.{'enabled' if given else 'token'}"
-        setting = "web.enabled" if platform is Platform.WEB else setting
-        await display.notice(f"Nor is {platform} set up yet: see `segue config set {setting}`.")
+        setting = f"platforms.{platform}.{'enabled true' if given else 'token'}"
+        setting = "web.enabled true" if platform is Platform.WEB else setting
+        await display.notice(f"Nor is {platform} set up yet: type `segue config set {setting}`.")
         return False
     return await display.ask_whether("Start one now?")

@@ -60,6 +60,15 @@ export class Chat {
     return true;
   }
 
+  /** The person said it, and the server has not shown it yet. */
+  recall({ key, text }) {
+    if (!this.own.has(key)) this.own.set(key, { key, text, at: new Date().toISOString(), taken: false });
+  }
+
+  get isEmpty() {
+    return this.history.length === 0 && this.messages.size === 0 && this.own.size === 0;
+  }
+
   inOrder() {
     return [...this.messages.values()].sort((a, b) => a.no - b.no);
   }

@@ -25,6 +25,10 @@ export function icon(name) {
   return svg;
 }
 
+/** A text of the program, in which what stands between backticks is to be typed. */
+export const typed = (text) =>
+  text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
+
 /** Let `old` look like `fresh`, and leave alone what is the same in both: a selection, a focus or
  * the scroll position in it stays where it was while a message grows. */
 export function morph(old, fresh) {

@@ -1,6 +1,6 @@
 // How the gateway is, and what became of the handoffs.
 
-import { byId, el } from "./dom.js";
+import { byId, el, typed } from "./dom.js";
 import { dayAndClock } from "./times.js";
 
 const LAMPS = {
@@ -16,7 +16,7 @@ const LAMPS = {
 export function drawHealth({ gateway, handoffs, troubles }) {
   byId("health-column").replaceChildren(
     gateway ? running(gateway) : card("Gateway", [empty("No gateway is running. Type `segue gateway start`.")]),
-    card("Handoffs", handoffs.length ? [rows(handoffs.map(handoff))] : [empty("None yet. Type /handoff web in the terminal.")]),
+    card("Handoffs", handoffs.length ? [rows(handoffs.map(handoff))] : [empty("None yet. Type `/handoff web` in the terminal.")]),
     card("Not delivered", troubles.length ? [rows(troubles.map(trouble))] : [empty("Nothing. All that was said has arrived.")]),
   );
 }
@@ -26,7 +26,7 @@ export function healthIsComing() {
 }
 
 const lamp = (state) => el("span", { class: `lamp ${LAMPS[state] ?? ""}` });
-const empty = (text) => el("p", { class: "faint" }, text);
+const empty = (text) => el("p", { class: "faint" }, ...typed(text));
 const rows = (items) => el("ul", { class: "rows" }, ...items);
 const card = (title, parts, aside = "") =>
   el("section", { class: "card" }, el("h2", {}, title, aside && el("span", { class: "faint" }, aside)), ...parts);
@@ -39,7 +39,7 @@ function row(state, title, detail, at, error) {
     el("span", { class: "row-title" }, title),
     el("span", { class: "row-detail" }, detail),
     at && el("time", { class: "row-time", datetime: at }, dayAndClock(at)),
-    error && el("p", { class: "row-error" }, error),
+    error && el("p", { class: "row-error" }, ...typed(error)),
   );
 }
 

@@ -17,7 +17,7 @@ const LEFT_OUT = new Set(
 const SAFE_LINK = /^(https?:\/\/|mailto:)/i;
 /** Pygments' short names, and the language of a block. */
 const CODE_CLASS = /^(hl|[a-z][a-z0-9]{0,2}|language-[\w+#.-]{1,30})$/;
-const ALIGNED = /^\s*text-align:\s*(left|center|right)\s*;?\s*$/i;
+const CELL_CLASS = /^align-(left|center|right)$/;
 
 /** What the page shows for a piece of HTML from the server. */
 export function prose(html) {
@@ -56,18 +56,17 @@ function counterpart(source, name, inCode) {
   if (!KEPT.has(name)) return null;
   if (name === "A") return link(source);
   const made = el(name);
-  if (inCode || name === "PRE" || name === "CODE") {
-    const classes = [...source.classList].filter((c) => CODE_CLASS.test(c));
-    if (classes.length) made.className = classes.join(" ");
-  }
+  if (inCode || name === "PRE" || name === "CODE") keepClasses(source, made, CODE_CLASS);
+  if (name === "TD" || name === "TH") keepClasses(source, made, CELL_CLASS);
   if (name === "OL" && /^\d{1,6}$/.test(source.getAttribute("start") ?? "")) {
     made.setAttribute("start", source.getAttribute("start"));
   }
-  if (name === "TD" || name === "TH") {
-    const aligned = ALIGNED.exec(source.getAttribute("style") ?? "");
-    if (aligned) made.className = `align-${aligned[1].toLowerCase()}`;
-  }
   return made;
+}
+
+function keepClasses(source, made, allowed) {
+  const kept = [...source.classList].filter((name) => allowed.test(name));
+  if (kept.length) made.className = kept.join(" ");
 }
 
 function link(source) {
@@ -87,11 +86,11 @@ function codeBlock(pre) {
   pre.setAttribute("tabindex", 0);
   return el(
     "div",
-    { class: "block" },
+    { class: language ? "block" : "block bald" },
     el(
       "div",
       { class: "block-head" },
-      el("span", {}, language ? language[1] : ""),
+      language && el("span", {}, language[1]),
       el("button", { class: "button link copy", type: "button" }, icon("copy"), el("span", {}, "Copy")),
     ),
     pre,

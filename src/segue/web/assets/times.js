@@ -4,7 +4,7 @@ const MINUTE = 60_000;
 const DAY = 86_400_000;
 
 export const clock = (iso) =>
-  new Date(iso).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  new Date(iso).toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
 
 const midnight = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
 

@@ -1,0 +1,384 @@
+"""Requests that other sites, other names and other programs could bring to the page's server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from segue.web import files
+from segue.web.server import Server
+from tests.web.browser import WITHIN
+from tests.web.door import Door, parse
+
+SAFE = {
+    "content-security-policy",
+    "cross-origin-opener-policy",
+    "cross-origin-resource-policy",
+    "permissions-policy",
+    "referrer-policy",
+    "x-content-type-options",
+    "x-frame-options",
+    "cache-control",
+}
+EVERY_PATH = ("/", "/live", "/exchange", "/app.js", "/nothing")
+
+# Under another name
+
+
+@pytest.mark.parametrize("path", EVERY_PATH)
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.test",
+        "evil.test:{port}",
+        "127.0.0.1.evil.test:{port}",
+        "localhost.evil.test:{port}",
+        "127.0.0.1:{other}",
+        "127.0.0.1",
+        "127.0.0.1:0{port}",
+        "127.0.0.1:{port}.",
+        "127.0.0.1.:{port}",
+        "localhost.:{port}",
+        "127.1:{port}",
+        "2130706433:{port}",
+        "0.0.0.0:{port}",
+        "[::ffff:127.0.0.1]:{port}",
+        "me@127.0.0.1:{port}",
+        "127.0.0.1:{port}@evil.test",
+        "127.0.0.1:{port}, evil.test",
+        "127.0.0.1:{port}/",
+        "127.0.0.1:{port}\xa0",
+        "\u0031".join(("", "27.0.0.1\xb7:{port}")),
+        "http://127.0.0.1:{port}",
+    ],
+)
+async def test_a_request_under_another_name_is_misdirected(door: Door, host: str, path: str):
+    named = host.format(port=door.port, other=door.port ^ 1)
+    assert (await door.ask(path, host=named)).status == 421
+
+
+@pytest.mark.parametrize("path", EVERY_PATH)
+async def test_a_request_without_a_name_is_misdirected(door: Door, path: str):
+    assert (await door.ask(path, host=None)).status == 421
+    assert (await door.ask(path, [("Host", "")], host=None)).status == 421
+
+
+@pytest.mark.parametrize("path", EVERY_PATH)
+async def test_a_request_with_two_names_is_misdirected(door: Door, path: str):
+    assert (await door.ask(path, [("Host", "evil.test")])).status == 421
+    assert (await door.ask(path, [("Host", door.host)])).status == 421
+
+
+async def test_an_old_request_without_a_name_is_misdirected(door: Door):
+    answer = await door.send(b"GET / HTTP/1.0\r\n\r\n")
+    assert answer is not None
+    assert answer.status == 421
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LocalHost"])
+async def test_the_servers_own_names_are_good(door: Door, name: str):
+    answer = await door.ask("/", host=f"{name}:{door.port}")
+    assert answer.status == 200
+    assert b"<!doctype html>" in answer.body.lower()
+
+
+async def test_a_whole_address_for_a_path_leads_nowhere(door: Door):
+    assert (await door.ask("http://evil.test/")).status == 404
+    assert (await door.ask(f"http://{door.host}/")).status == 404
+
+
+# From another site
+
+
+FOREIGN = [
+    "https://evil.test",
+    "null",
+    "",
+    "file://",
+    "http://{host}.evil.test",
+    "http://{host}/",
+    "https://{host}",
+    "http://localhost:{other}",
+    "http://localhost:{port}",
+    "http://evil.test http://{host}",
+]
+
+
+@pytest.mark.parametrize("path", EVERY_PATH)
+@pytest.mark.parametrize("origin", FOREIGN)
+async def test_a_request_from_another_origin_is_forbidden(door: Door, origin: str, path: str):
+    """Another of the server's own names is another origin, too."""
+    named = origin.format(host=door.host, port=door.port, other=door.port ^ 1)
+    token = await door.store.pages.link("me")
+    headers = [("Origin", named), ("Cookie", await door.cookie()), ("X-Segue-Token", token)]
+    answer = await door.ask(path, headers)
+    assert answer.status == 403
+    assert not answer.all("Set-Cookie")
+    assert not answer.all("Access-Control-Allow-Origin")
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+async def test_another_site_cannot_open_the_websocket_even_with_the_cookie(door: Door, origin: str):
+    named = origin.format(host=door.host, port=door.port, other=door.port ^ 1)
+    cookie = await door.cookie()
+    assert await door.upgrade([("Origin", named), ("Cookie", cookie)]) == 403
+    good = [("Origin", f"http://{door.host}"), ("Cookie", cookie)]
+    assert await door.upgrade([*good, ("Origin", named)]) == 403
+    assert await door.upgrade(good) == 101
+
+
+async def test_the_websocket_has_to_say_from_where_it_comes(door: Door):
+    assert await door.upgrade([("Cookie", await door.cookie())]) == 403
+
+
+async def test_the_websocket_is_not_opened_without_the_cookie(door: Door):
+    origin = ("Origin", f"http://{door.host}")
+    cookie = await door.cookie()
+    assert await door.upgrade([origin]) == 401
+    for other in ("segue=", "segue=x", f"x{cookie}", f"{cookie}x", f"a={cookie}", cookie.upper()):
+        assert await door.upgrade([origin, ("Cookie", other)]) == 401
+    for odd in ('segue="', "segue=\xff", "=; segue", ";;;", "segue=" + "x" * 8000):
+        assert await door.upgrade([origin, ("Cookie", odd)]) == 401
+    assert await door.upgrade([origin, ("Cookie", f'$a="; b@d=x; {cookie}; c=d')]) == 101
+
+
+@pytest.mark.parametrize("path", EVERY_PATH)
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site", "", "odd"])
+async def test_what_a_browser_says_comes_from_another_site_is_forbidden(
+    door: Door, site: str, path: str
+):
+    headers = [("Sec-Fetch-Site", site), ("Cookie", await door.cookie())]
+    assert (await door.ask(path, headers)).status == 403
+    assert (await door.ask(path, [("Sec-Fetch-Site", "none"), *headers])).status == 403
+
+
+@pytest.mark.parametrize("site", ["none", "same-origin"])
+async def test_the_pages_own_requests_are_good(door: Door, site: str):
+    origin = ("Origin", f"http://{door.host}")
+    assert (await door.ask("/", [("Sec-Fetch-Site", site), origin])).status == 200
+
+
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "get", "X"]
+)
+@pytest.mark.parametrize("path", EVERY_PATH)
+async def test_only_get_is_answered(door: Door, method: str, path: str):
+    token = await door.store.pages.link("me")
+    origin = ("Origin", f"http://{door.host}")
+    answer = await door.ask(path, [("X-Segue-Token", token), origin], method=method)
+    assert (answer.status, answer.one("Allow")) == (405, "GET")
+    assert not answer.all("Set-Cookie")
+    assert (await door.exchange(token)).status == 204
+
+
+async def test_a_form_of_another_site_does_nothing(door: Door):
+    form = [("Origin", "https://evil.test"), ("Cookie", await door.cookie())]
+    kind = ("Content-Type", "application/x-www-form-urlencoded")
+    for path in EVERY_PATH:
+        assert (await door.ask(path, [*form, kind], method="POST")).status == 403
+
+
+async def test_a_request_with_a_body_is_not_read(door: Door):
+    for length in (b"Content-Length: 5", b"Transfer-Encoding: chunked"):
+        head = b"POST /exchange HTTP/1.1\r\nHost: " + door.host.encode() + b"\r\n" + length
+        assert await door.send(head + b"\r\n\r\nhello") is None
+
+
+# Paths
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../server.py",
+        "/..%2fserver.py",
+        "/%2e%2e/server.py",
+        "//app.js",
+        "//evil.test/",
+        "/./index.html",
+        "/assets/index.html",
+        "/index.html/",
+        "/index.html%00.js",
+        "/INDEX.HTML",
+        "/live/",
+        "/exchange/",
+        "/\\..\\..\\",
+        "/etc/passwd",
+        "/~root",
+        "/.git/config",
+        "*",
+        "index.html",
+        "/;/index.html",
+        "/" + "a" * 7000,
+        "/" + "../" * 2000,
+    ],
+)
+async def test_an_odd_path_leads_nowhere(door: Door, path: str):
+    answer = await door.ask(path)
+    assert (answer.status, answer.body) == (404, b"Not Found\n")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET / HTTP/1.1\nHost: {host}\n\n",
+        b"GET  / HTTP/1.1\r\nHost: {host}\r\n\r\n",
+        b"GET / HTTP/2.0\r\nHost: {host}\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: {host}\r\n X: folded\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : {host}\r\n\r\n",
+        b"GET /\xc3\xa9 HTTP/1.1\r\nHost: {host}\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: {host}\r\nX: a\0b\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello over TLS\r\n\r\n",
+        b"\r\n\r\n",
+    ],
+)
+async def test_what_is_no_request_is_not_answered(door: Door, raw: bytes):
+    assert await door.send(raw.replace(b"{host}", door.host.encode())) is None
+    assert (await door.ask("/")).status == 200
+
+
+# What every answer says
+
+
+async def test_every_answer_says_what_keeps_a_browser_safe(door: Door):
+    host, cookie = ("Host", door.host), ("Cookie", await door.cookie())
+    origin = ("Origin", f"http://{door.host}")
+    long, many = ("X-Long", "x" * 9000), [("X-Many", "x")] * 200
+    answers = {
+        200: await door.ask("/"),
+        204: await door.exchange(await door.store.pages.link("me")),
+        401: await door.ask("/live", [origin]),
+        403: await door.exchange("wrong"),
+        404: await door.ask("/nothing"),
+        405: await door.ask("/", method="POST"),
+        414: await door.ask("/" + "x" * 9000),
+        421: await door.ask("/", [host]),
+        426: await door.ask("/live", [origin, cookie]),
+        431: await door.ask("/", [long]),
+        400: await door.ask(
+            "/live", [origin, cookie, ("Connection", "Upgrade"), ("Upgrade", "websocket")]
+        ),
+    }
+    assert {status: answer.status for status, answer in answers.items()} == {
+        status: status for status in answers
+    }
+    for answer in (*answers.values(), await door.ask("/", many)):
+        assert {name for name, _ in answer.headers} >= SAFE, answer
+        assert answer.one("X-Content-Type-Options") == "nosniff"
+        assert not answer.all("Server")
+
+
+async def test_the_policy_lets_nothing_in_from_elsewhere(door: Door):
+    parts = (await door.ask("/")).one("Content-Security-Policy").split("; ")
+    policy = {name: values for name, *values in (part.split() for part in parts)}
+    assert policy.pop("img-src") == ["'self'", "data:", "blob:"]
+    assert policy.pop("connect-src") == ["'self'", f"ws://{door.host}"]
+    assert {name: value for name, value in policy.items() if value != ["'none'"]} == {
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "manifest-src": ["'self'"],
+    }
+    assert policy.keys() >= {"default-src", "base-uri", "form-action", "frame-ancestors"}
+
+
+def test_every_file_of_the_page_keeps_to_the_policy():
+    for path, (_, body) in files.load().items():
+        if path.endswith((".html", "/")):
+            assert b"<style" not in body.lower()
+            assert b" style=" not in body.lower()
+            assert b" onclick=" not in body.lower()
+            for script in body.lower().split(b"<script")[1:]:
+                tag, _, inside = script.partition(b">")
+                assert b" src=" in tag
+                assert inside.startswith(b"</script>")
+
+
+# Where it is served
+
+
+async def listens(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
+
+
+async def test_the_server_is_on_loopback_only(door: Door):
+    [bound] = door.server.sockets
+    assert bound.getsockname()[0] == "127.0.0.1"
+    assert not await listens("127.0.0.2", door.port)
+
+
+async def test_the_local_network_gets_in_with_a_token_only(door: Door):
+    server = Server(door.store, lan=True)
+    await server.start(0)
+    try:
+        [bound] = server.sockets
+        assert bound.getsockname()[0] == "0.0.0.0"
+        lan = Door(server, door.store, door.clock)
+        assert await listens("127.0.0.2", lan.port)
+        own = server.url.removeprefix("http://")
+        origin = ("Origin", server.url)
+        assert (await lan.ask("/", host=own)).status == 200
+        assert (await lan.ask("/", host=f"evil.test:{lan.port}")).status == 421
+        assert (await lan.ask("/", host=f"127.0.0.2:{lan.port}")).status == 421
+        assert await lan.upgrade([origin], host=own) == 401
+        assert (await lan.ask("/exchange", host=own)).status == 403
+        assert (await lan.exchange("wrong")).status == 403
+        assert await lan.upgrade([origin, ("Cookie", await lan.cookie())], host=own) == 101
+    finally:
+        await server.stop()
+
+
+# Who takes up room
+
+
+async def test_a_request_that_never_ends_is_given_up(door: Door, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("segue.web.server.OPENING", 0.3)
+    slow = Server(door.store)
+    await slow.start(0)
+    try:
+        port = Door(slow, door.store, door.clock).port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: ")
+        ended = asyncio.ensure_future(reader.read())
+        async with asyncio.timeout(WITHIN):
+            while not ended.done():  # that it is never quiet for long does not help it
+                writer.write(b"x")
+                await asyncio.wait([ended], timeout=0.02)
+        with pytest.raises(ConnectionResetError):
+            await ended
+        writer.close()
+    finally:
+        await slow.stop()
+
+
+async def test_too_many_connections_are_sent_away(door: Door, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("segue.web.server.MOST_CONNECTIONS", 10)
+    opened = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(10)]
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        async with asyncio.timeout(WITHIN):
+            answer = parse(await reader.read())
+        assert answer.status == 503
+        assert {name for name, _ in answer.headers} >= SAFE
+        writer.close()
+    for _, writer in opened:
+        writer.close()
+        await writer.wait_closed()
+    async with asyncio.timeout(WITHIN):
+        while (await door.ask("/")).status != 200:
+            pass
+
+
+async def test_a_server_full_of_strangers_can_be_stopped(door: Door):
+    held = [socket.create_connection(("127.0.0.1", door.port)) for _ in range(20)]
+    async with asyncio.timeout(WITHIN):
+        await door.server.stop()
+    for one in held:
+        one.close()
