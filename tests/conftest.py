@@ -14,6 +14,12 @@ settings.register_profile("segue", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("segue")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--pictures", action="store_true", help="take the pictures in docs/pictures anew"
+    )
+
+
 @pytest.fixture(autouse=True)
 def runner() -> Generator[asyncio.Runner]:
     """The event loop of one test, which its async fixtures share. It is made when first used."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,9 +72,10 @@ class Eyes:
         size: tuple[int, int] = DESKTOP,
         dark: bool = False,
         tolerates: Sequence[str] = (),
+        first: Callable[[Page], Awaitable[None]] | None = None,
         **more: Any,
     ) -> Page:
-        """A new browser, at that address."""
+        """A new browser, at that address; `first` is done before it goes there."""
         context = await self._chromium.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",
@@ -86,6 +87,8 @@ class Eyes:
         watched = Watched(context, tolerates)
         page = await context.new_page()
         self._watched[page] = watched
+        if first is not None:
+            await first(page)
         await page.goto(url)
         return page
 

@@ -1,0 +1,131 @@
+"""An open page as it behaves when its gateway dies: it connects again by itself, asks for what it
+missed, and says again what nobody acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+PAUSE = 0.02
+"""Seconds before it connects again."""
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Conversation:
+    rev: int = 0
+    messages: dict[int, Json] = field(default_factory=dict[int, Json])
+    """By number, as the newest frame told each."""
+
+    def put(self, message: Json) -> None:
+        known = self.messages.get(message["no"])
+        if known is None or known["rev"] < message["rev"]:
+            self.messages[message["no"]] = message
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """By whom, and what, in order."""
+        return [(m["author"], m["html"]) for _, m in sorted(self.messages.items())]
+
+
+class Reader:
+    def __init__(self, url: str, cookie: str, hears: Callable[[], None]) -> None:
+        """`hears` is called with each message that it is told of by itself."""
+        self.followed: dict[str, Conversation] = {}
+        self.connections = 0
+        self._hears = hears
+        self._url = url
+        self._cookie = cookie
+        self._unsaid: dict[str, Json] = {}
+        self._wire: ClientConnection | None = None
+        self._changed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncGenerator[None]:
+        """For as long as this is open."""
+        task = asyncio.create_task(self._read())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def open(self, chat: str) -> Conversation:
+        """Follow that conversation from now on."""
+        if chat not in self.followed:
+            self.followed[chat] = Conversation()
+            await self._send({"do": "open", "chat": chat, "after": 0})
+        return self.followed[chat]
+
+    async def say(self, chat: str, text: str) -> None:
+        """It is sent, however often that takes."""
+        frame = {"do": "say", "chat": chat, "key": str(uuid.uuid4()), "text": text}
+        self._unsaid[frame["key"]] = frame
+        await self._send(frame)
+
+    async def until(self, chat: str, count: int) -> None:
+        """Wait until there are so many messages in that conversation, and nothing is unsaid."""
+        while self._unsaid or len(self.followed[chat].messages) < count:
+            self._changed.clear()
+            await self._changed.wait()
+
+    # The line
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                await self._connected()
+            except InvalidStatus as error:
+                assert error.response.status_code != 401, "the browser was forgotten"
+            except (OSError, ConnectionClosed, InvalidHandshake, TimeoutError):
+                pass
+            finally:
+                self._wire = None
+            await asyncio.sleep(PAUSE)
+
+    async def _connected(self) -> None:
+        headers = {"Cookie": self._cookie, "Origin": self._url}
+        live = f"{self._url.replace('http', 'ws')}/live"
+        async with connect(live, additional_headers=headers, proxy=None, max_queue=None) as wire:
+            self.connections += 1
+            self._wire = wire
+            for frame in self._unsaid.copy().values():
+                await self._send(frame)
+            for chat, known in self.followed.copy().items():
+                await self._send({"do": "open", "chat": chat, "after": known.rev})
+            async for told in wire:
+                self._hear(msgspec.json.decode(told))
+                self._changed.set()
+
+    async def _send(self, frame: Json) -> None:
+        if self._wire is not None:
+            with contextlib.suppress(ConnectionClosed):  # it is sent again then
+                await self._wire.send(msgspec.json.encode(frame).decode())
+
+    def _hear(self, told: Json) -> None:
+        match told["is"]:
+            case "shown":
+                known = self.followed[told["chat"]]
+                for message in told["messages"]:
+                    known.put(message)
+                known.rev = max(known.rev, told["rev"])
+            case "message":
+                known = self.followed[told["chat"]]
+                known.put(told["message"])
+                self._hears()
+            case "taken":
+                self._unsaid.pop(told["key"], None)
+            case "refused":
+                raise AssertionError(told["reason"])
+            case _:
+                pass
