@@ -28,6 +28,8 @@ test: .venv/.dev ## Run every test that needs no outside component
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
 test-real: .venv/.dev ## Run the tests against real components, one at a time
+	@command -v chromium >/dev/null || { echo "installing Chromium"; \
+		apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium >/dev/null; }
 	$(BIN)/segue model pull --yes
 	$(BIN)/python -m pytest -m real $(ARGS)
 

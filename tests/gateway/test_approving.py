@@ -9,7 +9,7 @@ import pytest
 from segue.agent.models.base import Prompt
 from segue.core.transcript import Role
 from segue.gateway import approving
-from segue.testing.platform import Message, Shape
+from segue.testing.platform import Message, Rules, Shape
 from tests.gateway.conftest import House
 from tests.turns.conftest import call
 
@@ -160,3 +160,15 @@ async def test_a_message_waits_while_a_question_does(house: House, tmp_path: Pat
         await house.hands.press(house.anna, message.id, "Allow")
         await house.hands.message("And this.", chat=chat)
     assert made.exists()
+
+
+async def test_where_there_are_no_buttons_the_question_says_what_to_type(
+    house: House, tmp_path: Path
+):
+    await house.hands.rules(Rules(buttons=False))
+    chat = await house.chat()
+    async with house.gateway(model=runs(tmp_path / "made")):
+        await house.hands.say(house.anna, chat, "make it")
+        assert "Answer /approve or /deny." in (await question(house, chat)).text
+        await house.hands.say(house.anna, chat, "/deny")
+        await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)

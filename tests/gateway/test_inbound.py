@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
+from segue.core.address import Sender
 from segue.core.transcript import Role
 from segue.gateway import texts
 from segue.gateway.lanes import MOST_WAITING
-from segue.testing.platform import Shape, Upload
+from segue.platforms.base import Inbound, InboundKind
+from segue.testing.platform import PeerAdapter, Shape, Upload
 from tests.gateway.conftest import House
 from tests.gateway.test_commands import Waiting, told
 
@@ -127,3 +132,28 @@ async def test_reordered_and_repeated_updates_are_each_answered_once(house: Hous
         await house.hands.say(house.anna, chat, "after")
         await house.hands.message("(6) after", chat=chat)
     assert len(house.model.prompts) == 6
+
+
+async def test_what_is_no_unicode_is_not_what_a_gateway_dies_of(house: House):
+    chat = await house.chat()
+    async with house.gateway() as gateway:
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        address = await house.address(chat)
+        sender = Sender(platform=address.platform, user_id=house.anna, name="Anna")
+        broken = Inbound(
+            kind=InboundKind.MESSAGE,
+            update_id="broken",
+            address=address,
+            sender=sender,
+            text="half a \ud83d",
+        )
+        adapter = PeerAdapter(address.platform, house.peer.url, house.peer.token)
+        await adapter.connect()
+        await gateway.inbounds.hear(adapter, broken)
+        await told(house, chat, "(2) half a")
+        for change in (replace(sender, name="\ud83d"), replace(sender, name="ok")):
+            odd = structs.replace(broken, sender=change, update_id=f"odd {change.name == 'ok'}")
+            await gateway.inbounds.hear(adapter, odd)
+        await told(house, chat, "(3) half a")
+        await adapter.close()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from segue.platforms.base import Dialect, Part
+from segue.platforms.base import Capabilities, Dialect, Part
 from segue.platforms.markup import parts
 from tests.platforms.markup_readers import capabilities, check
 
-ALL = tuple(Dialect)
+ALL = tuple(dialect for dialect in Dialect if dialect is not Dialect.SOURCE)
 UNSEEN = "\u200b"
 
 
@@ -317,3 +317,10 @@ def test_a_line_break_that_was_smuggled_in_begins_no_heading():
     for smuggled in ("a&#10;# b", "a&NewLine;# b", "a&#x2028;# b"):
         assert shown(smuggled, Dialect.MARKDOWN) == "a # b"
     assert plain("a\u2028b\x85c") == "a\nb\nc"
+
+
+def test_a_platform_that_shows_markdown_itself_gets_it_as_it_was_written():
+    able = Capabilities(dialect=Dialect.SOURCE, length=100)
+    table = "| a |\n| - |\n| **1** |"
+    assert parts(table, able) == [Part(table, table)]
+    assert len(parts("word " * 40, able)) > 1

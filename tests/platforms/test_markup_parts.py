@@ -11,7 +11,7 @@ from segue.platforms.base import Dialect, Part, Unit
 from segue.platforms.markup import parts, size
 from tests.platforms.markup_readers import capabilities, check
 
-ALL = tuple(Dialect)
+ALL = tuple(dialect for dialect in Dialect if dialect is not Dialect.SOURCE)
 
 
 def cut(markdown: str, dialect: Dialect, length: int, unit: Unit = Unit.CHARACTERS) -> list[str]:

@@ -58,7 +58,7 @@ async def test_without_a_gateway_a_platform_that_is_not_set_up_is_told_too(perso
     async with person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
-        await shown.shows("Nor is telegram set up yet: see `segue config set platforms.telegram.")
+        await shown.shows("Nor is telegram set up yet: type `segue config set platforms.telegram.")
         await shown.ready()
 
 
@@ -88,7 +88,7 @@ async def test_a_gateway_is_started_when_wanted_and_the_handoff_goes_on(person: 
         await shown.shows("There is no home channel on telegram yet.")
         await shown.ready()
         (gateway,) = await alive(person)
-        assert gateway.platforms == {"telegram"}
+        assert gateway.platforms == {"telegram", "web"}
 
 
 async def test_a_gateway_that_does_not_start_says_why_and_the_session_stays(person: Person):

@@ -71,7 +71,7 @@ async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person:
     async with none_left(person):
         async with person.opens("gateway", "start", columns=200) as shown:
             assert await shown.end() == 0
-            await shown.shows("It serves telegram (connected).")
+            await shown.shows("It serves telegram (connected), web (connected).")
             await shown.shows(str(log))
         pid = await pid_of_the_only_one(person)
         assert os.getsid(pid) not in {pid, os.getsid(0), shown.process.pid}
@@ -93,10 +93,10 @@ async def test_a_second_one_is_refused_by_name(person: Person):
         first = segue_says(person, "gateway", "start", "--json")
         assert first.returncode == 0, first.stderr
         told = json.loads(first.stdout)
-        assert [p["platform"] for p in told["platforms"]] == ["telegram"]
+        assert [p["platform"] for p in told["platforms"]] == ["telegram", "web"]
         second = segue_says(person, "gateway", "start")
         assert second.returncode == 1
-        assert f"{told['name']} serves telegram already." in second.stderr
+        assert f"{told['name']} serves telegram, web already." in second.stderr
         assert await pid_of_the_only_one(person) == told["pid"]
         stopped = json.loads(segue_says(person, "gateway", "stop", "--json").stdout)
         assert [gateway["pid"] for gateway in stopped["stopped"]] == [told["pid"]]

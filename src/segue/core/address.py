@@ -75,9 +75,11 @@ class Address:
         return address
 
     def __str__(self) -> str:
-        """For people: `telegram group 42, thread 7`; a terminal's ids say nothing to anybody."""
+        """For people: `telegram group 42, thread 7`; our own ids say nothing to anybody."""
         if self.platform is Platform.LOCAL:
             return "the terminal"
+        if self.platform is Platform.WEB:
+            return "the web page"
         thread = "" if self.thread_id is None else f", thread {self.thread_id}"
         return f"{self.platform} {self.chat_type} {self.chat_id}{thread}"
 

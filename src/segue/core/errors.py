@@ -6,12 +6,13 @@
     │   │                         SessionBusy, SessionChanged, MessageTaken, NothingSaid,
     │   │                         NothingToUndo, NothingToRestore, NothingToCompress
     │   ├── TitleError            TitleEmpty, TitleTaken
-    │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, NoHomeChannel, NoGateway,
-    │   │                         HandoffInFlight, TurnRunning, UnknownChat
+    │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, PageNotServed,
+    │   │                         NoHomeChannel, NoGateway, HandoffInFlight, TurnRunning,
+    │   │                         UnknownChat
     │   ├── PlatformError         BadAdapter, ConnectFailed, DeliveryFailed
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
-    │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog
+    │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog, NoPage
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
     │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
@@ -19,8 +20,8 @@
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, UnknownSetting, SettingRefused,
     │   │                         NoEditor
-    │   ├── PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery, OwnerNotFound,
-    │   │   IdentityTaken, AddressTaken
+    │   ├── DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
+    │   │   OwnerNotFound, IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
     │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
     │                             StoreUnreachable, StoreDriverMissing, StoreTooOld,
@@ -54,7 +55,8 @@ class SessionError(UserError):
 
 
 class SessionNotFound(SessionError):
-    """There is no session {name!r}. Type /sessions to see yours."""
+    """There is no session {name!r}. Type /sessions, or `segue sessions` in a shell, to see
+    yours."""
 
 
 class AmbiguousSession(SessionError):
@@ -132,6 +134,11 @@ class PlatformNotEnabled(HandoffError):
     """The gateway that is running does not serve {platform}. Type `segue config set
     platforms.{platform}.token` and the bot's token, then `segue gateway stop` and `segue gateway
     start`."""
+
+
+class PageNotServed(HandoffError):
+    """The gateway that is running does not serve the web page. Type `segue config set web.enabled
+    true`, then `segue gateway stop` and `segue gateway start`."""
 
 
 class NoHomeChannel(HandoffError):
@@ -250,6 +257,11 @@ class NoGatewayLog(GatewayError):
     """There is no log at {path} yet. Type `segue gateway start`: it begins with that."""
 
 
+class NoPage(GatewayError):
+    """There is no page that the local network could reach: a gateway of these settings serves none.
+    Type `segue config set web.enabled true`, then try again."""
+
+
 # Models
 
 
@@ -315,6 +327,14 @@ class LocalFailed(ModelError):
 class PullFailed(UserError):
     """The embedded model could not be fetched: {reason}. Type `segue model pull` to go on where it
     stopped."""
+
+
+# The demo
+
+
+class DemoFailed(UserError):
+    """The demo did not get past this step: {reason}. Type `segue doctor` to see whether something
+    is missing; nothing of the demo is left behind."""
 
 
 # Commands

@@ -3,6 +3,7 @@ call, answered once, there, by the owner. It outlives the gateway, and ends as t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from segue.agent.approvals import fingerprint
@@ -12,6 +13,7 @@ from segue.core.approval import Answer
 from segue.core.errors import ApprovalOver
 from segue.core.session import Session
 from segue.core.transcript import ToolCall
+from segue.platforms.base import Button
 from segue.store import Store, Topic
 from segue.store.approvals import Approval, ApprovalState
 from segue.store.outbox import Draft
@@ -65,10 +67,16 @@ def _question(asked: Approval) -> Draft:
     return Draft(
         key=f"approval:{asked.id}",
         address=asked.address,
-        body=f"May I do this?\n\n{_fenced(asked.what)}\n\nAnswer /approve or /deny.",
+        body=f"May I do this?\n\n{_fenced(asked.what)}",
         session_id=asked.session_id,
         buttons=tuple((label, f"{_PREFIX}:{asked.id}:{a}") for a, label in _LABELS.items()),
     )
+
+
+def without_buttons(body: str, buttons: Sequence[Button]) -> str:
+    """The same question for a platform that has no buttons."""
+    asks = any(pressed(button.data) for button in buttons)
+    return f"{body}\n\nAnswer /approve or /deny." if asks else body
 
 
 def _fenced(text: str) -> str:

@@ -24,6 +24,8 @@ class Connection:
     def __init__(self, store: Store, adapter: Adapter, inbounds: Inbounds) -> None:
         self.adapter = adapter
         self.connected = False
+        self.tried = False
+        """Whether it is known by now that it can be connected, or why it cannot."""
         self._store = store
         self._inbounds = inbounds
         self._backoff = Backoff()
@@ -47,7 +49,7 @@ class Connection:
         adapter = self.adapter
         await adapter.connect()
         logger.info("%s is connected as %s", adapter.platform, adapter.account)
-        self.connected = True
+        self.connected = self.tried = True
         await self._store.gateways.report(
             adapter.platform,
             Link.CONNECTED,
@@ -61,7 +63,7 @@ class Connection:
         raise ConnectFailed(platform=adapter.platform, reason="the connection ended")
 
     async def _down(self, reason: str) -> None:
-        self.connected = False
+        self.connected, self.tried = False, True
         logger.warning("%s is out of reach: %s", self.platform, reason)
         try:
             await self._store.gateways.report(self.platform, Link.DOWN, detail=reason)

@@ -27,18 +27,19 @@ class Handoffs:
         turns: Turns,
         places: Places,
         adapters: Mapping[Platform, Adapter],
-        serving: Callable[[], Collection[Platform]],
+        platforms: Callable[[], Collection[Platform]],
     ) -> None:
+        """`platforms`: those that handoffs are taken up for, now."""
         self._store = store
         self._turns = turns
         self._places = places
         self._adapters = adapters
-        self._serving = serving
+        self._platforms = platforms
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Take up what is asked for, for ever."""
-        async for claim in claims(self._store, self._serving):
+        async for claim in claims(self._store, self._platforms):
             task = asyncio.create_task(self._deliver(claim), name=f"handoff {claim.id}")
             self._running.add(task)
             task.add_done_callback(self._running.discard)

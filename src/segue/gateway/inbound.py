@@ -15,6 +15,7 @@ from segue.commands.base import Where
 from segue.core.address import Address, Platform
 from segue.core.approval import Answer
 from segue.core.errors import StoreError, UserError
+from segue.core.text import whole
 from segue.gateway import approving, texts
 from segue.gateway.access import Gate
 from segue.gateway.conversing import Conversations, Heard
@@ -49,7 +50,12 @@ class Inbounds:
         owner = await self._gate.owner(inbound.sender)
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
-        body = msgspec.json.encode(inbound).decode()
+        inbound = msgspec.structs.replace(inbound, text=whole(inbound.text))
+        try:
+            body = msgspec.json.encode(inbound).decode()
+        except UnicodeError as error:  # it would come again and again
+            logger.warning("An update of %s is left aside: %s", adapter.platform, error)
+            return
         no = await self._store.inbox.record(
             adapter.account, inbound.update_id, inbound.address, body
         )

@@ -25,8 +25,10 @@ from segue.core.text import is_blank, one_line
 from segue.core.transcript import Role
 from segue.gateway.pace import Pace
 from segue.platforms import markup
-from segue.platforms.base import Adapter, Receipt
+from segue.platforms.base import Adapter, Part, Receipt
 from segue.store import Store
+from segue.store.bubbles import Begun
+from segue.store.outbox import Outbox
 
 FIRST = 0.7
 """Seconds before there is a bubble at all: a quick answer needs none."""
@@ -39,10 +41,35 @@ logger = logging.getLogger(__name__)
 class Bubble:
     """The message of one chat that is still being written."""
 
-    def __init__(self, receipt: Receipt | None = None) -> None:
+    def __init__(self, receipt: Receipt | None = None, begun: Begun | None = None) -> None:
         self.receipt = receipt
-        """None while there is none."""
+        """None while there is none, or it is not known."""
+        self.begun = begun
+        """How it was sent first, while it is not known whether it arrived."""
         self.shown = ""
+
+    def __bool__(self) -> bool:
+        """Whether there is one, or may be."""
+        return self.receipt is not None or self.begun is not None
+
+    async def found(self, box: Outbox, adapter: Adapter, address: Address) -> Receipt | None:
+        """Its receipt; None when it cannot be known. Under a key it is sent once more, and arrives
+        once."""
+        if self.receipt is None and self.begun is not None and adapter.capabilities.keys:
+            part = markup.parts(self.begun.body, adapter.capabilities)[0]
+            try:
+                self.receipt = await adapter.send(address, part, key=self.begun.key)
+            except DeliveryFailed as error:
+                if error.retry:
+                    raise
+                logger.info("A message at %s is said anew: %s", address, error)
+                return None
+            await box.bubble(address, self.receipt)
+        return self.receipt
+
+    def clear(self) -> None:
+        """There is none any more."""
+        self.receipt, self.begun, self.shown = None, None, ""
 
 
 class Live:
@@ -88,9 +115,13 @@ class Live:
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            try:
+                await lock.acquire()  # a bubble that is being sent has its receipt first
+                lock.release()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
 
     async def _type(self) -> None:
         able = self._adapter.capabilities
@@ -119,14 +150,26 @@ class Live:
         if not parts or text == bubble.shown or (len(parts) > 1 and bubble.receipt):
             return
         await pace.turn(self._address)
-        if bubble.receipt is None:
-            key = f"bubble:{secrets.token_hex(12)}"
-            receipt = await self._adapter.send(self._address, parts[0], key=key)
-            bubble.receipt = receipt
-            await self._store.outbox.bubble(self._address, receipt, self._session_id)
-        else:
-            await self._adapter.edit(self._address, bubble.receipt, parts[0])
+        if not bubble:
+            await self._begin(text, parts[0])
+        elif receipt := await bubble.found(self._store.outbox, self._adapter, self._address):
+            await self._adapter.edit(self._address, receipt, parts[0])
         bubble.shown = text
+
+    async def _begin(self, text: str, part: Part) -> None:
+        """Send the bubble. That is noted first, so that whoever goes on after a crash finds it."""
+        box, bubble = self._store.outbox, self._bubble
+        bubble.begun = Begun(f"bubble:{secrets.token_hex(12)}", text)
+        key, body = bubble.begun.key, bubble.begun.body
+        await box.begin_bubble(self._address, key, body, self._session_id)
+        try:
+            bubble.receipt = await self._adapter.send(self._address, part, key=key)
+        except (DeliveryFailed, ConnectFailed) as error:
+            if isinstance(error, ConnectFailed) or not error.arrived:
+                bubble.clear()
+                await box.bubble(self._address, None)
+            raise
+        await box.bubble(self._address, bubble.receipt, self._session_id)
 
 
 def _activity(tools: Counter[str]) -> str:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
+from segue.gateway import approving
 from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
 from segue.platforms import markup
@@ -50,6 +51,7 @@ class Outbound:
         self._sending: set[asyncio.Task[None]] = set()
         self._woken: Waiter | None = None
         self._recovers = 0.0
+        self._recovered: frozenset[Platform] = frozenset()
 
     # For those who show something on the way
 
@@ -64,7 +66,7 @@ class Outbound:
 
     def let_go(self, address: Address) -> None:
         """Nothing more is shown there; a bubble that was not replaced stays for what comes next."""
-        if (bubble := self._bubbles.get(address)) and bubble.receipt is None:
+        if address in self._bubbles and not self._bubbles[address]:
             del self._bubbles[address]
 
     def pace(self, platform: Platform) -> Pace:
@@ -74,10 +76,16 @@ class Outbound:
 
     # Delivering
 
+    async def take_over(self, platforms: Collection[Platform]) -> None:
+        """These are ours from now on, with what another gateway was still writing there."""
+        box = self._store.outbox
+        found = {a: Bubble(Receipt(r)) for a, r in (await box.bubbles(platforms)).items()}
+        begun = {a: Bubble(begun=b) for a, b in (await box.begun_bubbles(platforms)).items()}
+        others = {a: b for a, b in self._bubbles.items() if a.platform not in platforms}
+        self._bubbles = {**others, **found, **begun}
+
     async def run(self) -> None:
         """Deliver what is queued, for ever."""
-        for address, receipt in (await self._store.outbox.bubbles(self._adapters)).items():
-            self._bubbles[address] = Bubble(Receipt(receipt))
         async with self._store.listen(Topic.OUTBOX) as wake:
             self._woken = wake
             while True:
@@ -103,14 +111,18 @@ class Outbound:
             await asyncio.wait(left)
 
     async def _recover(self) -> None:
-        """Look now and then after what a gateway that died was sending, or what we could not even
-        note as sent."""
+        """Look after what a gateway that died was sending, or what we could not even note as sent:
+        on each platform once we are connected, for only then its capabilities are sure, and then
+        now and again."""
         now = asyncio.get_running_loop().time()
-        if now < self._recovers:
+        connected = frozenset(self._connected())
+        if now < self._recovers and connected <= self._recovered:
             return
-        self._recovers = now + RECOVER
-        keyed = [name for name, adapter in self._adapters.items() if adapter.capabilities.keys]
-        for lost in await self._store.outbox.recover(keyed):
+        self._recovers, self._recovered = now + RECOVER, connected
+        keyed = [name for name in connected if self._adapters[name].capabilities.keys]
+        alive = {gateway.process for gateway in await self._store.gateways.alive()}
+        alive.add(self._store.process)
+        for lost in await self._store.outbox.recover(keyed, platforms=connected, alive=alive):
             logger.warning("It is not known whether %s arrived: %s", lost.key, lost.error)
 
     async def _claim(self) -> bool:
@@ -140,26 +152,30 @@ class Outbound:
         adapter = self._adapters[outgoing.address.platform]
         try:
             async with self.lock(outgoing.address):
-                receipt = await self._send_all(adapter, outgoing)
+                await self._send_all(adapter, outgoing)
         except (DeliveryFailed, ConnectFailed) as error:
             await self._failed(outgoing, _as_delivery(error), adapter)
-        else:
-            await self._store.outbox.sent(outgoing, receipt or "")
 
-    async def _send_all(self, adapter: Adapter, outgoing: Outgoing) -> Receipt | None:
-        """Send the parts that have not arrived yet, and return the receipt of the last."""
-        parts = await _parts(outgoing.body, adapter.capabilities)
+    async def _send_all(self, adapter: Adapter, outgoing: Outgoing) -> None:
+        """Send the parts that have not arrived yet, and note each as it arrives."""
         buttons = [Button(label, data) for label, data in outgoing.buttons]
-        receipt = None
+        body = outgoing.body
+        if not adapter.capabilities.buttons:
+            body, buttons = approving.without_buttons(body, buttons), []
+        parts = await _parts(body, adapter.capabilities)
+        box = self._store.outbox
         for number, part in enumerate(parts):
             if number < len(outgoing.receipts):
                 continue
             is_last = number == len(parts) - 1
             await self.pace(adapter.platform).turn(outgoing.address)
             receipt = await self._send(adapter, outgoing, number, part, buttons if is_last else [])
-            if not is_last:
-                await self._store.outbox.progress(outgoing, receipt)
-        return receipt
+            await (box.sent if is_last else box.progress)(outgoing, receipt)
+            bubble = self._bubbles.get(outgoing.address)
+            if bubble is not None and bubble.receipt == receipt:
+                bubble.clear()  # the store forgot it together with that
+        if len(parts) <= len(outgoing.receipts):
+            await box.sent(outgoing)
 
     async def _send(
         self,
@@ -171,13 +187,14 @@ class Outbound:
     ) -> Receipt:
         address = outgoing.address
         bubble = self._bubbles.get(address)
-        if number == 0 and bubble is not None and bubble.receipt is not None:
-            receipt = bubble.receipt
-            becomes = await _edit(adapter, address, receipt, part, buttons)
-            bubble.receipt, bubble.shown = None, ""
-            await self._store.outbox.bubble(address, None)
-            if becomes:
+        if number == 0 and bubble:
+            receipt = await bubble.found(self._store.outbox, adapter, address)
+            if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt
+            if not receipt:
+                logger.warning("Half a message may be left at %s, where a gateway stopped", address)
+            await self._store.outbox.bubble(address, None)
+            bubble.clear()
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
 
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed, adapter: Adapter) -> None:

@@ -77,13 +77,17 @@ class Gateway:
         self._conversations = Conversations(
             store, turns, settings, places, self._outbound, self._adapters, self._expiry
         )
-        self._inbounds = Inbounds(store, Gate(store), self._conversations)
-        self._handoffs = Handoffs(store, turns, places, self._adapters, self.serving)
+        self.inbounds = Inbounds(store, Gate(store), self._conversations)
+        self._handoffs = Handoffs(store, turns, places, self._adapters, self.tried)
         self._janitor = Janitor(store)
 
     def serving(self) -> Collection[Platform]:
         """The platforms that are ours."""
         return self._serving
+
+    def tried(self) -> Collection[Platform]:
+        """Those of them that are known to be in reach, or not to be."""
+        return [platform for platform, link in self._links.items() if link.tried]
 
     def connected(self) -> Collection[Platform]:
         """Those of them that can be written to now."""
@@ -133,7 +137,7 @@ class Gateway:
         if graceful:
             logger.info("The gateway stops: no new work")
         grace = GRACE if graceful else 0.0
-        await asyncio.gather(self._inbounds.finish(grace), self._handoffs.finish(grace))
+        await asyncio.gather(self.inbounds.finish(grace), self._handoffs.finish(grace))
         await self._conversations.close()
         if graceful:
             await self._outbound.flush(LAST_WORDS)
@@ -162,9 +166,10 @@ class Gateway:
             await _cancel(self._connections.pop(platform))
             await self._adapters[platform].close()
         if new := me.platforms - before:
-            await self._inbounds.go_on(new)
+            await self._outbound.take_over(new)
+            await self.inbounds.go_on(new)
         for platform in sorted(new):
-            link = Connection(self._store, self._adapters[platform], self._inbounds)
+            link = Connection(self._store, self._adapters[platform], self.inbounds)
             self._links[platform] = link
             self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")
 

@@ -41,6 +41,10 @@ REPLY_SECONDS = 120.0
 ARRIVAL_SECONDS = 60.0
 """How long the first message may take to arrive there."""
 _TITLE_LENGTH = 100
+_MAYBE_OPENED = (
+    "a gateway stopped while it was opening a thread there. An empty one may be left; another is"
+    " opened only when you ask again"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -99,11 +103,31 @@ async def _carry_out(desk: Desk, claim: Handoff) -> None:
 
 async def _open(desk: Desk, claim: Handoff, home: Address, session: Session) -> Address:
     """A fresh thread, or the home channel itself where there can be none."""
+    able = desk.adapter.capabilities
+    if claim.step is Step.OPENING and able.threads and not able.keys:
+        raise DeliveryFailed(platform=claim.platform, reason=_MAYBE_OPENED)
     await _step(desk.store, claim, Step.OPENING)
     title = one_line(session.name, _TITLE_LENGTH)
-    thread = await _create(desk.adapter, home, title, claim.key) or home
+    opening = asyncio.create_task(_create(desk.adapter, home, title, claim.key))
+    try:
+        thread = await _opened(desk.store, claim, opening) or home
+    finally:
+        opening.cancel()
     await _step(desk.store, claim, Step.REPLYING, thread=thread)
     return thread
+
+
+async def _opened(
+    store: Store, claim: Handoff, opening: asyncio.Task[Address | None]
+) -> Address | None:
+    """What comes of it. It comes to its end even when the handoff is called off meanwhile, so that
+    the thread can be told; but not when this gateway stops, since the next one goes on with it."""
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        if await store.heartbeat_handoff(claim):
+            raise
+        return await opening
 
 
 async def _create(adapter: Adapter, home: Address, title: str, key: str) -> Address | None:
@@ -148,7 +172,9 @@ async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) 
 
 async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address) -> None:
     """Say in the thread what was being talked about, and see it arrive."""
-    last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
+    last = None
+    if not desk.adapter.capabilities.history:
+        last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
     body = greeting.recap(session, last, direct=thread == claim.home)
     key = f"handoff:{claim.id}:recap"
     await desk.store.outbox.enqueue(

@@ -55,13 +55,15 @@ def prompt(claim: Handoff, thread: Address) -> str:
     return f"{told}\n[They left you this message for the way: {words}]"
 
 
-def recap(session: Session, last: Transcript, *, direct: bool) -> str:
-    """The last exchanges, for a person who finds an empty thread."""
+def recap(session: Session, last: Transcript | None, *, direct: bool) -> str:
+    """The last exchanges, for a person who finds an empty thread; None where they see them."""
     lines = [f"**{one_line(session.name)}** goes on here."]
     if direct:
         lines.append("No thread could be opened, so it goes on in this chat itself.")
     if session.cwd:
         lines.append(f"Directory: `{one_line(session.cwd)}`")
+    if last is None:
+        return "  \n".join(lines)
     said = last.recap() or "Nothing has been said in it yet."
     quoted = "\n".join(f"> {line}  " for line in said.splitlines())
     return "\n".join(lines) + f"\n\n{quoted}"

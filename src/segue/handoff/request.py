@@ -20,6 +20,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import (
     NoGateway,
     NoHomeChannel,
+    PageNotServed,
     PlatformNotEnabled,
     SessionNotFound,
     StoreError,
@@ -70,7 +71,8 @@ async def ask(
     if not gateways:
         raise NoGateway(platform=target)
     if not any(target in gateway.platforms for gateway in gateways):
-        raise PlatformNotEnabled(platform=target)
+        refused = PageNotServed if target is Platform.WEB else PlatformNotEnabled
+        raise refused(platform=target)
     request = functools.partial(
         store.request_handoff,
         session_id,

@@ -93,6 +93,8 @@ class Dialect(StrEnum):
     """How a platform writes bold."""
 
     PLAIN = "plain"
+    SOURCE = "source"
+    """Markdown as the agent wrote it, which the platform shows as it sees fit."""
     MARKDOWN = "markdown"
     TELEGRAM = "telegram"
     """The few tags of HTML that Telegram knows."""
@@ -120,6 +122,8 @@ class Capabilities:
     edits: bool = False
     buttons: bool = False
     typing: bool = False
+    history: bool = False
+    """Whoever opens a thread sees there what was said in its session before."""
     keys: bool = False
     """A message that is sent twice under one key arrives once."""
     length: int = 4096

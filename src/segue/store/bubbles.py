@@ -6,16 +6,38 @@ It is kept so that a gateway which starts after a crash finds it, and does not l
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from segue.core.address import Address, Platform
 from segue.store.base import Tx
 from segue.store.values import listed, text
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """One that may or may not have been sent."""
+
+    key: str
+    body: str
+
+
+def begin(tx: Tx, address: Address, begun: Begun, session_id: str | None) -> None:
+    """Before it is sent, so that it is known however the sending ends."""
+    forget(tx, address)
+    tx.change(
+        "INSERT INTO bubbles (platform, address, key, body, session_id)"
+        " VALUES (:platform, :address, :key, :body, :session)",
+        platform=address.platform.value,
+        address=address.key,
+        key=text(begun.key),
+        body=text(begun.body),
+        session=session_id,
+    )
+
+
 def put(tx: Tx, address: Address, receipt: str | None, session_id: str | None) -> None:
     if receipt is None:
-        sql = "DELETE FROM bubbles WHERE platform = :platform AND address = :address"
-        tx.change(sql, platform=address.platform.value, address=address.key)
+        forget(tx, address)
         return
     tx.change(
         "INSERT INTO bubbles (platform, address, receipt, session_id)"
@@ -29,9 +51,33 @@ def put(tx: Tx, address: Address, receipt: str | None, session_id: str | None) -
     )
 
 
+def forget(tx: Tx, address: Address) -> None:
+    sql = "DELETE FROM bubbles WHERE platform = :platform AND address = :address"
+    tx.change(sql, platform=address.platform.value, address=address.key)
+
+
+def become(tx: Tx, address: Address, receipt: str) -> None:
+    """What has been said for good in that message is no longer being written."""
+    tx.change(
+        "DELETE FROM bubbles"
+        " WHERE platform = :platform AND address = :address AND receipt = :receipt",
+        platform=address.platform.value,
+        address=address.key,
+        receipt=text(receipt),
+    )
+
+
 def of(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:
     rows = tx.rows(
         f"SELECT address, receipt FROM bubbles WHERE platform IN ({listed(platforms)})"
-        " ORDER BY address"
+        " AND receipt <> '' ORDER BY address"
     )
     return {Address.parse(key): receipt for key, receipt in rows}
+
+
+def begun(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, Begun]:
+    rows = tx.rows(
+        f"SELECT address, key, body FROM bubbles WHERE platform IN ({listed(platforms)})"
+        " AND receipt = '' ORDER BY address"
+    )
+    return {Address.parse(address): Begun(key, body) for address, key, body in rows}

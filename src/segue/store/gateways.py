@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from segue.core.address import Platform
+from segue.store import leases
 from segue.store.base import Engine, Topic, Tx
 from segue.store.leases import until
 from segue.store.values import moment, text
@@ -61,7 +62,7 @@ class Gateways:
         self, name: str, platforms: Collection[Platform], *, seconds: float = SECONDS
     ) -> Gateway:
         """Be there, serving those of `platforms` that no living gateway serves already. May be
-        called again, to take over from one that died."""
+        called again, to take over from one that died; the sessions that it had in hand are free."""
         return await self._engine.write(announce, name, platforms, seconds)
 
     async def heartbeat(self, *, seconds: float = SECONDS) -> bool:
@@ -101,6 +102,8 @@ def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float)
     for (process,) in tx.rows("SELECT process FROM gateways"):
         if process not in living:
             tx.change("DELETE FROM gateways WHERE process = :process", process=process)
+            if process != tx.process:  # one that was only late goes on with what it has in hand
+                leases.free(tx, process)
     tx.change(
         "INSERT INTO gateways (process, name, started, until) VALUES (:me, :name, :now, :until)"
         " ON CONFLICT (process) DO UPDATE SET name = excluded.name, until = excluded.until",
@@ -148,6 +151,8 @@ def report(
         platform=platform.value,
         me=tx.process,
     )
+    tx.nudge(Topic.HANDOFFS)  # those that wait for it can be carried out,
+    tx.nudge(Topic.OUTBOX)  # and what waits for it can be said
     return changed == 1
 
 

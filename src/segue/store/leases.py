@@ -8,7 +8,7 @@ from segue.core.lease import SECOND, Lease, Ticks
 from segue.store.base import Engine, Topic, Tx
 from segue.store.values import text
 
-SECONDS = 30.0
+SECONDS = 20.0
 """How long a lease lasts when it is not renewed."""
 
 
@@ -98,6 +98,16 @@ def release(tx: Tx, lease: Lease) -> bool:
         process=lease.process,
     )
     return changed == 1
+
+
+def free(tx: Tx, process: str) -> None:
+    """Let go of all that a process had in hand that is gone."""
+    tx.change(
+        "UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL"
+        " WHERE process = :process",
+        process=process,
+    )
+    tx.nudge(Topic.LEASES)
 
 
 def get(tx: Tx, session_id: str) -> Lease | None:

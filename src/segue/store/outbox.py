@@ -118,10 +118,21 @@ class Outbox:
         """It did not arrive: again, in so many seconds. What follows at that address waits."""
         return await self._engine.write(retry, outgoing, reason, seconds)
 
-    async def recover(self, repeatable: Collection[Platform]) -> tuple[Outgoing, ...]:
-        """Look after what dead processes were sending: queued again where the platform takes a
-        key, uncertain elsewhere. The parts that arrived stay known. Returns the uncertain ones."""
-        return await self._engine.write(recover, repeatable)
+    async def recover(
+        self,
+        repeatable: Collection[Platform],
+        *,
+        platforms: Collection[Platform] | None = None,
+        alive: Collection[str] | None = None,
+    ) -> tuple[Outgoing, ...]:
+        """Look after what dead processes were sending, on all platforms or on these: queued again
+        where the platform takes a key, or it becomes a live bubble; uncertain elsewhere. The parts
+        that arrived stay known. Returns the uncertain ones.
+
+        `alive`: the only processes that may still be sending, where the caller knows; else one
+        that was killed on another machine is believed in for SECONDS.
+        """
+        return await self._engine.write(recover, repeatable, platforms, alive)
 
     async def troubled(
         self, *, reported: bool | None = None, limit: int = 50
@@ -141,15 +152,28 @@ class Outbox:
         """How many could be sent now, or are being sent, on these platforms."""
         return await self._engine.read(due, platforms)
 
+    async def begin_bubble(
+        self, address: Address, key: str, body: str, session_id: str | None = None
+    ) -> None:
+        """That is about to be sent there under `key`, to be the live bubble of `address`."""
+        await self._engine.write(bubbles.begin, address, bubbles.Begun(key, body), session_id)
+
     async def bubble(
         self, address: Address, receipt: str | None, session_id: str | None = None
     ) -> None:
-        """That message is the live bubble of `address`; None: there is none any more."""
+        """That message is the live bubble of `address`; None: there is none any more. Nor is one
+        that is told to have become a part of what was sent."""
         await self._engine.write(bubbles.put, address, receipt, session_id)
 
     async def bubbles(self, platforms: Collection[Platform]) -> Mapping[Address, str]:
         """The live bubbles there are, each by its receipt."""
         return await self._engine.read(bubbles.of, platforms)
+
+    async def begun_bubbles(
+        self, platforms: Collection[Platform]
+    ) -> Mapping[Address, bubbles.Begun]:
+        """Those that may or may not have been sent."""
+        return await self._engine.read(bubbles.begun, platforms)
 
     async def get(self, key: str) -> Outgoing | None:
         return await self._engine.read(get, key)
@@ -209,6 +233,7 @@ def claim(
 
 
 def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
+    bubbles.become(tx, outgoing.address, receipt)
     change = "receipts = receipts || :line, until = :until"
     return _change(tx, outgoing, change, line=_line(receipt), until=until(tx, SECONDS))
 
@@ -217,6 +242,7 @@ def finish(
     tx: Tx, outgoing: Outgoing, state: OutgoingState, *, receipt: str = "", error: str = ""
 ) -> bool:
     tx.nudge(Topic.OUTBOX)
+    bubbles.become(tx, outgoing.address, receipt)
     return _settle(
         tx,
         outgoing,
@@ -255,15 +281,25 @@ def _change(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
     return changed == 1
 
 
-def recover(tx: Tx, repeatable: Collection[Platform]) -> tuple[Outgoing, ...]:
+def recover(
+    tx: Tx,
+    repeatable: Collection[Platform],
+    platforms: Collection[Platform] | None,
+    alive: Collection[str] | None,
+) -> tuple[Outgoing, ...]:
+    among = listed(Platform if platforms is None else platforms)
+    # What was about to become a bubble can be repeated anywhere: it is an edit.
     rows = tx.rows(
-        f"SELECT no, process, until, platform FROM outbox WHERE state = 'sending' {tx.for_update}"
+        "SELECT no, process, until, platform, receipts = '' AND EXISTS (SELECT 1 FROM bubbles b"
+        " WHERE b.platform = o.platform AND b.address = o.address AND b.receipt <> '')"
+        f" FROM outbox o WHERE state = 'sending' AND platform IN ({among}) {tx.for_update}"
     )
     lost: list[Outgoing] = []
-    for no, process, ends, platform in rows:
-        if tx.ticks < ends and not tx.dead(process):
+    for no, process, ends, platform, is_edit in rows:
+        gone = tx.dead(process) or (alive is not None and process not in alive)
+        if tx.ticks < ends and not gone:
             continue
-        if Platform(platform) in repeatable:
+        if is_edit or Platform(platform) in repeatable:
             change = "state = 'queued'"
         else:
             change = "state = 'uncertain', error = :reason, finished = :now"

@@ -76,7 +76,7 @@ class Pages:
 
     async def link(self, owner: str, *, seconds: float = pairings.SECONDS) -> str:
         """A token that makes the first browser to bring it that owner's. Only a digest is kept."""
-        token = secrets.token_urlsafe(32)
+        token = secrets.token_urlsafe(16)  # in a link that still fits on a line, and in a camera
         await self._engine.write(pairings.begin, owner, _digest(token), seconds)
         return token
 

@@ -57,15 +57,18 @@ def _pid(gateway: Gateway) -> int | None:
 # Starting
 
 
-async def start(store: Store, log: Path, *, seconds: float = PATIENCE) -> Gateway:
+async def start(
+    store: Store, log: Path, *, lan: bool = False, seconds: float = PATIENCE
+) -> Gateway:
     """A new gateway that outlives this program, once the store shows it; GatewayRunning when this
-    machine has one, GatewayFailed with what it said when it ended instead."""
+    machine has one, GatewayFailed with what it said when it ended instead. `lan`: its page is for
+    the local network, whatever the settings say."""
     for gateway in here(await store.gateways.alive()):
         platforms = ", ".join(sorted(gateway.platforms)) or "nothing"
         raise GatewayRunning(name=gateway.name, platforms=platforms)
     gateway_log.make(log)
     with tempfile.TemporaryFile() as words:
-        async with _spawned(words, log) as child:
+        async with _spawned(words, log, ["--lan"] if lan else []) as child:
             try:
                 return await _shown(store, child, seconds)
             except _Ended:
@@ -94,14 +97,14 @@ class _Child:
 
 
 @contextlib.asynccontextmanager
-async def _spawned(words: IO[bytes], log: Path) -> AsyncGenerator[_Child]:
+async def _spawned(words: IO[bytes], log: Path, options: Sequence[str]) -> AsyncGenerator[_Child]:
     """The child; it is ended with the block, unless it was shown."""
     ours, theirs = os.pipe()
     loop = asyncio.get_running_loop()
     child = _Child()
     try:
         try:
-            await asyncio.to_thread(_spawn, theirs, words, log)
+            await asyncio.to_thread(_spawn, theirs, words, log, options)
         finally:
             os.close(theirs)
         loop.add_reader(ours, child.read, ours)
@@ -115,9 +118,9 @@ async def _spawned(words: IO[bytes], log: Path) -> AsyncGenerator[_Child]:
         os.close(ours)
 
 
-def _spawn(pipe: int, words: IO[bytes], log: Path) -> None:
+def _spawn(pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> None:
     subprocess.run(
-        [sys.executable, "-P", "-m", detached.__name__, str(pipe), str(log)],
+        [sys.executable, "-P", "-m", detached.__name__, str(pipe), str(log), *options],
         check=False,  # it leaves at once; what became of its child, the pipe tells
         cwd=Path.home(),  # it must not keep the folder of this terminal in use
         stdin=subprocess.DEVNULL,

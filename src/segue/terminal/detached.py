@@ -12,10 +12,10 @@ import sys
 if __name__ == "__main__":
     if os.fork():
         os._exit(0)
-    pipe, log = sys.argv[1:]
+    pipe, log, *options = sys.argv[1:]
     os.write(int(pipe), f"{os.getpid()}\n".encode())
     os.set_inheritable(int(pipe), False)
     sys.argv[0] = "segue"
     from segue.terminal.main import main
 
-    main(["gateway", "run", "--log", log])
+    main(["gateway", "run", "--log", log, *options])

@@ -12,6 +12,7 @@ from segue.terminal.opened import with_store
 from segue.terminal.output import print_json, print_lines, screen
 
 if TYPE_CHECKING:
+    from segue.config import Settings
     from segue.store import Store
     from segue.store.gateways import Gateway
 
@@ -23,6 +24,11 @@ _SETTLED = 3.0
 """Seconds that `start` waits, so that it can tell which platforms were reached."""
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_LAN = click.option(
+    "--lan",
+    is_flag=True,
+    help="Serve the web page for the local network, not for this machine only.",
+)
 
 
 @click.group()
@@ -36,21 +42,25 @@ def gateway() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Tell what happens in this file, rather than on standard error.",
 )
-def run(*, log: Path | None) -> None:
+@_LAN
+def run(*, log: Path | None, lan: bool) -> None:
     """Run it here, until it is told to end (Ctrl-C)."""
     import asyncio  # noqa: PLC0415 - `segue --help` does without
     import logging  # noqa: PLC0415
 
     from segue import config  # noqa: PLC0415
     from segue.core.errors import UserError  # noqa: PLC0415
-    from segue.terminal import gateway_log  # noqa: PLC0415
+    from segue.terminal import gateway_log, page  # noqa: PLC0415
 
     gateway_log.write_to(log)
     logger = logging.getLogger(__name__)
     try:
         from segue.gateway.service import serve  # noqa: PLC0415
 
-        asyncio.run(serve(config.load()))
+        settings = _with_lan(config.load()) if lan else config.load()
+        if settings.web.lan and page.is_built_in(settings):
+            logger.warning(page.LAN)
+        asyncio.run(serve(settings))
     except UserError as error:
         if log is not None:  # else it is about to be shown in the same place
             logger.error("%s", error)  # noqa: TRY400 - a person can mend it: the sentence is all
@@ -60,9 +70,22 @@ def run(*, log: Path | None) -> None:
         raise
 
 
+def _with_lan(settings: Settings) -> Settings:
+    """The same settings, with a page for the local network; NoPage when there is none."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from segue.core.errors import NoPage  # noqa: PLC0415
+    from segue.terminal import page  # noqa: PLC0415
+
+    if not page.is_built_in(settings):
+        raise NoPage
+    return replace(settings, web=replace(settings.web, lan=True))
+
+
 @gateway.command()
+@_LAN
 @_JSON
-def start(*, as_json: bool) -> None:
+def start(*, lan: bool, as_json: bool) -> None:
     """Start it in the background; it outlives this terminal.
 
     The exit code is 1 when one runs already, or when it did not start.
@@ -72,16 +95,18 @@ def start(*, as_json: bool) -> None:
     from segue.terminal.gateway_text import as_json as told  # noqa: PLC0415
     from segue.terminal.gateway_text import started  # noqa: PLC0415
 
-    log = config.load().gateway_log
+    settings = _with_lan(config.load()) if lan else config.load()
+    log = settings.gateway_log
 
     async def begin(store: Store) -> Gateway:
-        return await background.settled(store, await background.start(store, log), _SETTLED)
+        started = await background.start(store, log, lan=lan)
+        return await background.settled(store, started, _SETTLED)
 
     running = with_store(begin)
     if as_json:
         print_json({**told(running), "log": str(log)})
     else:
-        print_lines(started(running, log))
+        print_lines(started(running, log, lan=settings.web.lan))
 
 
 @gateway.command()

@@ -16,6 +16,7 @@ from segue.store import Store
 from segue.store.gateways import Gateway, PlatformHealth
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
+from segue.terminal import page
 from segue.terminal.output import fields, folded
 from segue.terminal.session_text import handoff_text
 from segue.terminal.words import ago
@@ -110,14 +111,23 @@ async def look(store: Store, log: Path) -> Portrait:
     )
 
 
-def started(gateway: Gateway, log: Path) -> list[str]:
-    """What to say once it runs."""
+def started(gateway: Gateway, log: Path, *, lan: bool) -> list[str]:
+    """What to say once it runs. `lan`: its page, if it has one, is for the local network."""
     served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
     told = f"It serves {served}." if served else _NOTHING
     return [
         f"Running now: {one_line(gateway.name)}. {told}",
+        *_page(gateway, lan=lan),
         f"It tells what it does in {one_line(str(log))}; `segue gateway logs` shows that.",
     ]
+
+
+def _page(gateway: Gateway, *, lan: bool) -> list[str]:
+    """Where the page is, and who can reach it."""
+    if (url := page.url([gateway])) is None:
+        return []
+    where = f"The page is at {one_line(url)}, {page.reach(lan=lan)}; `segue pair` opens it."
+    return [where, *([f"Warning: {page.LAN}"] if lan else [])]
 
 
 def link(health: PlatformHealth) -> str:
@@ -149,6 +159,7 @@ def as_json(
         "machine": machine,
         "pid": pid,
         "started": gateway.started,
+        "page": page.url([gateway]),
         "platforms": platforms,
     }
 

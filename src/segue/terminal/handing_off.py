@@ -19,8 +19,9 @@ from segue.core.handoff import CANCELLED
 from segue.core.session import ME
 from segue.handoff import Completed, Failed, Progress, Stranded, Waiting, Working
 from segue.store import Store
+from segue.terminal import page
 from segue.terminal.clean import clean
-from segue.terminal.output import notice, print_json
+from segue.terminal.output import notice, print_json, print_lines
 from segue.turns import hold
 
 COMPLETED = 0
@@ -45,8 +46,9 @@ class Shown(Protocol):
 
     def refused(self, error: UserError) -> None: ...
 
-    def farewell(self, text: str) -> None:
-        """Where the session is now, and how to come back to it."""
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        """`farewell`: where the session is now, and how to come back to it. `link`: what opens it
+        there."""
         ...
 
 
@@ -55,7 +57,8 @@ async def hand_off(store: Store, wish: Wish, shown: Shown) -> int:
     try:
         last = await _followed(store, wish, shown)
         if isinstance(last, Completed):
-            shown.farewell(await handoff.handed_over(store, last))
+            farewell = await handoff.handed_over(store, last)
+            shown.completed(last, farewell, await page.link_to(store, last))
             return COMPLETED
     except UserError as error:
         shown.refused(error)
@@ -77,7 +80,8 @@ async def _followed(store: Store, wish: Wish, shown: Shown) -> Completed | Faile
             )
             async with contextlib.aclosing(steps):
                 async for step in steps:
-                    shown.step(step)
+                    if not isinstance(step, Completed):
+                        shown.step(step)
                     if isinstance(step, Completed | Failed):
                         return step
     raise RuntimeError("a handoff came to no end")
@@ -106,14 +110,15 @@ class Words:
     """Steps and troubles go to standard error, where the session is now to standard output."""
 
     def step(self, step: Progress) -> None:
-        if not isinstance(step, Completed):
-            notice(clean(step.text(), newlines=False))
+        notice(clean(step.text(), newlines=False))
 
     def refused(self, error: UserError) -> None:
         notice(f"Error: {clean(str(error), newlines=False)}")
 
-    def farewell(self, text: str) -> None:
-        click.echo(clean(text))
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        click.echo(clean(farewell))
+        if link:
+            print_lines(page.shown(link))
 
 
 class Json:
@@ -125,8 +130,8 @@ class Json:
     def refused(self, error: UserError) -> None:
         print_json({"event": "refused", "kind": type(error).__name__, "reason": str(error)})
 
-    def farewell(self, text: str) -> None:
-        """The last step has told it."""
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        print_json({"event": "completed", **_fields(done), "link": link})
 
 
 def _fields(step: Progress) -> dict[str, Any]:

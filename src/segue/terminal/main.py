@@ -143,13 +143,16 @@ def _say(words: str, resume: str | None, *, as_json: bool) -> bool:
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(*, as_json: bool) -> None:
-    """Show the store: where it is, and what it holds."""
+    """Show how everything is: model, page, sessions, gateway, handoffs."""
     import asyncio  # noqa: PLC0415 - `segue --version` does without
-
-    import msgspec  # noqa: PLC0415
+    from datetime import UTC, datetime  # noqa: PLC0415
 
     from segue import config  # noqa: PLC0415
+    from segue.terminal.output import print_json, print_lines, screen  # noqa: PLC0415
     from segue.terminal.status import look  # noqa: PLC0415
 
     seen = asyncio.run(look(config.load()))
-    click.echo(msgspec.json.encode(seen).decode() if as_json else seen.text())
+    if as_json:
+        print_json(seen.json())
+    else:
+        print_lines(seen.lines(screen(), datetime.now(UTC)))

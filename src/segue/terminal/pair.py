@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from segue.core.address import Platform
 from segue.core.errors import NotPaired
 from segue.core.handoff import TARGETS
 from segue.core.session import ME
@@ -16,7 +17,6 @@ from segue.terminal.opened import with_store
 from segue.terminal.output import print_json, print_lines, screen
 
 if TYPE_CHECKING:
-    from segue.core.address import Platform
     from segue.store import Store
     from segue.store.owners import Identity
 
@@ -28,10 +28,11 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_JSON
 @click.pass_context
 def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
-    """Show a code that makes whoever sends it to the bot you.
+    """Show a link that makes the browser in which it is opened yours, or a code that makes whoever
+    sends it to the bot you.
 
-    The code can be used once. At a terminal the program waits until it is; Ctrl-C ends the waiting
-    and not the code. Nobody who is not paired is ever answered.
+    Each can be used once. At a terminal the program waits until it is; Ctrl-C ends the waiting and
+    not the code. Nobody who is not paired is ever answered.
     """
     if ctx.invoked_subcommand is not None:
         if as_json:  # before the command's name it means the same as after it
@@ -74,8 +75,6 @@ def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
 
     When nobody of that platform is left, its home channel is forgotten, too.
     """
-    from segue.core.address import Platform  # noqa: PLC0415
-
     target = Platform(platform)
     identity = with_store(lambda store: _paired(store, target, user_id))
     if not yes:
@@ -97,8 +96,11 @@ async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:
 
 
 async def _unlink(store: Store, platform: Platform, user_id: str) -> bool:
-    """Whether the home channel went, too: it may be in the hands of whoever was revoked."""
+    """Whether the home channel went, too: it may be in the hands of whoever was revoked, but for
+    the page, which is in nobody's."""
     await store.owners.unlink(platform, user_id)
+    if platform is Platform.WEB:
+        return False
     left = await store.owners.identities(ME)
     if any(identity.sender.platform is platform for identity in left):
         return False

@@ -1,95 +1,120 @@
-"""A pairing under way: the code is shown, as a link and a QR code where the platform has links, and
-waited for."""
+"""A pairing under way: a link for the page, a code for the bots of other platforms, as a link and a
+QR code where the platform has links; it is shown, and waited for."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-from segue import config
+from segue.core.address import Platform
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.store import Store
 from segue.store.gateways import PlatformHealth
 from segue.store.owners import Identity
 from segue.store.pairings import SECONDS
-from segue.terminal import qr
-from segue.terminal.output import Column, notice, print_json, print_lines, screen, table
+from segue.terminal import page, qr
+from segue.terminal.output import Column, notice, print_json, print_lines, table
 from segue.terminal.words import ago
+from segue.web import links
 
 _LOOK = 0.5
 _COLUMNS = (Column("PLATFORM", 8), Column("USER", 12), Column("NAME", 8), Column("PAIRED", 14))
 _NOBODY = "Nobody is paired with you yet. Type `segue pair`."
+_NO_GATEWAY = (
+    "\nNo gateway is running that would hear it. Type `segue gateway start`; `segue pair` then"
+    "\nshows a link that opens the web page, too."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """What can be used once, and where."""
+
+    code: str | None
+    """None when nobody would hear it: only the page is served, and it takes a link."""
+    served: Sequence[PlatformHealth]
+    links: Mapping[Platform, str] = field(default_factory=dict[Platform, str])
+
+    @property
+    def name(self) -> str:
+        return "code" if self.code else "link"
 
 
 async def show(store: Store, *, waits: bool, seconds: float = SECONDS) -> bool:
-    """Show a new code and, if it `waits`, who used it; False when nobody did in time."""
+    """Show a new code or link and, if it `waits`, who used it; False when nobody did in time."""
     before = await _known(store)
-    code = await _begin(store, seconds)
+    offer = await _begin(store, seconds)
     deadline = time.monotonic() + seconds
-    click.echo(f"Your code: {code}\n")
-    click.echo(f"Send it to your bot, within {seconds / 60:.0f} minutes. It can be used once, and")
-    click.echo("whoever sends it is you from then on: show it to nobody.")
-    await _show_links(store, code)
+    _tell(offer, f"{seconds / 60:.0f} minutes")
     if not waits:
         return True
-    notice("\nWaiting until it is sent… Ctrl-C ends the waiting, and the code stays valid.")
+    how = "sent" if offer.code else "opened"
+    notice(
+        f"\nWaiting until it is {how}… Ctrl-C ends the waiting, and the {offer.name} stays valid."
+    )
     try:
-        return await _used(store, before, deadline)
+        if await _used(store, before, deadline):
+            return True
     except asyncio.CancelledError:
         until = datetime.now().astimezone() + timedelta(seconds=deadline - time.monotonic())
-        notice(f"The code stays valid until {until:%H:%M}. `segue pair list` shows who used it.")
+        stays = f"The {offer.name} stays valid until {until:%H:%M}."
+        notice(f"{stays} `segue pair list` shows who used it.")
         raise
+    notice(f"Nobody used it in time. Type `segue pair` for another {offer.name}.")
+    return False
 
 
 async def told_as_json(store: Store) -> None:
-    code = await _begin(store, SECONDS)
-    links = {
-        h.platform.value: h.link.replace("{code}", code) for h in await _served(store) if h.link
-    }
+    offer = await _begin(store, SECONDS)
     expires = datetime.now(UTC) + timedelta(seconds=SECONDS)
-    print_json({"code": code, "expires": expires, "links": links})
+    print_json({"code": offer.code, "expires": expires, "links": offer.links})
 
 
-async def _begin(store: Store, seconds: float) -> str:
+async def _begin(store: Store, seconds: float) -> _Offer:
     await store.owners.ensure(ME)
-    return await store.pairings.begin(ME, seconds=seconds)
+    served = [health for g in await store.gateways.alive() for health in g.links.values()]
+    to_page = await links.opening(store, ME, seconds=seconds)
+    bots = [health for health in served if to_page is None or health.platform is not Platform.WEB]
+    code = await store.pairings.begin(ME, seconds=seconds) if bots or not to_page else None
+    offered = {h.platform: h.link.replace("{code}", code) for h in bots if h.link and code}
+    return _Offer(
+        code=code,
+        served=served,
+        links={**offered, **({Platform.WEB: to_page} if to_page else {})},
+    )
 
 
-async def _served(store: Store) -> list[PlatformHealth]:
-    return [health for g in await store.gateways.alive() for health in g.links.values()]
+def _tell(offer: _Offer, minutes: str) -> None:
+    if offer.code:
+        click.echo(f"Your code: {offer.code}\n")
+        click.echo(f"Send it to your bot, within {minutes}. It can be used once, and")
+        click.echo("whoever sends it is you from then on: show it to nobody.")
+    else:
+        click.echo(f"Open this link within {minutes}. It can be used once, and whoever opens")
+        click.echo("it is you from then on: show it to nobody.")
+    if not offer.served:
+        notice(_NO_GATEWAY)
+    for health in offer.served:
+        _tell_of(health, offer.links.get(health.platform))
 
 
-async def _show_links(store: Store, code: str) -> None:
-    served = await _served(store)
-    if not served:
-        notice("\nNo gateway is running that would hear it. Type `segue gateway start`.")
-    for health in served:
+def _tell_of(health: PlatformHealth, link: str | None) -> None:
+    if link is None:
         account = f" (its account is {one_line(health.account)})" if health.account else ""
-        if not health.link:
-            click.echo(f"\n{health.platform}: send the code to the bot{account}.")
-            continue
-        link = health.link.replace("{code}", code)
-        click.echo(f"\n{health.platform}: open {one_line(link)}")
-        _draw(link)
-
-
-def _draw(link: str) -> None:
-    """The link for a phone's camera, where it can be seen."""
-    columns = screen()
-    if columns is None or "utf" not in sys.stdout.encoding.lower():
+        click.echo(f"\n{health.platform}: send the code to the bot{account}.")
         return
-    variables = config.terminal_variables()
-    colours = "NO_COLOR" not in variables and variables.get("TERM", "dumb") != "dumb"
-    lines = qr.drawn(link, colours=colours)
-    if qr.width(lines) <= columns:
-        print_lines(lines)
+    click.echo(f"\n{health.platform}: open {one_line(link)}")
+    if drawing := qr.on_screen(link):
+        print_lines(drawing)
+    if health.platform is Platform.WEB and not page.in_lan(link):
+        click.echo(page.here_only())
 
 
 async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> bool:
@@ -99,10 +124,10 @@ async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> 
             if (sender.platform, sender.user_id) not in before:
                 name = f"{one_line(sender.name)}, " if sender.name else ""
                 click.echo(f"Paired with {name}{sender.platform} user {one_line(sender.user_id)}.")
-                click.echo("Send /sethome in the chat where handoffs should arrive.")
+                if sender.platform is not Platform.WEB:  # where there is only one place
+                    click.echo("Send /sethome in the chat where handoffs should arrive.")
                 return True
         await asyncio.sleep(_LOOK)
-    notice("Nobody sent it in time. Type `segue pair` for another code.")
     return False
 
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import zip_longest
 
 import segno
 
+from segue import config
+from segue.terminal.output import screen
+
 _BORDER = 2
 _HALVES = {(0, 0): " ", (1, 0): "▀", (0, 1): "▄", (1, 1): "█"}
 _BLACK_ON_WHITE = "\x1b[30;107m{}\x1b[0m"
+
+
+def on_screen(text: str) -> list[str]:
+    """The code of `text` for a phone's camera; nothing where it cannot be seen."""
+    columns = screen()
+    if columns is None or "utf" not in sys.stdout.encoding.lower():
+        return []
+    variables = config.terminal_variables()
+    colours = "NO_COLOR" not in variables and variables.get("TERM", "dumb") != "dumb"
+    lines = drawn(text, colours=colours)
+    return lines if width(lines) <= columns else []
 
 
 def drawn(text: str, *, colours: bool) -> list[str]:

@@ -1,44 +1,131 @@
-"""What `segue status` tells."""
+"""What `segue status` tells: everything that matters, on one screen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 
 import segue
 import segue.store
+from segue.agent.models.choice import Choice, choose
 from segue.config import Settings
+from segue.core.errors import ModelError
+from segue.core.session import ME, Session
+from segue.core.text import count, one_line
+from segue.store import Store
+from segue.terminal import gateway_text, page, session_text
+from segue.terminal.gateway_text import Portrait
+from segue.terminal.output import fields
+from segue.terminal.words import ago
+
+_LAST = 3
+_NO_PAGE = "not served now: /handoff web starts a gateway, or type `segue gateway start`"
+_NO_PAGE_THERE = "not served by the gateway that is running"
+_PAGE_OFF = "switched off: web.enabled is false"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     version: str
     store: str
-    owners: int
+    model: Choice | None
+    """None when there is none; `problem` tells why."""
+    problem: str
+    page: str | None
+    """Where it is served."""
+    page_missing: str
+    """Why it is not."""
     sessions: int
-    pending_handoffs: int
-    gateways: tuple[str, ...]
+    last: tuple[Session, ...]
+    """Those that were active last, the newest first."""
+    gateway: Portrait
+    """With the handoffs that are under way, and the last of what was not delivered."""
+    troubles: int
+    warnings: Sequence[str]
+    """About the settings."""
 
-    def text(self) -> str:
-        return "\n".join(
-            (
-                f"Segue {self.version}",
-                f"  store      {self.store}",
-                f"  owners     {self.owners}",
-                f"  sessions   {self.sessions}",
-                f"  handoffs   {self.pending_handoffs} pending",
-                f"  gateways   {', '.join(self.gateways) or 'none running'}",
-            )
-        )
+    def lines(self, width: int | None, now: datetime) -> list[str]:
+        facts = [(name, one_line(told)) for name, told in self._facts(now)]
+        return [f"Segue {self.version}", *fields(facts, width), *self.gateway.lines(width, now)]
+
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        model = f"{self.model.name} ({self.model.why})" if self.model else self.problem
+        under_way = len(self.gateway.handoffs)
+        undelivered = count(self.troubles, "message")
+        return [
+            ("store", self.store),
+            ("model", model),
+            ("page", self._page()),
+            ("sessions", f"{self.sessions:,}{', the last:' if self.last else ''}"),
+            *(("", _session(session, now)) for session in self.last),
+            ("handoffs", f"{under_way} under way" if under_way else "none under way"),
+            ("troubles", f"{undelivered} could not be delivered" if self.troubles else "none"),
+            *(("warning", warning) for warning in self.warnings),
+        ]
+
+    def _page(self) -> str:
+        if self.page is None:
+            return self.page_missing
+        reach = page.reach(lan=page.in_lan(self.page))
+        return f"{self.page}, {reach}; `segue pair` opens it"
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "store": self.store,
+            "model": self.model and {"name": self.model.name, "why": self.model.why},
+            "problem": self.problem,
+            "page": self.page,
+            "sessions": {
+                "count": self.sessions,
+                "last": [session_text.as_json(session) for session in self.last],
+            },
+            **self.gateway.json(),
+            "warnings": self.warnings,
+        }
+
+
+def _session(session: Session, now: datetime) -> str:
+    return f"{session.name} ({session_text.where(session)}, {ago(session.active, now)})"
 
 
 async def look(settings: Settings) -> Status:
+    model, problem = await _model(settings)
     async with await segue.store.open(settings.store) as store:
-        owners = await store.owners.all()
+        seen = await gateway_text.look(store, settings.gateway_log)
         return Status(
             version=segue.__version__,
             store=segue.store.shown(settings.store),
-            owners=len(owners),
+            model=model,
+            problem=problem,
+            page=page.url(seen.gateways),
+            page_missing=_why_no_page(settings, seen),
             sessions=await store.sessions.count(),
-            pending_handoffs=len(await store.list_pending_handoffs()),
-            gateways=tuple(gateway.name for gateway in await store.gateways.alive()),
+            last=await _last_active(store),
+            gateway=replace(
+                seen,
+                handoffs=tuple(handoff for handoff in seen.handoffs if handoff.in_flight),
+                troubles=seen.troubles[:_LAST],
+            ),
+            troubles=len(seen.troubles),
+            warnings=settings.warnings,
         )
+
+
+async def _model(settings: Settings) -> tuple[Choice | None, str]:
+    try:
+        return await choose(settings), ""
+    except ModelError as error:
+        return None, str(error)
+
+
+def _why_no_page(settings: Settings, seen: Portrait) -> str:
+    if not settings.web.enabled:
+        return _PAGE_OFF
+    return _NO_PAGE_THERE if seen.gateways else _NO_PAGE
+
+
+async def _last_active(store: Store) -> tuple[Session, ...]:
+    return tuple(await store.sessions.list(ME, limit=_LAST))

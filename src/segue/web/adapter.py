@@ -32,8 +32,9 @@ _CAPABILITIES = Capabilities(
     buttons=True,
     typing=True,
     keys=True,
-    length=100_000,
-    dialect=Dialect.MARKDOWN,
+    length=1_000_000,
+    dialect=Dialect.SOURCE,
+    history=True,
     per_second=1000.0,
     chat_seconds=0.0,
     edit_seconds=0.15,
@@ -69,8 +70,8 @@ class WebAdapter:
         """Handoffs can arrive without anybody having typed /sethome: there is only one place."""
         homes = await self._store.owners.homes(ME)
         if all(home.platform is not self.platform for home in homes):
-            name = f"the page on {socket.gethostname()}"
-            await self._store.owners.set_home(ME, HomeChannel(address=addresses.of(ME), name=name))
+            home = HomeChannel(address=addresses.of(ME), name=socket.gethostname())
+            await self._store.owners.set_home(ME, home)
 
     async def close(self) -> None:
         server, self._server = self._server, None

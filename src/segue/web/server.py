@@ -110,12 +110,14 @@ class Server:
 
     async def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         path = request.path.partition("?")[0]
-        host = self._guard.check_names(request.headers, origin=path == LIVE)
+        is_live = path == LIVE and bool(request.headers.get_all("Upgrade"))
+        host = self._guard.check_names(request.headers, origin=is_live)
         if request.method != "GET":
             return files.refusal(HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET")
         if path == LIVE:
+            # A page cannot see why its WebSocket is refused, so it may ask in the ordinary way.
             self._visitors[connection] = await self._guard.visitor(request.headers)
-            return None
+            return None if is_live else files.refusal(HTTPStatus.UPGRADE_REQUIRED)
         if path == _EXCHANGE:
             secret = await self._admitted(request)
             return files.response(HTTPStatus.NO_CONTENT, host, Set_Cookie=cookie(secret))

@@ -9,7 +9,7 @@ the beginning of the next.
 from __future__ import annotations
 
 from segue.core.text import is_hidden
-from segue.platforms.base import Capabilities, Part
+from segue.platforms.base import Capabilities, Dialect, Part
 from segue.platforms.markup import splitting
 from segue.platforms.markup.sizes import ruler
 from segue.platforms.markup.sizes import size as size
@@ -24,12 +24,17 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
     """
     if _is_unseen(markdown):
         return []
+    dialect = capabilities.dialect
+    if dialect is Dialect.SOURCE:
+        if size(markdown, capabilities.unit) <= capabilities.length:
+            return [Part(markdown, markdown)]
+        dialect = Dialect.MARKDOWN
     # Imported for use, because the parser takes its time.
     from segue.platforms.markup import reading, writing  # noqa: PLC0415
 
     limit, measure = capabilities.length, ruler(capabilities.unit)
     for blocks in (reading.read(markdown), (reading.as_written(markdown),)):
-        atoms = writing.write(blocks, capabilities.dialect, limit, measure)
+        atoms = writing.write(blocks, dialect, limit, measure)
         found = [part for part in splitting.split(atoms, limit, measure) if not _is_unseen(part)]
         if found:
             return found

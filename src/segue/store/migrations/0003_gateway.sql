@@ -17,11 +17,13 @@ ALTER TABLE outbox DROP COLUMN receipt;
 ALTER TABLE outbox ADD COLUMN buttons TEXT;
 ALTER TABLE outbox ADD COLUMN reported $int NOT NULL DEFAULT 0;
 
--- The messages that a running turn is still rewriting.
+-- The messages that a running turn is still rewriting. One without a receipt is being sent.
 CREATE TABLE bubbles (
     platform   TEXT NOT NULL,
     address    TEXT NOT NULL,
-    receipt    TEXT NOT NULL,
+    key        TEXT NOT NULL DEFAULT '',
+    body       TEXT NOT NULL DEFAULT '',
+    receipt    TEXT NOT NULL DEFAULT '',
     session_id TEXT,
     PRIMARY KEY (platform, address)
 ) $strict;

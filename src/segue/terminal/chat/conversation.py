@@ -28,6 +28,7 @@ from segue.core.errors import (
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, ToolCall
 from segue.store import Store
+from segue.terminal import page
 from segue.terminal.chat import moving
 from segue.terminal.chat.display import Display
 from segue.turns import Held, Place, Turns, hold
@@ -70,6 +71,8 @@ class Conversation:
         self._held: Held | None = None
         self._hold = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
+        self.link: str | None = None
+        """What opens the session where it went, if a link can."""
         self._left = False
         self._farewell = ""
 
@@ -192,6 +195,7 @@ class Conversation:
                 if isinstance(progress, handoff.Completed):
                     self._left = True
                     self._farewell = await handoff.handed_over(self.store, progress)
+                    self.link = await page.link_to(self.store, progress)
                 else:
                     await self._display.progress(progress)
         finally:

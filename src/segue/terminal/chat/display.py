@@ -106,6 +106,12 @@ class Display:
         lines = clean(text).splitlines()
         await self._print([part for line in lines for part in _wrapped(line, columns)])
 
+    async def link(self, link: str) -> None:
+        """What opens the session where it went."""
+        from segue.terminal import page  # noqa: PLC0415 - the prompt comes first
+
+        await self._print(["", *page.shown(link)])
+
     async def trouble(self, error: UserError) -> None:
         await self._print(events.failure(str(error), self._now()))
 
@@ -120,7 +126,8 @@ class Display:
         await self._print(command_list(commands, self._now()))
 
     async def progress(self, progress: Progress) -> None:
-        await self._print([self._screen.paint(clean(progress.text()), Style.DIM)])
+        lines = _wrapped(clean(progress.text()), self._now().columns)
+        await self._print([self._screen.paint(line, Style.DIM) for line in lines])
 
     async def ask(self, question: str, keys: Mapping[str, T]) -> T:
         return await self._console.ask(question, keys)

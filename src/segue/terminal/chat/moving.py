@@ -9,7 +9,7 @@ from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import NoGateway
 from segue.store import Store
-from segue.terminal import background
+from segue.terminal import background, page
 from segue.terminal.chat.display import Display
 
 _LOOK = 0.1
@@ -38,19 +38,32 @@ async def turn_is_over(store: Store, session_id: str, given_up: asyncio.Event) -
 async def start_gateway(
     store: Store, settings: Settings, display: Display, missing: NoGateway
 ) -> bool:
-    """Tell that a gateway is missing, and start one if the person wants it; whether there is one
-    now."""
-    await display.trouble(missing)
+    """Tell that a gateway is missing, and start one if the person wants it, or without a question
+    for the page, which needs nothing; whether there is one now."""
     platform = Platform(str(missing.fields["platform"]))
-    wanted = settings.platforms.get(platform)
-    if wanted is None or not wanted.enabled:
-        setting = f"platforms.{platform}.{'enabled' if wanted else 'token'}"
-        await display.notice(f"Nor is {platform} set up yet: see `segue config set {setting}`.")
-        return False
-    if not await display.ask_whether("Start one now?"):
-        return False
-    await display.notice("Starting a gateway…")
-    gateway = await background.start(store, settings.gateway_log)
-    await display.notice(f"Running now: {gateway.name}.")
+    if platform is Platform.WEB and page.is_built_in(settings):
+        reach = page.reach(lan=settings.web.lan)
+        await display.notice(
+            f"No gateway is running yet: starting one. It serves the page, {reach}."
+        )
+        gateway = await background.start(store, settings.gateway_log)
+    else:
+        await display.trouble(missing)
+        if not await _is_wanted(settings, display, platform):
+            return False
+        await display.notice("Starting a gateway…")
+        gateway = await background.start(store, settings.gateway_log)
+        await display.notice(f"Running now: {gateway.name}.")
     await background.settled(store, gateway, _CONNECTED)
     return True
+
+
+async def _is_wanted(settings: Settings, display: Display, platform: Platform) -> bool:
+    """Whether the platform is set up, and the person wants a gateway for it."""
+    given = settings.platforms.get(platform)
+    if given is None or not given.enabled:
+        setting = f"platforms.{platform}.{'enabled true' if given else 'token'}"
+        setting = "web.enabled true" if platform is Platform.WEB else setting
+        await display.notice(f"Nor is {platform} set up yet: type `segue config set {setting}`.")
+        return False
+    return await display.ask_whether("Start one now?")

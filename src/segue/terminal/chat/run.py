@@ -81,13 +81,15 @@ class _Program:
                     await self._display.said(text)
                     if await self._under_way(conversation.do(text)) is False:
                         break
-                farewell = await conversation.farewell()
+                farewell, link = await conversation.farewell(), conversation.link
         finally:
             console.close()
             await asyncio.wait({drawing})
         for text in console.waiting:
             await self._display.notice(f"Not sent: {text}")
         await self._display.notice(farewell)
+        if link:
+            await self._display.link(link)
         drawing.result()
 
     @contextlib.asynccontextmanager

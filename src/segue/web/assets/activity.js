@@ -1,0 +1,60 @@
+// What the agent did between its words: one line that opens, for each run of tools.
+
+import { el, icon } from "./dom.js";
+import { prose } from "./prose.js";
+
+/** The lines of a transcript, where runs of tools have become one part each: `{line}` for what was
+ * said, `{done}` for the element that tells what was done. */
+export function activities(history) {
+  const parts = [];
+  let run = null;
+  const running = () => {
+    if (!run) parts.push((run = { tools: [] }));
+    return run.tools;
+  };
+  for (const line of history) {
+    if (line.role === "tool") {
+      const tool = (run?.tools ?? []).find((tool) => tool.html === undefined);
+      if (tool) tool.html = line.html;
+      else running().push({ name: "", what: "", html: line.html });
+      continue;
+    }
+    if (line.html) {
+      run = null;
+      parts.push({ line });
+    }
+    for (const { name, what } of line.tools ?? []) running().push({ name, what });
+  }
+  return parts.map((part) => (part.tools ? { done: activity(part.tools) } : part));
+}
+
+function activity(tools) {
+  const body =
+    tools.length === 1 ? [result(tools[0])] : tools.map((tool) => el("details", {}, summary(tool), result(tool)));
+  const head = tools.length === 1 ? summary(tools[0]) : summary({ name: named(tools), what: "" });
+  return el("details", { class: "activity" }, head, el("div", { class: "activity-body" }, ...body));
+}
+
+/** `read_file, run ×2`, and how many in all. */
+function named(tools) {
+  const counted = new Map();
+  for (const { name } of tools) counted.set(name, (counted.get(name) ?? 0) + 1);
+  return [...counted].map(([name, n]) => (n === 1 ? name : `${name} ×${n}`)).join(", ");
+}
+
+function summary({ name, what }) {
+  return el(
+    "summary",
+    {},
+    icon("right"),
+    el("code", { class: "tool-name" }, name || "result"),
+    what && el("span", { class: "tool-what" }, what),
+  );
+}
+
+function result({ html, what }) {
+  const told = el("div", { class: "prose result" });
+  if (what) told.append(el("p", { class: "tool-call" }, what));
+  told.append(html ? prose(html) : el("p", { class: "faint" }, "No result is recorded."));
+  return told;
+}

@@ -1,0 +1,60 @@
+// How the gateway is, and what became of the handoffs.
+
+import { byId, el, typed } from "./dom.js";
+import { dayAndClock } from "./times.js";
+
+const LAMPS = {
+  connected: "good",
+  completed: "good",
+  connecting: "busy",
+  pending: "busy",
+  running: "busy",
+  down: "bad",
+  failed: "bad",
+};
+
+export function drawHealth({ gateway, handoffs, troubles }) {
+  byId("health-column").replaceChildren(
+    gateway ? running(gateway) : card("Gateway", [empty("No gateway is running. Type `segue gateway start`.")]),
+    card("Handoffs", handoffs.length ? [rows(handoffs.map(handoff))] : [empty("None yet. Type `/handoff web` in the terminal.")]),
+    card("Not delivered", troubles.length ? [rows(troubles.map(trouble))] : [empty("Nothing. All that was said has arrived.")]),
+  );
+}
+
+export function healthIsComing() {
+  if (!byId("health-column").hasChildNodes()) byId("health-column").append(empty("Asking the gateway…"));
+}
+
+const lamp = (state) => el("span", { class: `lamp ${LAMPS[state] ?? ""}` });
+const empty = (text) => el("p", { class: "faint" }, ...typed(text));
+const rows = (items) => el("ul", { class: "rows" }, ...items);
+const card = (title, parts, aside = "") =>
+  el("section", { class: "card" }, el("h2", {}, title, aside && el("span", { class: "faint" }, aside)), ...parts);
+
+function row(state, title, detail, at, error) {
+  return el(
+    "li",
+    {},
+    lamp(state),
+    el("span", { class: "row-title" }, title),
+    el("span", { class: "row-detail" }, detail),
+    at && el("time", { class: "row-time", datetime: at }, dayAndClock(at)),
+    error && el("p", { class: "row-error" }, ...typed(error)),
+  );
+}
+
+function running({ name, since, platforms }) {
+  const served = platforms.map(({ platform, state, detail }) => row(state, platform, state, null, detail));
+  return card(
+    "Gateway",
+    [served.length ? rows(served) : empty("It serves no platform.")],
+    `${name} · since ${dayAndClock(since)}`,
+  );
+}
+
+function handoff({ title, session, platform, state, step, error, at }) {
+  const detail = state === "running" && step ? step : state;
+  return row(state, `${title || session} → ${platform}`, detail, at, error);
+}
+
+const trouble = ({ address, error, at }) => row("failed", address, "", at, error);

@@ -1,0 +1,39 @@
+// Times as people say them.
+
+const MINUTE = 60_000;
+const DAY = 86_400_000;
+
+export const clock = (iso) =>
+  new Date(iso).toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
+
+const midnight = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
+
+/** Today, yesterday, a weekday, or a date. */
+export function day(iso, now = new Date()) {
+  const date = new Date(iso);
+  const days = Math.round((midnight(now) - midnight(date)) / DAY);
+  if (days === 0) return "Today";
+  if (days === 1) return "Yesterday";
+  if (days > 1 && days < 7) return date.toLocaleDateString("en", { weekday: "long" });
+  const year = date.getFullYear() === now.getFullYear() ? undefined : "numeric";
+  return date.toLocaleDateString("en", { day: "numeric", month: "long", year });
+}
+
+export const dayAndClock = (iso) => `${day(iso)} ${clock(iso)}`;
+
+/** Short enough for the list. */
+export function ago(iso, now = new Date()) {
+  const passed = now - new Date(iso);
+  if (passed < MINUTE) return "now";
+  if (passed < 60 * MINUTE) return `${Math.floor(passed / MINUTE)} min`;
+  const when = day(iso, now);
+  if (when === "Today") return clock(iso);
+  return when === "Yesterday" ? when : new Date(iso).toLocaleDateString("en", { day: "numeric", month: "short" });
+}
+
+/** Whether so much time lies between the two that a reader wants to be told. */
+export function apart(former, later) {
+  if (!former) return true;
+  const between = new Date(later) - new Date(former);
+  return between > 30 * MINUTE || day(former) !== day(later);
+}

@@ -1,0 +1,134 @@
+"""A terminal without a screen, as a process that can be killed: it holds a session, takes turns in
+it, hands it off and takes it back, by the program's own means.
+
+`python -m tests.crash.desk FOLDER` takes orders from standard input, a line of JSON each, and tells
+on standard output what comes of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import msgspec
+
+import segue.store
+from segue import config
+from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import UserError
+from segue.core.events import TurnDone
+from segue.core.session import ME
+from segue.handoff import hand_off
+from segue.store import Store
+from segue.turns import Held, Turns, hold
+from tests.crash import trap
+
+
+class Open(msgspec.Struct, frozen=True, tag=True):
+    """Begin a session."""
+
+    title: str
+
+
+class Say(msgspec.Struct, frozen=True, tag=True):
+    text: str
+
+
+class HandOff(msgspec.Struct, frozen=True, tag=True):
+    platform: str = "telegram"
+
+
+class Resume(msgspec.Struct, frozen=True, tag=True):
+    session_id: str
+    now: bool = False
+    """Also from somebody who has it in hand."""
+
+
+Order = Open | Say | HandOff | Resume
+
+
+class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came of an order, or, while `over` is false, how it goes."""
+
+    text: str
+    over: bool = True
+    error: str = ""
+    """The kind of error, if it is one."""
+
+
+def here(session_id: str) -> Address:
+    return Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session_id)
+
+
+class Desk:
+    def __init__(self, store: Store, turns: Turns) -> None:
+        self._store = store
+        self._turns = turns
+        self._open = contextlib.AsyncExitStack()
+        self._held: Held | None = None
+
+    async def do(self, order: Order) -> AsyncGenerator[Told]:
+        match order:
+            case Open(title):
+                session = await self._store.sessions.create(ME, Platform.LOCAL, title=title)
+                await self._take(session.id, now=False)
+                yield Told(session.id)
+            case Resume(session_id, now):
+                await self._take(session_id, now=now)
+                yield Told(session_id)
+            case Say(text):
+                held = self._in_hand()
+                turn = self._turns.take_turn(held.lease.session_id, text, held=held)
+                last = [event async for event in turn][-1]
+                yield Told(type(last).__name__, error="" if last == TurnDone() else repr(last))
+            case HandOff(platform):
+                progress = None
+                async for progress in hand_off(self._store, self._in_hand(), platform):
+                    yield Told(progress.text(), over=False)
+                yield Told(type(progress).__name__)
+
+    async def close(self) -> None:
+        await self._open.aclose()
+
+    async def _take(self, session_id: str, *, now: bool) -> None:
+        await self._open.aclose()
+        holder = f"a terminal (process {os.getpid()})"
+        holding = hold(self._store, session_id, holder, take_over=now, address=here(session_id))
+        self._held = await self._open.enter_async_context(holding)
+
+    def _in_hand(self) -> Held:
+        assert self._held is not None
+        return self._held
+
+
+def tell(told: Told) -> None:
+    print(msgspec.json.encode(told).decode(), flush=True)
+
+
+async def main(folder: Path) -> None:
+    trap.install(folder)
+    settings = config.load()
+    loop = asyncio.get_running_loop()
+    orders = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    async with (
+        await segue.store.open(settings.store) as store,
+        Turns(store, settings, titles=False) as turns,
+    ):
+        desk = Desk(store, turns)
+        tell(Told("ready"))
+        while line := await orders.readline():
+            try:
+                async for told in desk.do(msgspec.json.decode(line, type=Order)):
+                    tell(told)
+            except UserError as error:
+                tell(Told(str(error), error=type(error).__name__))
+        await desk.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

@@ -1,0 +1,40 @@
+"""Collecting what is known of a conversation: from the store, the platform and the model."""
+
+from __future__ import annotations
+
+from segue.core.session import ME
+from tests.crash.oracle import Evidence
+from tests.crash.world import TELEGRAM, Life, World, outgoing
+
+
+async def gather(world: World, life: Life, told: str | None) -> Evidence:
+    store = world.store
+    shown = await world.hands.look(life.chat)
+    threads = {thread.id for thread in shown.threads}
+    bindings = await store.bindings.list(ME, limit=10_000)
+    addresses = tuple(b.address for b in bindings if b.session_id == life.session_id)
+    handoffs = await store.list_handoffs(life.session_id)
+    bubbles = await store.outbox.bubbles([TELEGRAM])
+    return Evidence(
+        session_id=life.session_id,
+        words=tuple(life.words),
+        in_chat=frozenset(life.in_chat),
+        handoffs=tuple(reversed(handoffs)),
+        addresses=addresses,
+        is_taken_back=life.taken_back,
+        resumes=life.resumes,
+        transcript=(await store.transcripts.load(life.session_id)).messages,
+        outgoing=await outgoing(store, life.chat),
+        waiting=sum(i.address.chat_id == life.chat for i in await store.inbox.waiting()),
+        bubbles=sum(address.chat_id == life.chat for address in bubbles),
+        messages=tuple(m for m in shown.messages if m.author != world.anna and m.id not in threads),
+        threads=shown.threads,
+        keys=world.rules.keys,
+        refused=tuple(refused.refusal.code for refused in shown.refused),
+        asked=world.mind.asked,
+        most_asked=life.most_asked,
+        runs=world.runs(),
+        told=told,
+        waited=life.waited,
+        log=world.log.read_text(),
+    )

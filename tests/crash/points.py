@@ -1,0 +1,247 @@
+"""Where a process can be killed: each step of a handoff, and of the answer to a message."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from segue.testing.platform import Trouble
+from tests.crash.mind import HANDOFF, Hang
+from tests.crash.trap import Trap
+from tests.crash.world import WITHIN, Life, World, until
+
+Act = Callable[[], Awaitable[None]]
+
+_numbers = itertools.count(1)
+
+
+class Point(Protocol):
+    def at(self, world: World, life: Life, act: Act) -> AbstractAsyncContextManager[None]:
+        """Do `act`. Inside, what comes of it has come to this point, and not past it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Between:
+    """Before or after one transaction."""
+
+    work: str
+    about: tuple[str, ...] = ()
+    after: bool = False
+    any_session: bool = False
+
+    @contextlib.asynccontextmanager
+    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+        about = self.about if self.any_session else (*self.about, life.session_id)
+        trap = Trap(self.work, self.after, about, 1, next(_numbers))
+
+        async def sprung() -> bool:
+            return world.traps.sprung
+
+        world.traps.lay(trap)
+        try:
+            await act()
+            await until(sprung, f"{self} is reached", WITHIN)
+            yield
+        finally:
+            world.traps.take_away(trap)
+
+
+@dataclass(frozen=True)
+class OnPlatform:
+    """A call to the platform has no answer yet: before it has its effect (HANG), or after."""
+
+    method: str
+    trouble: Trouble
+
+    @contextlib.asynccontextmanager
+    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+        await world.hands.fail(self.method, self.trouble, chat=life.chat)
+        try:
+            await act()
+            await world.hands.until(lambda shown: shown.hanging > 0, within=WITHIN)
+            yield
+        finally:
+            await world.hands.calm()
+
+
+@dataclass(frozen=True)
+class InModel:
+    """The model has been asked, and has not answered yet."""
+
+    handoff: bool = False
+    midway: bool = False
+    """It has begun to."""
+    shown: bool = False
+    """What it said so far can be read already."""
+
+    @contextlib.asynccontextmanager
+    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+        about = f"{HANDOFF} after {life.words[-1]}" if self.handoff else world.next_word
+
+        async def hangs() -> bool:
+            return world.mind.hanging > 0
+
+        world.mind.hang(Hang(about, self.midway))
+        try:
+            await act()
+            await until(hangs, f"{self} is reached", WITHIN)
+            if self.shown:
+                await world.hands.until(
+                    lambda shown: any(m.text.endswith("…") for m in shown.messages),
+                    chat=life.chat,
+                    within=WITHIN,
+                )
+            yield
+        finally:
+            world.mind.go_on()
+
+
+@dataclass(frozen=True)
+class InTool:
+    """The tool runs."""
+
+    @contextlib.asynccontextmanager
+    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+        word = world.next_word
+
+        async def runs() -> bool:
+            return world.runs()[word] > 0
+
+        with world.tools_held():
+            await act()
+            await until(runs, f"{self} is reached", WITHIN)
+            yield
+
+
+@dataclass(frozen=True)
+class Then:
+    """The first point is passed, and then comes the second: for what happens more than once."""
+
+    first: Point
+    second: Point
+
+    @contextlib.asynccontextmanager
+    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+        async with contextlib.AsyncExitStack() as held:
+            await held.enter_async_context(self.first.at(world, life, act))
+            async with self.second.at(world, life, held.aclose):
+                yield
+
+
+@dataclass(frozen=True)
+class While:
+    """The second point, while the first is not passed."""
+
+    first: Point
+    second: Point
+
+    @contextlib.asynccontextmanager
+    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+        async with contextlib.AsyncExitStack() as held:
+
+            async def begin() -> None:
+                await held.enter_async_context(self.first.at(world, life, act))
+
+            async with self.second.at(world, life, begin):
+                yield
+
+
+# A handoff
+
+_STEP = "handoffs.record_step"
+_RECAP = (":recap'",)
+_REPLY = (":reply'",)
+_COMPLETE = Between("handoffs.complete")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point, and whether what the agent says was kept by then: it must not be asked again."""
+
+    point: Point
+    kept: bool = False
+
+
+HANDING_OFF: dict[str, Moment] = {
+    "before the claim": Moment(Between("handoffs.claim_next", any_session=True)),
+    "claimed": Moment(Between("handoffs.claim_next", after=True)),
+    "before a thread is opened": Moment(Between(_STEP, ("Step.OPENING",), after=True)),
+    "a thread is being opened": Moment(OnPlatform("open_thread", Trouble.HANG)),
+    "a thread was opened": Moment(OnPlatform("open_thread", Trouble.HANG_AFTER)),
+    "the thread is known": Moment(Between(_STEP, ("Step.REPLYING",))),
+    "the thread is kept": Moment(Between(_STEP, ("Step.REPLYING",), after=True)),
+    "the agent replies": Moment(InModel(handoff=True)),
+    "the agent has replied": Moment(Between(_STEP, ("Step.DELIVERING",))),
+    "the reply is kept": Moment(Between(_STEP, ("Step.DELIVERING",), after=True), kept=True),
+    "the recap is queued": Moment(Between("outbox.enqueue", _RECAP, after=True), kept=True),
+    "the recap is taken": Moment(Between("outbox.claim", _RECAP, after=True), kept=True),
+    "the recap is being sent": Moment(OnPlatform("send", Trouble.HANG), kept=True),
+    "the recap was sent": Moment(OnPlatform("send", Trouble.HANG_AFTER), kept=True),
+    "the recap is not noted": Moment(Between("outbox.finish", _RECAP), kept=True),
+    "the recap is noted": Moment(Between("outbox.finish", _RECAP, after=True), kept=True),
+    "before the commit": Moment(_COMPLETE, kept=True),
+    "after the commit": Moment(Between("handoffs.complete", after=True), kept=True),
+    "the reply is taken": Moment(Between("outbox.claim", _REPLY, after=True), kept=True),
+    "the reply is being sent": Moment(Then(_COMPLETE, OnPlatform("send", Trouble.HANG)), kept=True),
+    "the reply was sent": Moment(
+        Then(_COMPLETE, OnPlatform("send", Trouble.HANG_AFTER)), kept=True
+    ),
+    "the reply is not noted": Moment(Between("outbox.finish", _REPLY), kept=True),
+    "the reply is noted": Moment(Between("outbox.finish", _REPLY, after=True), kept=True),
+}
+
+# The answer to a message
+
+_APPEND = "transcripts.append"
+_ASKED = ("Role.USER",)
+_CALLED = ("tool_calls=(ToolCall",)
+_RESULT = ("Role.TOOL",)
+_ANSWER = ("Role.ASSISTANT", "I heard")
+
+ANSWERING: dict[str, Moment] = {
+    "before it is recorded": Moment(Between("inbox.record", any_session=True)),
+    "it is recorded": Moment(Between("inbox.record", after=True, any_session=True)),
+    "the session is not in hand": Moment(Between("hold._take")),
+    "the session is in hand": Moment(Between("hold._take", after=True)),
+    "before it is taken": Moment(Between(_APPEND, _ASKED)),
+    "it is taken": Moment(Between(_APPEND, _ASKED, after=True)),
+    "the agent thinks": Moment(InModel()),
+    "the agent has answered": Moment(Between(_APPEND, _ANSWER)),
+    "the answer is queued": Moment(Between(_APPEND, _ANSWER, after=True), kept=True),
+    "the answer is taken": Moment(Between("outbox.claim", after=True), kept=True),
+    "the answer is being sent": Moment(OnPlatform("send", Trouble.HANG), kept=True),
+    "the answer was sent": Moment(OnPlatform("send", Trouble.HANG_AFTER), kept=True),
+    "the answer is not noted": Moment(Between("outbox.finish"), kept=True),
+    "the answer is noted": Moment(Between("outbox.finish", after=True), kept=True),
+    "the session is let go": Moment(Between("leases.release"), kept=True),
+}
+WITH_A_TOOL: dict[str, Moment] = {
+    "the call is not kept": Moment(Between(_APPEND, _CALLED)),
+    "the call is kept": Moment(Between(_APPEND, _CALLED, after=True)),
+    "the tool runs": Moment(InTool()),
+    "the result is not kept": Moment(Between(_APPEND, _RESULT)),
+    "the result is kept": Moment(Between(_APPEND, _RESULT, after=True)),
+    "the answer after it is not kept": Moment(Between(_APPEND, _ANSWER)),
+    "the answer after it is queued": Moment(Between(_APPEND, _ANSWER, after=True), kept=True),
+}
+_SPEAKS = InModel(midway=True)
+_SHOWN = InModel(midway=True, shown=True)
+_BUBBLE = "bubbles.put"
+SHOWN_AS_IT_COMES: dict[str, Moment] = {
+    "the bubble is being sent": Moment(While(_SPEAKS, OnPlatform("send", Trouble.HANG))),
+    "the bubble was sent": Moment(While(_SPEAKS, OnPlatform("send", Trouble.HANG_AFTER))),
+    "the bubble is not noted": Moment(While(_SPEAKS, Between(_BUBBLE))),
+    "the bubble is noted": Moment(While(_SPEAKS, Between(_BUBBLE, after=True))),
+    "the bubble is shown": Moment(_SHOWN),
+    "the bubble is being changed": Moment(Then(_SHOWN, OnPlatform("edit", Trouble.HANG))),
+    "the bubble was changed": Moment(Then(_SHOWN, OnPlatform("edit", Trouble.HANG_AFTER))),
+    "the answer in it is not noted": Moment(Then(_SHOWN, Between("outbox.finish")), kept=True),
+    "the answer in it is noted": Moment(
+        Then(_SHOWN, Between("outbox.finish", after=True)), kept=True
+    ),
+}

@@ -1,0 +1,120 @@
+"""A trap for a process that is to be killed at one exact place: between two transactions.
+
+The process looks into a folder before and after everything that it writes to the store. While a
+trap for that is laid there, the task that writes hangs, and the rest of the process lives on, until
+somebody kills it or takes the trap away. A gateway gets it by its settings, which name
+`tests.crash.trap:make` as the adapter; everything else of it is the real program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import segue.store
+from segue.config import PlatformSettings
+from segue.platforms.base import Adapter
+from segue.store import Store
+from segue.testing.platform import adapter
+
+LOOK = 0.004
+
+
+class Trap(msgspec.Struct, frozen=True):
+    """Where to hang."""
+
+    work: str = ""
+    """What is written, such as `handoffs.complete`; empty for anything."""
+    after: bool = False
+    """Once it is written, rather than just before."""
+    about: tuple[str, ...] = ()
+    """What has to be in it, or in what came of it."""
+    nth: int = 1
+    """The first time, the second, …"""
+    id: int = 0
+    """Tells two of the same kind apart."""
+
+    def catches(self, work: str, told: str) -> bool:
+        return self.work in ("", work) and all(word in told for word in self.about)
+
+
+class Traps:
+    """The folder, as both sides know it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._armed = folder / "armed"
+        self._sprung = folder / "sprung"
+        folder.mkdir(exist_ok=True)
+
+    def lay(self, trap: Trap) -> None:
+        self._sprung.unlink(missing_ok=True)
+        beside = self._armed.with_suffix(".new")
+        beside.write_bytes(msgspec.json.encode(trap))
+        beside.rename(self._armed)
+
+    def take_away(self, trap: Trap) -> None:
+        """Unless another one was laid meanwhile."""
+        if self.armed() == trap:
+            self._armed.unlink()
+
+    def armed(self) -> Trap | None:
+        with contextlib.suppress(FileNotFoundError):
+            return msgspec.json.decode(self._armed.read_bytes(), type=Trap)
+        return None
+
+    def spring(self) -> None:
+        self._sprung.touch()
+
+    @property
+    def sprung(self) -> bool:
+        return self._sprung.exists()
+
+
+def make(settings: PlatformSettings) -> Adapter:
+    """The adapter of the test platform, in a process whose store has traps."""
+    install(Path.home())
+    return adapter.make(settings)
+
+
+def install(folder: Path) -> None:
+    """From now on, a store that is opened in this process looks for traps in `folder`."""
+    traps = Traps(folder / "traps")
+    opened = segue.store.open
+
+    async def open_trapped(*args: Any, **more: Any) -> Store:
+        store = await opened(*args, **more)
+        engine = store._engine
+        engine.write = _trapped(engine.write, traps)
+        return store
+
+    segue.store.open = open_trapped
+
+
+def _trapped(write: Callable[..., Awaitable[Any]], traps: Traps) -> Callable[..., Awaitable[Any]]:
+    caught: dict[Trap, int] = {}
+
+    async def look(work: str, *, after: bool, told: object) -> None:
+        trap = traps.armed()
+        if trap is None or trap.after is not after or not trap.catches(work, repr(told)):
+            return
+        caught[trap] = caught.get(trap, 0) + 1
+        if caught[trap] != trap.nth:
+            return
+        traps.spring()
+        while traps.armed() == trap:
+            await asyncio.sleep(LOOK)
+        caught.clear()
+
+    async def trapped(work: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        name = f"{work.__module__.rpartition('.')[2]}.{work.__name__}"
+        await look(name, after=False, told=(args, more))
+        result = await write(work, *args, **more)
+        await look(name, after=True, told=(args, more, result))
+        return result
+
+    return trapped

@@ -1,0 +1,425 @@
+"""Everything that lives through a crash, or does not: a platform and a model that stay, gateways
+and terminals that are killed, and the person who writes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+import segue
+import segue.store
+from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
+from segue.core.handoff import Handoff
+from segue.core.session import ME
+from segue.store import Store, outbox
+from segue.store.base import Row, Tx
+from segue.store.gateways import Link
+from segue.store.outbox import Outgoing
+from segue.store.processes import whose
+from segue.testing.platform import Hands, Peer, Rules, Shape, running
+from tests.crash.desk import HandOff, Open, Order, Resume, Say, Told, here
+from tests.crash.mind import TASK, Mind
+from tests.crash.trap import Traps
+
+TELEGRAM = Platform.TELEGRAM
+STUCK = 30.0
+"""Seconds after which something counts as stuck."""
+WITHIN = 30.0
+"""Seconds that anything else may take."""
+LOOK = 0.01
+SHAPES = (
+    Shape.DM, Shape.GROUP, Shape.CHANNEL, Shape.FORUM, Shape.NO_THREADS, Shape.THREADS_REFUSED,
+)  # fmt: skip
+_TYPES = {Shape.DM: ChatType.DM, Shape.CHANNEL: ChatType.CHANNEL}
+_ROOT = Path(__file__).parents[2]
+_CODE = os.pathsep.join([str(Path(segue.__file__).parents[1]), str(_ROOT)])
+_SETTINGS = """
+[platforms.telegram]
+adapter = "tests.crash.trap:make"
+
+[approvals]
+policy = "auto"
+"""
+
+
+class Stuck(AssertionError):
+    """Something did not come to its end."""
+
+
+class Story:
+    """What happened, in order; shown when it ends badly."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._lines: list[str] = []
+
+    def tell(self, text: str) -> None:
+        self._lines.append(f"{time.monotonic() - self._began:7.3f}  {text}")
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str, within: float) -> None:
+    """Poll; Stuck when it does not come true in time."""
+    deadline = time.monotonic() + within
+    while not await condition():
+        if time.monotonic() > deadline:
+            raise Stuck(f"{what}: not within {within:.1f} s")
+        await asyncio.sleep(LOOK)
+
+
+class Terminal:
+    """One `desk` under way."""
+
+    def __init__(self, process: Process, story: Story) -> None:
+        self._process = process
+        self._story = story
+        self._handing_off: asyncio.Task[Told] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def do(self, order: Order) -> Told:
+        """Give that order, and wait for what comes of it."""
+        self._send(order)
+        return await self._outcome()
+
+    def begin_handoff(self) -> None:
+        self._send(HandOff())
+        self._handing_off = asyncio.create_task(self._outcome())
+
+    async def handed_off(self, within: float) -> Told:
+        """How the handoff ended, as the terminal was told."""
+        assert self._handing_off is not None
+        try:
+            async with asyncio.timeout(within):
+                return await self._handing_off
+        except TimeoutError:
+            raise Stuck(f"the terminal was not told within {within:.1f} s") from None
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        if self._handing_off is not None:
+            self._handing_off.cancel()
+            await asyncio.wait({self._handing_off})
+
+    def _send(self, order: Order) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+
+    async def _outcome(self) -> Told:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            told = msgspec.json.decode(line, type=Told)
+            self._story.tell(f"terminal {self.pid}: {told.text} {told.error}")
+            if told.over:
+                return told
+        raise Stuck(f"terminal {self.pid} has ended")
+
+
+@dataclass
+class Life:
+    """One conversation, from its first word on."""
+
+    chat: str
+    """Where it can be handed off to."""
+    session_id: str
+    terminal: Terminal
+    words: list[str] = field(default_factory=list[str])
+    """All that the person said, in order."""
+    in_chat: set[str] = field(default_factory=set[str])
+    """Those of them that were said in a chat."""
+    kills: int = 0
+    """Gateways that were killed meanwhile."""
+    resumes: int = 0
+    """How often it was taken back from a chat."""
+    taken_back: bool = False
+    """It was, since the last handoff."""
+    most_asked: dict[str, int] = field(default_factory=dict[str, int])
+    """How often the model may have been asked about a thing; anything else but once."""
+    waited: float = 0.0
+    """The longest that it took to settle after a kill, in seconds."""
+
+
+async def outgoing(store: Store, chat: str) -> tuple[Outgoing, ...]:
+    """All that was ever queued for a chat."""
+
+    def look(tx: Tx) -> list[Row]:
+        return tx.rows(f"SELECT {outbox._COLUMNS} FROM outbox ORDER BY no")
+
+    every = map(outbox._outgoing, await store._engine.read(look))
+    return tuple(row for row in every if row.address.chat_id == chat)
+
+
+class World:
+    def __init__(
+        self, folder: Path, url: str, peer: Peer, hands: Hands, store: Store, rules: Rules
+    ) -> None:
+        self.folder = folder
+        self.url = url
+        self.hands = hands
+        self.store = store
+        self.rules = rules
+        self.mind = Mind()
+        self.mind.command = (
+            f"echo {{word}} >> {folder}/runs; while test -e {folder}/hold; do sleep 0.02; done"
+        )
+        self.traps = Traps(folder / "traps")
+        self.story = Story()
+        self.anna = ""
+        self.standby = not url.startswith("sqlite")
+        """Whether another gateway waits for the first one to die."""
+        self._gateways: list[Process] = []
+        self._terminals: list[Terminal] = []
+        self._spare: list[Terminal] = []
+        self._said = 0
+        self._environment = {
+            "PYTHONPATH": _CODE,
+            "HOME": str(folder),
+            "PATH": "/usr/bin:/bin",
+            "SEGUE_STORE": url,
+            "SEGUE_CONFIG": str(folder / "config.toml"),
+            "SEGUE_MODEL": "openai/gpt-test",
+            "OPENAI_API_KEY": "sk-test",
+            "SEGUE_TELEGRAM_URL": peer.url,
+            "SEGUE_TELEGRAM_TOKEN": peer.token,
+        }
+
+    # Gateways
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "gateway.log"
+
+    async def have_gateways(self) -> None:
+        """One is serving, and another is standing by where that is possible."""
+        wanted = 2 if self.standby else 1
+        while len(self._gateways) < wanted:
+            await self._start_gateway()
+        await until(self._is_served, "a gateway is serving", WITHIN)
+
+    async def _start_gateway(self) -> None:
+        words = ["-m", "segue", "gateway", "run", "--log", str(self.log)]
+        process = await self._start(*words)
+        self._gateways.append(process)
+        self.story.tell(f"gateway {process.pid} is started")
+
+        async def is_there() -> bool:
+            if process.returncode is not None:
+                raise Stuck(f"gateway {process.pid} has ended by itself")
+            return any(
+                whose(g.process)[1] == process.pid for g in await self.store.gateways.alive()
+            )
+
+        await until(is_there, f"gateway {process.pid} is there", WITHIN)
+
+    async def _is_served(self) -> bool:
+        serving = await self.store.gateways.serving(TELEGRAM)
+        if serving is None or serving.links[TELEGRAM].state is not Link.CONNECTED:
+            return False
+        return any(process.pid == whose(serving.process)[1] for process in self._gateways)
+
+    async def kill_gateway(self) -> None:
+        """The one that serves, or else the first."""
+        serving = await self.store.gateways.serving(TELEGRAM)
+        pids = [process.pid for process in self._gateways]
+        pid = whose(serving.process)[1] if serving else pids[0]
+        process = self._gateways.pop(pids.index(pid))
+        process.kill()
+        await process.wait()
+        self.story.tell(f"gateway {process.pid} is killed")
+
+    # Terminals
+
+    async def terminal(self) -> Terminal:
+        """One that has nothing in hand."""
+        if self._spare:
+            return self._spare.pop()
+        process = await self._start("-m", "tests.crash.desk", str(self.folder))
+        terminal = Terminal(process, self.story)
+        self._terminals.append(terminal)
+        assert (await terminal._outcome()).text == "ready"
+        return terminal
+
+    def spare(self, terminal: Terminal) -> None:
+        """Its work is done; it may do other."""
+        self._spare.append(terminal)
+
+    async def kill_terminal(self, life: Life) -> None:
+        await life.terminal.kill()
+        self.story.tell(f"terminal {life.terminal.pid} is killed")
+
+    async def _start(self, *words: str) -> Process:
+        with (self.folder / "errors").open("ab") as errors:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                *words,
+                env=self._environment,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=errors,
+            )
+
+    # A conversation
+
+    async def begin(self, shape: Shape, *, said: int = 2) -> Life:
+        """A session in a terminal in which some things were said already, and a home for it."""
+        chat = await self.hands.chat(shape, [self.anna], name="Home")
+        chat_type = _TYPES.get(shape, ChatType.GROUP)
+        home = Address(platform=TELEGRAM, chat_type=chat_type, chat_id=chat)
+        await self.store.owners.set_home(ME, HomeChannel(address=home, name="Home"))
+        terminal = await self.terminal()
+        told = await terminal.do(Open(title=f"Life in {chat}"))
+        assert not told.error, told
+        life = Life(chat=chat, session_id=told.text, terminal=terminal)
+        for _ in range(said):
+            await self.say_in_terminal(life)
+        self.story.tell(f"{life.session_id} has begun, with a home in {chat}")
+        return life
+
+    @property
+    def next_word(self) -> str:
+        return f"w{self._said + 1}"
+
+    def word(self, life: Life) -> str:
+        """Something new to say."""
+        word = self.next_word
+        self._said += 1
+        life.words.append(word)
+        return word
+
+    async def say_in_terminal(self, life: Life) -> None:
+        told = await life.terminal.do(Say(text=self.word(life)))
+        assert told.text == "TurnDone", told
+
+    async def say_in_chat(self, life: Life, *, task: bool = False) -> str:
+        """The person writes where the session is, or will be."""
+        word = self.word(life)
+        life.in_chat.add(word)
+        thread = await self.thread(life)
+        await self.hands.say(
+            self.anna, life.chat, f"{word} {TASK}" if task else word, thread=thread
+        )
+        self.story.tell(f"the person writes {word} in {thread or life.chat}")
+        return word
+
+    async def thread(self, life: Life) -> str | None:
+        """The newest of its chat."""
+        threads = (await self.hands.look(life.chat)).threads
+        return threads[-1].id if threads else None
+
+    async def hand_over(self, life: Life) -> None:
+        """A whole handoff, without any trouble."""
+        self.begin_handoff(life)
+        told = await life.terminal.handed_off(WITHIN)
+        assert told.text == "Completed", told
+        self.spare(life.terminal)
+        await self.settle(life)
+
+    def begin_handoff(self, life: Life) -> None:
+        self.story.tell(f"{life.session_id} is to be handed off")
+        life.taken_back = False
+        life.terminal.begin_handoff()
+
+    async def take_back(self, life: Life, *, now: bool = False) -> None:
+        """Into a terminal, from wherever it is."""
+        life.terminal = await self.terminal()
+
+        async def is_taken() -> bool:
+            told = await life.terminal.do(Resume(session_id=life.session_id, now=now))
+            assert told.error in ("", "SessionHeld"), told
+            return not told.error
+
+        was = await self.address(life)
+        await until(is_taken, "it is taken back", STUCK)
+        life.resumes += was is not None and was.platform is not Platform.LOCAL
+        life.taken_back = True
+
+    async def address(self, life: Life) -> Address | None:
+        session = await self.store.sessions.get(life.session_id)
+        assert session is not None
+        return session.address
+
+    async def is_here(self, life: Life) -> bool:
+        """Whether the session is in the terminal."""
+        return await self.address(life) == here(life.session_id)
+
+    async def latest(self, life: Life) -> Handoff | None:
+        """By a look that changes nothing."""
+        latest = await self.store.list_handoffs(life.session_id, limit=1)
+        return latest[0] if latest else None
+
+    async def settle(self, life: Life, *, since: float | None = None) -> None:
+        """Wait until nothing is under way in it any more; Stuck after a while."""
+        began = since if since is not None else time.monotonic()
+
+        async def is_settled() -> bool:
+            latest = await self.latest(life)
+            if latest is not None and latest.in_flight:
+                return False
+            if (await self.hands.look(life.chat)).unconfirmed:
+                return False
+            if any(i.address.chat_id == life.chat for i in await self.store.inbox.waiting()):
+                return False
+            return all(row.finished for row in await outgoing(self.store, life.chat))
+
+        await until(is_settled, f"{life.session_id} settles", STUCK - (time.monotonic() - began))
+        life.waited = max(life.waited, time.monotonic() - began)
+
+    @contextlib.contextmanager
+    def tools_held(self) -> Generator[None]:
+        """Tools that run inside do not come to their end."""
+        hold = self.folder / "hold"
+        hold.touch()
+        try:
+            yield
+        finally:
+            hold.unlink()
+
+    def runs(self) -> Counter[str]:
+        """How often the tool ran for each word."""
+        done = self.folder / "runs"
+        return Counter(done.read_text().split() if done.exists() else ())
+
+    async def close(self) -> None:
+        for terminal in self._terminals:
+            await terminal.kill()
+        for process in self._gateways:
+            process.kill()
+            await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def world(folder: Path, url: str, rules: Rules) -> AsyncGenerator[World]:
+    """With Anna, who is paired, and with gateways."""
+    settings = folder / "config.toml"
+    settings.write_text(_SETTINGS)
+    settings.chmod(0o600)
+    async with contextlib.AsyncExitStack() as stack:
+        peer = stack.enter_context(running(rules))
+        hands = await stack.enter_async_context(peer.hands())
+        store = await stack.enter_async_context(await segue.store.open(url))
+        world = World(folder, url, peer, hands, store, rules)
+        base = await stack.enter_async_context(world.mind.serving())
+        world._environment["OPENAI_BASE_URL"] = base
+        stack.push_async_callback(world.close)
+        await store.owners.ensure(ME)
+        await store.owners.introduced(ME)
+        world.anna = await hands.user("Anna")
+        await store.owners.link(Sender(platform=TELEGRAM, user_id=world.anna), ME)
+        await world.have_gateways()
+        yield world

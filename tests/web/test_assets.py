@@ -1,0 +1,93 @@
+"""What the page is made of, as far as it can be seen without a browser."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import segue
+
+ASSETS = Path(segue.__file__).parent / "web" / "assets"
+SCRIPTS = sorted(ASSETS.glob("*.js"))
+SIZE_LIMIT = 90_000
+"""Bytes of all assets, as they are shipped."""
+NAMESPACES = {"http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"}
+
+
+class Elements(HTMLParser):
+    """All elements of a page with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+
+@pytest.fixture
+def elements() -> list[tuple[str, dict[str, str]]]:
+    return Elements((ASSETS / "index.html").read_text()).found
+
+
+def test_the_assets_are_small() -> None:
+    assert 0 < sum(path.stat().st_size for path in ASSETS.iterdir()) < SIZE_LIMIT
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    for path in ASSETS.iterdir():
+        addresses = set(
+            re.findall(r"(?:https?:)?//[\w.-]+\.[a-z]{2,}[^\s\"'`)]*", path.read_text())
+        )
+        assert addresses <= NAMESPACES, path.name
+
+
+def test_all_that_the_page_loads_is_there(elements: list[tuple[str, dict[str, str]]]) -> None:
+    loaded = {
+        address
+        for tag, attributes in elements
+        for name, address in attributes.items()
+        if name in {"src", "href"} and tag in {"img", "link", "script"}
+    }
+    assert {"/app.js", "/style.css", "/icon.svg"} <= loaded
+    assert [a for a in loaded if not (ASSETS / a.removeprefix("/")).is_file()] == []
+
+
+def test_the_page_has_nothing_that_its_security_policy_forbids(
+    elements: list[tuple[str, dict[str, str]]],
+) -> None:
+    for tag, attributes in elements:
+        assert tag != "style"
+        assert tag != "script" or attributes.get("src", "").startswith("/")
+        assert [name for name in attributes if name == "style" or name.startswith("on")] == []
+
+
+def test_no_two_elements_have_the_same_id(elements: list[tuple[str, dict[str, str]]]) -> None:
+    ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_never_builds_markup_from_strings(script: Path) -> None:
+    made = re.findall(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+        r"|createContextualFragment|setHTMLUnsafe",
+        script.read_text(),
+    )
+    assert made == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_names_only_what_is_there(
+    script: Path, elements: list[tuple[str, dict[str, str]]]
+) -> None:
+    text = script.read_text()
+    ids = {attributes["id"] for _, attributes in elements if "id" in attributes}
+    assert set(re.findall(r'byId\("([\w-]+)"\)', text)) <= ids
+    assert {f"i-{name}" for name in re.findall(r'icon\("([\w-]+)"\)', text)} <= ids
+    for name in re.findall(r'from "\./([\w.]+)"', text):
+        assert (ASSETS / name).is_file()
