@@ -6,10 +6,10 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
-_TAGS = frozenset(
-    "p br hr a em strong s code pre span ul ol li blockquote h1 h2 h3 h4 h5 h6"
-    " table thead tbody tr th td".split()
-)
+_TAGS = frozenset({
+    "p", "br", "hr", "a", "em", "strong", "s", "code", "pre", "span", "ul", "ol", "li",
+    "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td",
+})  # fmt: skip
 _EMPTY = frozenset({"br", "hr"})
 _REL = "noopener noreferrer nofollow"
 _SCHEMES = frozenset({"http", "https", "mailto"})
@@ -36,9 +36,9 @@ class Strict(HTMLParser):
         if len(given) != len(attrs) or not all(_fits(tag, *pair) for pair in attrs):
             raise Unsafe(f"<{tag} {attrs}>")
         if tag == "a":
-            if given.keys() != {"href", "target", "rel"}:
+            if given and given.keys() != {"href", "target", "rel"}:
                 raise Unsafe(f"<a {attrs}>")
-            self.links.append(given["href"] or "")
+            self.links.extend(value or "" for name, value in attrs if name == "href")
         if tag not in _EMPTY:
             self._open.append(tag)
 
@@ -96,10 +96,12 @@ def _fits(tag: str, name: str, value: str | None) -> bool:
             return value.isascii() and value.isdigit()
         case "pre", "class":
             return value == "hl"
-        case "pre", "data-language":
-            return not set(value) & set(" \n\t")
+        case "code", "class":
+            return re.fullmatch(r"language-[A-Za-z0-9_+#.-]{1,30}", value) is not None
+        case "th" | "td", "class":
+            return value in {"align-left", "align-center", "align-right"}
         case "span", "class":
-            return re.fullmatch(r"[a-z0-9]{1,3}( [a-z0-9]{1,3})*", value) is not None
+            return re.fullmatch(r"[A-Za-z0-9 -]{1,60}", value) is not None
         case _:
             return False
 
