@@ -1,8 +1,9 @@
 """A terminal without a screen, as a process that can be killed: it holds a session, takes turns in
 it, hands it off and takes it back, by the program's own means.
 
-`python -m tests.crash.desk FOLDER` takes orders from standard input, a line of JSON each, and tells
-on standard output what comes of them.
+`python -m tests.crash.desk` is a nursery of them, since starting Python anew for each would take
+most of the time: it forks one for every Birth, a line of JSON, that it reads. That one connects to
+a socket, takes orders there, and tells what comes of them.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,6 +28,16 @@ from segue.handoff import hand_off
 from segue.store import Store
 from segue.turns import Held, Turns, hold
 from tests.crash import trap
+
+
+class Birth(msgspec.Struct, frozen=True):
+    """Another one is wanted."""
+
+    folder: str
+    """Where its traps are."""
+    environment: Mapping[str, str]
+    socket: str
+    """Where it is to connect to."""
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
@@ -105,22 +117,21 @@ class Desk:
         return self._held
 
 
-def tell(told: Told) -> None:
-    print(msgspec.json.encode(told).decode(), flush=True)
+async def live(birth: Birth) -> None:
+    """Until nobody gives orders any more."""
+    trap.install(Path(birth.folder))
+    settings = config.load(birth.environment)
+    orders, answers = await asyncio.open_unix_connection(birth.socket)
 
+    def tell(told: Told) -> None:
+        answers.write(msgspec.json.encode(told) + b"\n")
 
-async def main(folder: Path) -> None:
-    trap.install(folder)
-    settings = config.load()
-    loop = asyncio.get_running_loop()
-    orders = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with (
         await segue.store.open(settings.store) as store,
         Turns(store, settings, titles=False) as turns,
     ):
         desk = Desk(store, turns)
-        tell(Told("ready"))
+        tell(Told(str(os.getpid())))
         while line := await orders.readline():
             try:
                 async for told in desk.do(msgspec.json.decode(line, type=Order)):
@@ -130,5 +141,14 @@ async def main(folder: Path) -> None:
         await desk.close()
 
 
+def nursery() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead need no burial
+    for line in sys.stdin.buffer:
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            asyncio.run(live(msgspec.json.decode(line, type=Birth)))
+            return
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    nursery()

@@ -245,3 +245,10 @@ SHOWN_AS_IT_COMES: dict[str, Moment] = {
         Then(_SHOWN, Between("outbox.finish", after=True)), kept=True
     ),
 }
+
+# What is too long for one message
+
+IN_PIECES: dict[str, Moment] = {
+    "a piece is not noted": Moment(Between("outbox.progress")),
+    "a piece is noted": Moment(Between("outbox.progress", after=True)),
+}

@@ -1,9 +1,12 @@
-"""Rounds: something is under way, somebody is killed, and everything goes on."""
+"""Rounds: something is under way, somebody is killed with kill -9, and everything goes on."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from segue.core.handoff import State
@@ -11,10 +14,14 @@ from segue.testing.platform import Trouble
 from tests.crash.evidence import gather
 from tests.crash.mind import HANDOFF
 from tests.crash.oracle import violations
-from tests.crash.points import Moment
-from tests.crash.world import SHAPES, STUCK, WITHIN, Life, World
+from tests.crash.points import Between, Moment
+from tests.crash.world import SHAPES, STUCK, Life, World
 
-SLOW = True
+THREADED = SHAPES[:4]
+_SLOW = 0.3
+"""Seconds that the platform takes now and then until a gateway is connected."""
+_RANDOM = 0.4
+"""Seconds within which somebody is killed at random."""
 
 
 class Victim(StrEnum):
@@ -23,94 +30,265 @@ class Victim(StrEnum):
     BOTH = "both"
 
 
-async def hand_off(
-    world: World, rng: random.Random, name: str, moment: Moment, victim: Victim
-) -> None:
-    """Somebody is killed in the middle of a handoff."""
-    shapes = SHAPES[:4] if "thread" in name else SHAPES
-    shape = rng.choice(shapes)
-    world.story.tell(f"— {name}, {victim} is killed, in a {shape}")
-    life = await world.begin(shape)
-    may_be_asked_again(life, f"{HANDOFF} after {life.words[-1]}", moment)
+Play = Callable[[World, random.Random], Awaitable[None]]
 
+
+@dataclass(frozen=True)
+class Round:
+    name: str
+    play: Play
+    seed: int = 1
+
+    async def run(self, world: World) -> None:
+        """AssertionError, with all that happened, when a promise is broken."""
+        world.story.tell(f"— {self.name}, seed {self.seed}")
+        try:
+            await self.play(world, random.Random(f"{self.name} {self.seed}"))
+        except AssertionError as error:
+            raise AssertionError(
+                f"{self.name}, seed {self.seed}:\n{error}\n\n{world.story}\n\n{world.told()}"
+            ) from error
+
+
+# Handing off
+
+
+def handing_off(moment: Moment, victim: Victim, *, threaded: bool = False) -> Play:
+    """Somebody is killed in the middle of a handoff."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(THREADED if threaded else SHAPES))
+        _may_be_asked_again(life, f"{HANDOFF} after {life.words[-1]}", moment)
+        async with moment.point.at(world, life, _begins(world, life)):
+            since = await _kill(world, life, victim, rng)
+        await _comes_back(world, since, life)
+        await _goes_on(world, life)
+
+    return play
+
+
+def handing_off_in_vain(moment: Moment) -> Play:
+    """Every gateway that takes it up is killed: in the end it fails."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(THREADED))
+        life.most_asked[f"{HANDOFF} after {life.words[-1]}"] = 3
+        act = _begins(world, life)
+        since = time.monotonic()
+        for _ in range(3):
+            async with moment.point.at(world, life, act):
+                since = await _kill(world, life, Victim.GATEWAY, rng)
+            act = world.have_gateways
+        await _comes_back(world, since, life)
+        latest = await world.latest(life)
+        assert latest is not None
+        assert latest.state is State.FAILED
+        await _goes_on(world, life)
+
+    return play
+
+
+def coming_back_first(moment: Moment) -> Play:
+    """Both are killed, and the person takes the session back before there is a gateway."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(THREADED))
+        life.most_asked[f"{HANDOFF} after {life.words[-1]}"] = 2
+        async with moment.point.at(world, life, _begins(world, life)):
+            since = await _kill(world, life, Victim.BOTH, rng)
+        await world.take_back(life)
+        await world.say_in_terminal(life)
+        await _comes_back(world, since, life)
+        await _goes_on(world, life)
+
+    return play
+
+
+def writing_ahead(moment: Moment) -> Play:
+    """The person writes in the thread before the session is there, and the gateway is killed: that
+    is answered after the arrival."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(THREADED))
+        _may_be_asked_again(life, f"{HANDOFF} after {life.words[-1]}", moment)
+        async with moment.point.at(world, life, _begins(world, life)):
+            for _ in range(2):
+                life.most_asked[world.next_word] = 2  # if the session has arrived by now
+                await world.say_in_chat(life)
+            await world.hands.until(lambda shown: shown.unconfirmed == 0)
+            since = await _kill(world, life, Victim.GATEWAY, rng)
+        await _comes_back(world, since, life)
+        await _goes_on(world, life)
+
+    return play
+
+
+def asking(point: Between, victim: Victim) -> Play:
+    """The terminal is killed while it asks for the handoff."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(SHAPES))
+        async with point.at(world, life, _begins(world, life)):
+            since = await _kill(world, life, victim, rng)
+        await _comes_back(world, since, life)
+        await _goes_on(world, life)
+
+    return play
+
+
+# Answering
+
+
+def answering(moment: Moment, *, task: bool = False, more: int = 0) -> Play:
+    """The gateway is killed in the middle of answering what a person wrote."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(SHAPES))
+        await world.hand_over(life)
+        _may_be_asked_again(life, world.next_word, moment, once=2 if task else 1)
+
+        async def act() -> None:
+            await world.say_in_chat(life, task=task)
+
+        async with moment.point.at(world, life, act):
+            for _ in range(more):
+                await world.say_in_chat(life)
+            since = await _kill(world, life, Victim.GATEWAY, rng)
+        await _comes_back(world, since, life)
+        await _says(world, life)
+
+    return play
+
+
+def taking_back(point: Between, victim: Victim) -> Play:
+    """Somebody is killed while a session comes back into a terminal."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(SHAPES))
+        await world.hand_over(life)
+        await _says(world, life)
+        life.terminal = await world.terminal()
+        taking: list[asyncio.Task[None]] = []
+
+        async def act() -> None:
+            taking.append(asyncio.create_task(world.take_back(life)))
+
+        async with point.at(world, life, act):
+            since = await _kill(world, life, victim, rng)
+        await asyncio.wait(taking)
+        if taking[0].exception():
+            await world.take_back(life)
+        life.resumes = 1
+        await _comes_back(world, since, life)
+        await world.say_in_terminal(life)
+        await judge(world, life)
+        await world.hand_over(life)
+        await _says(world, life)
+
+    return play
+
+
+# At random
+
+
+def at_random(lives: int = 3) -> Play:
+    """Several conversations at once, each in the middle of something, and a moment that nobody
+    chose."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        every = [await world.begin(rng.choice(SHAPES), said=1) for _ in range(lives)]
+        there = rng.sample(every, rng.randint(0, lives - 1))
+        for life in there:
+            await world.aim(life)
+            await world.hand_over(life)
+        busy = [asyncio.create_task(_does(world, life, rng, life in there)) for life in every]
+        await asyncio.sleep(rng.uniform(0.0, _RANDOM))
+        victims = rng.choice([*Victim, Victim.GATEWAY])
+        since = time.monotonic()
+        if victims is not Victim.TERMINAL:
+            await world.kill_gateway()
+        for life in every:
+            if victims is not Victim.GATEWAY and life.terminal and rng.random() < 0.7:
+                await world.kill_terminal(life)
+        await asyncio.gather(*busy)
+        await world.have_gateways()
+        for life in every:
+            await _comes_back(world, since, life)
+        for life in every:
+            await _goes_on(world, life)
+
+    return play
+
+
+async def _does(world: World, life: Life, rng: random.Random, there: bool) -> None:
+    await asyncio.sleep(rng.uniform(0.0, _RANDOM / 2))
+    if there:
+        task = rng.random() < 0.3
+        life.most_asked[world.next_word] = 3 if task else 2
+        await world.say_in_chat(life, task=task)
+    else:
+        life.most_asked[f"{HANDOFF} after {life.words[-1]}"] = 2
+        await world.ask(life)
+
+
+# The pieces
+
+
+def _begins(world: World, life: Life) -> Callable[[], Awaitable[None]]:
     async def act() -> None:
         world.begin_handoff(life)
 
-    async with moment.point.at(world, life, act):
-        since = await kill(world, life, victim)
-    await world.have_gateways()
-    await world.settle(life, since=since)
-    told = None
-    if victim is Victim.GATEWAY:
-        told = (await life.terminal.handed_off(STUCK)).text
-    await judge(world, life, told)
-    await go_on(world, life, victim)
+    return act
 
 
-async def answer(
-    world: World, rng: random.Random, name: str, moment: Moment, *, task: bool
-) -> None:
-    """The gateway is killed in the middle of answering what a person wrote."""
-    shape = rng.choice(SHAPES)
-    world.story.tell(f"— {name}, in a {shape}")
-    life = await world.begin(shape)
-    await world.hand_over(life)
-    word = world.next_word
-    may_be_asked_again(life, word, moment, once=2 if task else 1)
-
-    async def act() -> None:
-        await world.say_in_chat(life, task=task)
-
-    async with moment.point.at(world, life, act):
-        since = await kill(world, life, Victim.GATEWAY)
-    await world.have_gateways()
-    await world.settle(life, since=since)
-    await judge(world, life, None)
-    await say_and_hear(world, life)
-    await judge(world, life, None)
-
-
-def may_be_asked_again(life: Life, about: str, moment: Moment, once: int = 1) -> None:
+def _may_be_asked_again(life: Life, about: str, moment: Moment, once: int = 1) -> None:
     life.most_asked[about] = once if moment.kept else once + 1
 
 
-async def kill(world: World, life: Life, victim: Victim) -> float:
+async def _kill(world: World, life: Life, victim: Victim, rng: random.Random) -> float:
     """When it was."""
     since = time.monotonic()
-    if victim is not Victim.TERMINAL and SLOW:
-        await world.hands.fail("me", Trouble.DELAY, seconds=0.5)
     if victim is not Victim.TERMINAL:
         await world.kill_gateway()
+        if rng.random() < 0.3:
+            await world.hands.fail("me", Trouble.DELAY, seconds=_SLOW)
     if victim is not Victim.GATEWAY:
         await world.kill_terminal(life)
     return since
 
 
-async def go_on(world: World, life: Life, victim: Victim) -> None:
+async def _comes_back(world: World, since: float, life: Life) -> None:
+    """There is a gateway again, and what was under way has come to its end, as it should."""
+    await world.have_gateways()
+    await world.settle(life, since=since)
+    told = None
+    if life.terminal is not None and life.terminal.is_handing_off:
+        outcome = await life.terminal.handed_off(STUCK)
+        told = outcome.text if not outcome.error else None
+    await judge(world, life, told)
+
+
+async def _goes_on(world: World, life: Life) -> None:
     """The person writes on where the session is; if it stayed, it is handed off again."""
-    latest = await world.latest(life)
-    assert latest is not None
-    if latest.state is State.FAILED:
-        world.story.tell(f"it stayed: {latest.error}")
-        if victim is not Victim.GATEWAY:
+    if await world.is_here(life):
+        if life.terminal is None:
             await world.take_back(life)
         await world.say_in_terminal(life)
-        await judge(world, life, None)
+        await judge(world, life)
+        await world.aim(life)
         await world.hand_over(life)
-    elif victim is Victim.GATEWAY:
-        world.spare(life.terminal)
-    await say_and_hear(world, life)
-    await judge(world, life, None)
+    else:
+        world.spare(life)
+    await _says(world, life)
 
 
-async def say_and_hear(world: World, life: Life) -> None:
-    """The next answer knows all that was said."""
+async def _says(world: World, life: Life) -> None:
+    """The next answer knows all that was said: the oracle looks."""
     await world.say_in_chat(life)
-    answer = f"I heard {' '.join(life.words)}."
-    await world.hands.until(lambda shown: answer in shown.texts, chat=life.chat, within=WITHIN)
     await world.settle(life)
+    await judge(world, life)
 
 
-async def judge(world: World, life: Life, told: str | None) -> None:
+async def judge(world: World, life: Life, told: str | None = None) -> None:
     broken = violations(await gather(world, life, told))
     assert not broken, "\n".join(broken)

@@ -106,7 +106,7 @@ def _trapped(write: Callable[..., Awaitable[Any]], traps: Traps) -> Callable[...
         if caught[trap] != trap.nth:
             return
         traps.spring()
-        while traps.armed() == trap:
+        while traps.armed() == trap:  # noqa: ASYNC110 - it is in another process
             await asyncio.sleep(LOOK)
         caught.clear()
 

@@ -6,9 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
+import subprocess
 import sys
+import tempfile
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, Process
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from dataclasses import dataclass, field
@@ -26,7 +29,8 @@ from segue.store.base import Row, Tx
 from segue.store.gateways import Link
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
-from segue.testing.platform import Hands, Peer, Rules, Shape, running
+from segue.testing.platform import Hands, Peer, Rules, Shape
+from tests.crash import desk
 from tests.crash.desk import HandOff, Open, Order, Resume, Say, Told, here
 from tests.crash.mind import TASK, Mind
 from tests.crash.trap import Traps
@@ -82,14 +86,24 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, within: flo
 class Terminal:
     """One `desk` under way."""
 
-    def __init__(self, process: Process, story: Story) -> None:
-        self._process = process
+    def __init__(
+        self, orders: asyncio.StreamWriter, told: asyncio.StreamReader, pid: int, story: Story
+    ) -> None:
+        self.pid = pid
+        self._orders = orders
+        self._told = told
         self._story = story
         self._handing_off: asyncio.Task[Told] | None = None
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def is_handing_off(self) -> bool:
+        """Whether it is to be told how that ends, or was and nobody asked yet."""
+        return self._handing_off is not None
+
+    @property
+    def was_told(self) -> bool:
+        """Whether it has ended."""
+        return self._handing_off is None or self._handing_off.done()
 
     async def do(self, order: Order) -> Told:
         """Give that order, and wait for what comes of it."""
@@ -108,22 +122,25 @@ class Terminal:
                 return await self._handing_off
         except TimeoutError:
             raise Stuck(f"the terminal was not told within {within:.1f} s") from None
+        finally:
+            self._handing_off = None
 
     async def kill(self) -> None:
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
         if self._handing_off is not None:
             self._handing_off.cancel()
             await asyncio.wait({self._handing_off})
+            self._handing_off = None
+        with contextlib.suppress(ConnectionError):
+            await self._told.read()  # its end
+        self._orders.close()
 
     def _send(self, order: Order) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+        self._orders.write(msgspec.json.encode(order) + b"\n")
 
     async def _outcome(self) -> Told:
-        assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
+        while line := await self._told.readline():
             told = msgspec.json.decode(line, type=Told)
             self._story.tell(f"terminal {self.pid}: {told.text} {told.error}")
             if told.over:
@@ -131,20 +148,36 @@ class Terminal:
         raise Stuck(f"terminal {self.pid} has ended")
 
 
+class Nursery:
+    """Where terminals come from."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, "-m", "tests.crash.desk"]
+        self._process = subprocess.Popen(words, env={"PYTHONPATH": _CODE}, stdin=subprocess.PIPE)
+
+    def fork(self, birth: desk.Birth) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(birth) + b"\n")
+        self._process.stdin.flush()
+
+    def close(self) -> None:
+        with self._process:
+            self._process.kill()
+
+
 @dataclass
 class Life:
     """One conversation, from its first word on."""
 
-    chat: str
+    home: Address
     """Where it can be handed off to."""
     session_id: str
-    terminal: Terminal
+    terminal: Terminal | None
+    """That has it in hand."""
     words: list[str] = field(default_factory=list[str])
     """All that the person said, in order."""
     in_chat: set[str] = field(default_factory=set[str])
     """Those of them that were said in a chat."""
-    kills: int = 0
-    """Gateways that were killed meanwhile."""
     resumes: int = 0
     """How often it was taken back from a chat."""
     taken_back: bool = False
@@ -153,6 +186,15 @@ class Life:
     """How often the model may have been asked about a thing; anything else but once."""
     waited: float = 0.0
     """The longest that it took to settle after a kill, in seconds."""
+
+    @property
+    def chat(self) -> str:
+        return self.home.chat_id
+
+    @property
+    def desk(self) -> Terminal:
+        assert self.terminal is not None, "there is no terminal"
+        return self.terminal
 
 
 async def outgoing(store: Store, chat: str) -> tuple[Outgoing, ...]:
@@ -167,7 +209,14 @@ async def outgoing(store: Store, chat: str) -> tuple[Outgoing, ...]:
 
 class World:
     def __init__(
-        self, folder: Path, url: str, peer: Peer, hands: Hands, store: Store, rules: Rules
+        self,
+        folder: Path,
+        url: str,
+        peer: Peer,
+        nursery: Nursery,
+        hands: Hands,
+        store: Store,
+        rules: Rules,
     ) -> None:
         self.folder = folder
         self.url = url
@@ -186,7 +235,14 @@ class World:
         self._gateways: list[Process] = []
         self._terminals: list[Terminal] = []
         self._spare: list[Terminal] = []
+        self._nursery = nursery
+        self._door = folder / "terminals"
+        self._born: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+        self._born = asyncio.Queue()
+        self._server: asyncio.Server | None = None
+        self._errors = folder / "errors"
         self._said = 0
+        self._asking = asyncio.Lock()
         self._environment = {
             "PYTHONPATH": _CODE,
             "HOME": str(folder),
@@ -214,7 +270,10 @@ class World:
 
     async def _start_gateway(self) -> None:
         words = ["-m", "segue", "gateway", "run", "--log", str(self.log)]
-        process = await self._start(*words)
+        with self._errors.open("ab") as errors:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *words, env=self._environment, stdin=DEVNULL, stderr=errors
+            )
         self._gateways.append(process)
         self.story.tell(f"gateway {process.pid} is started")
 
@@ -249,30 +308,34 @@ class World:
         """One that has nothing in hand."""
         if self._spare:
             return self._spare.pop()
-        process = await self._start("-m", "tests.crash.desk", str(self.folder))
-        terminal = Terminal(process, self.story)
+        birth = desk.Birth(str(self.folder), self._environment, str(self._door))
+        self._nursery.fork(birth)
+        async with asyncio.timeout(WITHIN):
+            told, orders = await self._born.get()
+            hello = msgspec.json.decode(await told.readline(), type=Told)
+        terminal = Terminal(orders, told, int(hello.text), self.story)
         self._terminals.append(terminal)
-        assert (await terminal._outcome()).text == "ready"
         return terminal
 
-    def spare(self, terminal: Terminal) -> None:
-        """Its work is done; it may do other."""
-        self._spare.append(terminal)
+    async def open(self) -> None:
+        """Let terminals be born."""
+
+        async def born(told: asyncio.StreamReader, orders: asyncio.StreamWriter) -> None:
+            self._born.put_nowait((told, orders))
+
+        self._server = await asyncio.start_unix_server(born, self._door)
+
+    def spare(self, life: Life) -> None:
+        """The work of its terminal is done, which may do other."""
+        if life.terminal is not None:
+            self._spare.append(life.terminal)
+        life.terminal = None
 
     async def kill_terminal(self, life: Life) -> None:
-        await life.terminal.kill()
-        self.story.tell(f"terminal {life.terminal.pid} is killed")
-
-    async def _start(self, *words: str) -> Process:
-        with (self.folder / "errors").open("ab") as errors:
-            return await asyncio.create_subprocess_exec(
-                sys.executable,
-                *words,
-                env=self._environment,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=errors,
-            )
+        pid = life.desk.pid
+        await life.desk.kill()
+        life.terminal = None
+        self.story.tell(f"terminal {pid} is killed")
 
     # A conversation
 
@@ -281,15 +344,20 @@ class World:
         chat = await self.hands.chat(shape, [self.anna], name="Home")
         chat_type = _TYPES.get(shape, ChatType.GROUP)
         home = Address(platform=TELEGRAM, chat_type=chat_type, chat_id=chat)
-        await self.store.owners.set_home(ME, HomeChannel(address=home, name="Home"))
         terminal = await self.terminal()
         told = await terminal.do(Open(title=f"Life in {chat}"))
         assert not told.error, told
-        life = Life(chat=chat, session_id=told.text, terminal=terminal)
+        life = Life(home=home, session_id=told.text, terminal=terminal)
+        await self.aim(life)
         for _ in range(said):
             await self.say_in_terminal(life)
         self.story.tell(f"{life.session_id} has begun, with a home in {chat}")
         return life
+
+    async def aim(self, life: Life) -> None:
+        """The next handoff goes to its home."""
+        home = HomeChannel(address=life.home, name="Home")
+        await self.store.owners.set_home(ME, home)
 
     @property
     def next_word(self) -> str:
@@ -303,7 +371,7 @@ class World:
         return word
 
     async def say_in_terminal(self, life: Life) -> None:
-        told = await life.terminal.do(Say(text=self.word(life)))
+        told = await life.desk.do(Say(text=self.word(life)))
         assert told.text == "TurnDone", told
 
     async def say_in_chat(self, life: Life, *, task: bool = False) -> str:
@@ -325,22 +393,36 @@ class World:
     async def hand_over(self, life: Life) -> None:
         """A whole handoff, without any trouble."""
         self.begin_handoff(life)
-        told = await life.terminal.handed_off(WITHIN)
+        told = await life.desk.handed_off(WITHIN)
         assert told.text == "Completed", told
-        self.spare(life.terminal)
+        self.spare(life)
         await self.settle(life)
 
     def begin_handoff(self, life: Life) -> None:
         self.story.tell(f"{life.session_id} is to be handed off")
         life.taken_back = False
-        life.terminal.begin_handoff()
+        life.desk.begin_handoff()
 
-    async def take_back(self, life: Life, *, now: bool = False) -> None:
+    async def ask(self, life: Life) -> None:
+        """Begin a handoff to its own home, while others do to theirs."""
+        async with self._asking:
+            await self.aim(life)
+            if life.terminal is None:  # it was killed
+                return
+            self.begin_handoff(life)
+
+            async def is_asked() -> bool:
+                terminal = life.terminal
+                return terminal is None or terminal.was_told or bool(await self.latest(life))
+
+            await until(is_asked, f"{life.session_id} is asked for", WITHIN)
+
+    async def take_back(self, life: Life) -> None:
         """Into a terminal, from wherever it is."""
-        life.terminal = await self.terminal()
+        terminal = life.terminal = life.terminal or await self.terminal()
 
         async def is_taken() -> bool:
-            told = await life.terminal.do(Resume(session_id=life.session_id, now=now))
+            told = await terminal.do(Resume(session_id=life.session_id))
             assert told.error in ("", "SessionHeld"), told
             return not told.error
 
@@ -390,6 +472,10 @@ class World:
         finally:
             hold.unlink()
 
+    def told(self) -> str:
+        """What the processes told of themselves."""
+        return self.log.read_text() + self._errors.read_text()
+
     def runs(self) -> Counter[str]:
         """How often the tool ran for each word."""
         done = self.folder / "runs"
@@ -401,22 +487,32 @@ class World:
         for process in self._gateways:
             process.kill()
             await process.wait()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
 
 
 @contextlib.asynccontextmanager
-async def world(folder: Path, url: str, rules: Rules) -> AsyncGenerator[World]:
-    """With Anna, who is paired, and with gateways."""
-    settings = folder / "config.toml"
-    settings.write_text(_SETTINGS)
-    settings.chmod(0o600)
+async def world(
+    peer: Peer, nursery: Nursery, rules: Rules, url: str | None = None
+) -> AsyncGenerator[World]:
+    """With Anna, who is paired, and with gateways; on SQLite, or on the PostgreSQL at `url`. The
+    platform begins anew."""
     async with contextlib.AsyncExitStack() as stack:
-        peer = stack.enter_context(running(rules))
+        # Sockets live in it, whose names must be short.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="segue-crash-")))
+        url = url or f"sqlite://{folder}/segue.db"
+        settings = folder / "config.toml"
+        settings.write_text(_SETTINGS)
+        settings.chmod(0o600)
         hands = await stack.enter_async_context(peer.hands())
+        await hands.clear(rules)
         store = await stack.enter_async_context(await segue.store.open(url))
-        world = World(folder, url, peer, hands, store, rules)
+        world = World(folder, url, peer, nursery, hands, store, rules)
         base = await stack.enter_async_context(world.mind.serving())
         world._environment["OPENAI_BASE_URL"] = base
         stack.push_async_callback(world.close)
+        await world.open()
         await store.owners.ensure(ME)
         await store.owners.introduced(ME)
         world.anna = await hands.user("Anna")

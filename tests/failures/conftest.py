@@ -133,6 +133,11 @@ class Gateway:
         self.process.kill()
         self.process.wait()
 
+    async def ends(self) -> None:
+        """Let it end in order: whatever it has in hand is done then."""
+        self.process.terminate()
+        assert await asyncio.to_thread(self.process.wait, WITHIN) == 0
+
     def freeze(self) -> None:
         """It lives, and does nothing."""
         self.process.send_signal(signal.SIGSTOP)
@@ -240,6 +245,13 @@ class Household:
         """What the bot said there."""
         shown = await self.hands.look(self.chat)
         return [m.text for m in shown.messages if m.thread == thread and m.author != self.anna]
+
+    async def answered(self) -> None:
+        """Let the gateway answer one command more: it is at work."""
+        words = "paired with the owner"
+        before = sum(words in text for text in await self.in_thread(None))
+        await self.hands.say(self.anna, self.chat, "/whoami")
+        await self.sees(words, before + 1)
 
     async def sees(self, words: str, times: int = 1) -> None:
         """Wait until the bot has said something with these words so often in her chat."""

@@ -136,16 +136,19 @@ async def test_a_gateway_that_is_called_off_in_the_middle_of_its_work_writes_not
     """3, from the other side: the terminal goes on, and what the gateway still had in hand is not
     written between its turns, nor is anything moved by it."""
     household.mind.hold(HANDED_OFF)
-    async with household.gateway(), household.terminal("one") as shown:
+    async with household.gateway() as gateway, household.terminal("one") as shown:
         shown.say("/handoff telegram")
         await household.mind.hears(HANDED_OFF)
         shown.press("c-c")
         await shown.shows(CANCELLED)
         await household.says(shown, "two", after=1)
         household.mind.let_go()
-        await household.sees(STAYED)
         await household.says(shown, "three", after=2)
+        await gateway.ends()
+        await household.sees(STAYED)
+        await household.says(shown, "four", after=3)
         said = ["one", "(1) one", "two", "(2) two", "three", "(3) three"]
+        said += ["four", "(4) four"]
         assert [text for _, text in await household.said()] == said
     address = (await household.session()).address
     assert address is not None
@@ -208,9 +211,9 @@ async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked
 
 async def nothing_was_executed(household: Household, calls: int) -> None:
     """A gateway that comes now takes nothing up and asks no model for anything."""
-    async with household.gateway():
-        await household.hands.say(household.anna, household.chat, "/whoami")
-        await household.sees("paired with the owner me")
+    async with household.gateway() as gateway:
+        await household.answered()
+        await gateway.ends()
     assert (await household.hands.look(household.chat)).threads == ()
     assert len(household.mind.requests) == calls
     assert all(handoff.attempt == 0 for handoff in await household.handoffs())
@@ -248,8 +251,7 @@ async def test_what_nobody_took_up_and_was_called_off_is_no_ghost(household: Hou
             await shown.shows(CANCELLED)
             await shown.ready()
             gateway.thaw()
-            await household.hands.say(household.anna, household.chat, "/whoami")
-            await household.sees("paired with the owner me")
+            await household.answered()
             (handoff,) = await household.handoffs()
             assert (handoff.state, handoff.attempt) == (State.FAILED, 0)
         gateway.kill()

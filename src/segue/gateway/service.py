@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import segue.store
+from segue.agent.models.pool import Models
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import GatewayRunning, StoreError
@@ -43,16 +44,21 @@ LAST_WORDS = 5.0
 logger = logging.getLogger(__name__)
 
 
-async def serve(settings: Settings, adapters: Sequence[Adapter] | None = None) -> None:
+async def serve(
+    settings: Settings,
+    adapters: Sequence[Adapter] | None = None,
+    *,
+    models: Models | None = None,
+) -> None:
     """Be the gateway of these settings until SIGTERM or SIGINT; GatewayRunning when there is one.
-    `adapters` instead of those that the settings name."""
+    `adapters` and `models` instead of those that the settings name."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, stop.set)
     async with (
         await segue.store.open(settings.store) as store,
-        Turns(store, settings) as turns,
+        Turns(store, settings, models=models) as turns,
     ):
         await store.owners.ensure(ME)
         gateway = Gateway(store, turns, settings, adapters or speaking.adapters(settings, store))

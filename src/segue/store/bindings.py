@@ -12,7 +12,7 @@ from segue.core.errors import AddressTaken, SessionNotFound
 from segue.core.lease import Lease
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
-from segue.store import approvals, leases, outbox, sessions
+from segue.store import approvals, leases, outbox, pages, sessions
 from segue.store.base import Engine, Row, Tx
 from segue.store.values import micros, moment
 
@@ -176,6 +176,8 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
         version=there.version + 1 if there else 1,
         now=tx.now,
     )
+    if address.platform is Platform.WEB and address.thread_id is not None:
+        pages.arrived(tx, address.thread_id, session_id)
     if ended is not None:  # or the next message there would replace it
         sessions.reopen(tx, session_id)
     if left is None or left[0] != address.key:

@@ -39,6 +39,8 @@ class Page:
     title: str
     rev: int
     active: datetime
+    session: str | None
+    """The id of the session that is here, or was here last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,8 @@ class Pages:
         return await self._engine.write(say, page, key, browser, body)
 
     async def press(self, page: str, key: str, browser: str, no: int, data: str) -> bool:
-        """A person presses a button; False when that message has none such."""
+        """A person presses a button, and the message has none any longer; False when it has none
+        such. Under a key that was used they have pressed it already."""
         return await self._engine.write(press, page, key, browser, no, data)
 
     async def unheard(self, *, limit: int = 100) -> tuple[PageUpdate, ...]:
@@ -164,7 +167,7 @@ def _digest(secret: str) -> str:
 
 # Conversations
 
-_PAGE = "SELECT id, owner, title, rev, active FROM pages"
+_PAGE = "SELECT id, owner, title, rev, active, session FROM pages"
 
 
 def begin(tx: Tx, owner: str, title: str, key: str) -> Page:
@@ -189,6 +192,12 @@ def get(tx: Tx, page: str) -> Page | None:
 def list_pages(tx: Tx, owner: str, limit: int) -> tuple[Page, ...]:
     sql = f"{_PAGE} WHERE owner = :owner ORDER BY active DESC, id LIMIT :limit"
     return tuple(map(_page, tx.rows(sql, owner=owner, limit=limit)))
+
+
+def arrived(tx: Tx, page: str, session_id: str) -> None:
+    """That session is bound to the page from now on."""
+    sql = "UPDATE pages SET session = :session WHERE id = :page"
+    tx.change(sql, session=session_id, page=page)
 
 
 # Messages
@@ -257,10 +266,13 @@ def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
 
 
 def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
+    if tx.row("SELECT 1 FROM page_updates WHERE key = :key", key=own_key(page, key)):
+        return True
     there = message(tx, no)
     if there is None or there.page != page or data not in {button for _, button in there.buttons}:
         return False
     _record(tx, page, own_key(page, key), browser, Act.PRESS, data, no)
+    edit(tx, no, there.text, ())
     return True
 
 
@@ -301,8 +313,8 @@ def heard(tx: Tx, no: int) -> None:
 
 
 def _page(row: Row) -> Page:
-    page, owner, title, rev, active = row
-    return Page(id=page, owner=owner, title=title, rev=rev, active=moment(active))
+    page, owner, title, rev, active, session = row
+    return Page(id=page, owner=owner, title=title, rev=rev, active=moment(active), session=session)
 
 
 def _message(row: Row) -> PageMessage:

@@ -1,8 +1,12 @@
-"""The directory in which the program was started."""
+"""Where this terminal is: its directory, its address, and what others are told of it."""
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
+
+from segue.core.address import Address, ChatType, Platform
 
 
 def here() -> Path:
@@ -11,3 +15,12 @@ def here() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         return Path.home()
+
+
+def address(session_id: str = "terminal") -> Address:
+    """A terminal's own: every session has one, so that many can be open in terminals at once."""
+    return Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session_id)
+
+
+def holder() -> str:
+    return f"a terminal on {socket.gethostname()} (process {os.getpid()})"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ELSEWHERE = {
     "completion": "segue.terminal.completion",
     "config": "segue.terminal.config",
+    "demo": "segue.terminal.demo",
     "doctor": "segue.terminal.doctor",
     "gateway": "segue.terminal.gateway",
     "handoff": "segue.terminal.handoff",

@@ -143,7 +143,8 @@ class Server:
         return secret
 
     async def _talk(self, connection: ServerConnection) -> None:
-        talk = Talk(self._store, connection, self._visitors[connection], self.listed)
+        visitor = self._visitors[connection]
+        talk = Talk(self._store, connection, visitor, self.changed, self.listed)
         self._talks.add(talk)
         try:
             await talk.run()

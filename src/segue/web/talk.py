@@ -12,8 +12,9 @@ from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
 
 import segue
-from segue.core.address import Platform
+from segue.core.address import Address, Platform
 from segue.core.errors import UserError
+from segue.core.session import Session
 from segue.store import Store, Topic
 from segue.store.pages import Author, Page, PageMessage, own_key
 from segue.web import addresses, frames, health, history, render
@@ -23,6 +24,10 @@ _MOST_WAITING = 1000
 """Frames that wait for a page that does not read; then it is let go, and comes again."""
 PATIENCE = 30.0
 """Seconds that a page may take to read one of them."""
+
+_SESSIONS = 500
+"""The last ones, among which those of the list are looked for."""
+_HERE = "here"
 
 _ask = msgspec.json.Decoder(frames.Ask)
 _encoder = msgspec.json.Encoder()
@@ -36,14 +41,17 @@ class Talk:
         store: Store,
         connection: ServerConnection,
         visitor: Visitor,
+        changes: Callable[[str, int], None],
         listed: Callable[[str], None],
     ) -> None:
-        """`listed`: tells every page of an owner that the list of conversations has changed."""
+        """`changes` tells every page that follows a conversation of a message in it that is new or
+        changed, `listed` every page of an owner that the list of conversations has changed."""
         self._store = store
         self._connection = connection
         self._visitor = visitor
+        self._changes = changes
         self._listed = listed
-        self._open: str | None = None
+        self._followed: set[str] = set()
         self._health = False
         self._out: asyncio.Queue[frames.Tell | _Later] = asyncio.Queue(_MOST_WAITING)
 
@@ -62,11 +70,11 @@ class Talk:
     # What changes
 
     def changed(self, page: str, no: int) -> None:
-        if page == self._open:
+        if page in self._followed:
             self._soon(_Later(page, no))
 
     def working(self, page: str, seconds: float) -> None:
-        if page == self._open:
+        if page in self._followed:
             self._soon(frames.Working(chat=page, seconds=seconds))
 
     def listed(self, owner: str) -> None:
@@ -163,7 +171,7 @@ class Talk:
         pages, browser = self._store.pages, self._visitor.browser
         match ask:
             case frames.Open(after=after):
-                self._open = page.id
+                self._followed.add(page.id)
                 await self._put(await self._shown(page, after))
             case frames.Earlier(before=before):
                 at = addresses.of(page.owner, page.id)
@@ -172,11 +180,12 @@ class Talk:
             case frames.Say(key=key, text=text):
                 said = await pages.say(page.id, key, browser, text)
                 await self._put(frames.Taken(key=key, chat=page.id))
-                await self._put(frames.Changed(chat=page.id, message=shown(said)))
+                self._changes(page.id, said.no)
                 self._listed(page.owner)
             case frames.Press(key=key, message=number, data=data):
                 if await pages.press(page.id, key, browser, number, data):
                     await self._put(frames.Taken(key=key, chat=page.id))
+                    self._changes(page.id, number)
                 else:
                     await self._put(frames.Refused(reason="That button is gone.", key=key))
 
@@ -192,20 +201,11 @@ class Talk:
 
     async def _chats(self) -> tuple[frames.Chat, ...]:
         owner = self._visitor.owner
-        here = {
-            session.address: session
-            for session in await self._store.sessions.list(owner, platform=Platform.WEB, limit=500)
-        }
-        chats: list[frames.Chat] = []
-        for page in await self._store.pages.list(owner):
-            session = here.get(addresses.of(owner, page.id))
-            title = session.title if session and session.title else page.title
-            chats.append(
-                frames.Chat(
-                    id=page.id, title=title, where="here" if session else "", active=page.active
-                )
-            )
-        return tuple(chats)
+        known = {s.id: s for s in await self._store.sessions.list(owner, limit=_SESSIONS)}
+        return tuple(
+            _chat(page, known.get(page.session or ""))
+            for page in await self._store.pages.list(owner)
+        )
 
     async def _shown(self, page: Page, after: int) -> frames.Shown:
         lines, more = ((), False)
@@ -234,6 +234,25 @@ class _Later(msgspec.Struct, frozen=True):
 
     page: str | None = None
     no: int = 0
+
+
+def _chat(page: Page, session: Session | None) -> frames.Chat:
+    title = session.title if session and session.title else page.title
+    where = _where(page, session.address) if session else _HERE
+    return frames.Chat(id=page.id, title=title, where=where, active=page.active)
+
+
+def _where(page: Page, address: Address | None) -> str:
+    """As it is said on: "this conversation goes on …"."""
+    if address in (None, addresses.of(page.owner, page.id)):
+        return _HERE
+    match address.platform:
+        case Platform.LOCAL:
+            return "in the terminal"
+        case Platform.WEB:
+            return "in another conversation on this page"
+        case elsewhere:
+            return f"on {elsewhere}"
 
 
 def shown(message: PageMessage) -> frames.Message:

@@ -9,12 +9,13 @@ CREATE TABLE browsers (
 ) $strict;
 
 CREATE TABLE pages (
-    id     TEXT PRIMARY KEY,
-    owner  TEXT NOT NULL REFERENCES owners (id) ON DELETE CASCADE,
-    title  TEXT NOT NULL,
-    key    TEXT NOT NULL UNIQUE,
-    rev    $int NOT NULL DEFAULT 0,             -- the newest change in it
-    active $int NOT NULL
+    id      TEXT PRIMARY KEY,
+    owner   TEXT NOT NULL REFERENCES owners (id) ON DELETE CASCADE,
+    title   TEXT NOT NULL,
+    key     TEXT NOT NULL UNIQUE,
+    rev     $int NOT NULL DEFAULT 0,            -- the newest change in it
+    active  $int NOT NULL,
+    session TEXT                                -- the one that is or was here last
 ) $strict;
 CREATE INDEX pages_by_owner ON pages (owner, active);
 

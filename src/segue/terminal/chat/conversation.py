@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from segue import commands, handoff
 from segue.commands.base import Command, Where
 from segue.config import Settings
-from segue.core.address import Address, ChatType, Platform
+from segue.core.address import Platform
 from segue.core.approval import Answer
 from segue.core.context import Context
 from segue.core.errors import (
@@ -31,6 +30,7 @@ from segue.store import Store
 from segue.terminal import page
 from segue.terminal.chat import moving
 from segue.terminal.chat.display import Display
+from segue.terminal.here import address, holder
 from segue.turns import Held, Place, Turns, hold
 
 _ANSWERS = {"y": Answer.ONCE, "s": Answer.SESSION, "n": Answer.NEVER}
@@ -108,10 +108,10 @@ class Conversation:
     @property
     def place(self) -> Place:
         session = self.session
-        address = _address(session.id) if session else _NOWHERE
+        source = address(session.id) if session else address()
         return Place(
-            context=Context(source=address, cwd=str(self._cwd)),
-            holder=_holder(),
+            context=Context(source=source, cwd=str(self._cwd)),
+            holder=holder(),
             approve=self._approve,
         )
 
@@ -240,9 +240,9 @@ class Conversation:
             hold(
                 self.store,
                 session.id,
-                _holder(),
+                holder(),
                 take_over=take_over,
-                address=_address(session.id),
+                address=address(session.id),
             )
         )
         await self._let_go()
@@ -253,10 +253,10 @@ class Conversation:
     async def _take_from(self, held: SessionHeld, session: Session, *, now: bool) -> bool:
         """Take a session that somebody else has: once the turn that runs there is over, or at once
         when the person wants it so. Whether it is here."""
-        holder = held.fields["holder"]
+        other = held.fields["holder"]
         if now:
             await self._take(session, take_over=True)
-            await self.notice(f"It was taken from {holder}; what was running there is interrupted.")
+            await self.notice(f"It was taken from {other}; what was running there is interrupted.")
             return True
         if not await moving.turn_runs(self.store, session.id):
             await self._display.trouble(held)
@@ -339,15 +339,3 @@ class Conversation:
 
     async def _approve(self, call: ToolCall, what: str) -> Answer:
         return await self._display.ask("Allow it? [y]es, for this [s]ession, [n]o", _ANSWERS)
-
-
-_NOWHERE = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="terminal")
-
-
-def _address(session_id: str) -> Address:
-    """A terminal's own: every session has one, so that many can be open in terminals at once."""
-    return replace(_NOWHERE, chat_id=session_id)
-
-
-def _holder() -> str:
-    return f"a terminal on {socket.gethostname()} (process {os.getpid()})"

@@ -1,0 +1,141 @@
+"""The demo's browser: it does over HTTP and WebSocket what the page does in a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import html
+import re
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from http import HTTPStatus
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from segue.core.errors import DemoFailed
+from segue.web import frames
+from segue.web.guard import TOKEN
+from segue.web.server import LIVE
+
+_TAG = re.compile(r"<[^>]*>")
+
+_tell: msgspec.json.Decoder[frames.Tell] = msgspec.json.Decoder(frames.Tell)
+
+
+class Browser:
+    """An open page. What it is told is kept as it comes."""
+
+    def __init__(self, wire: ClientConnection, conversation: str) -> None:
+        self.conversation = conversation
+        self.history: tuple[frames.Line, ...] = ()
+        self.messages: dict[int, frames.Message] = {}
+        """What is shown in the conversation, by number."""
+        self._wire = wire
+        self._taken: set[str] = set()
+        self._refused: str | None = None
+        self._opened = False
+        self._changed = asyncio.Condition()
+
+    async def open(self) -> None:
+        """Show the conversation."""
+        await self._ask(frames.Open(chat=self.conversation))
+        await self.until(lambda: self._opened)
+
+    async def say(self, text: str) -> int:
+        """Say it; the number of that message, once the server has it."""
+        key = str(uuid.uuid4())
+        await self._ask(frames.Say(chat=self.conversation, key=key, text=text))
+        await self.until(lambda: key in self._taken and key in self._keys())
+        return self._keys()[key]
+
+    def _keys(self) -> dict[str, int]:
+        """The numbers of what was said from here."""
+        return {message.key: no for no, message in self.messages.items() if message.key}
+
+    def answers(self, after: int) -> list[frames.Message]:
+        """What the agent says there after that message."""
+        return [m for no, m in sorted(self.messages.items()) if no > after and m.author == "agent"]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until it is so; DemoFailed when the server refuses something instead."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._refused is not None or condition())
+        if self._refused is not None:
+            raise DemoFailed(reason=f"the page was refused: {self._refused}")
+
+    async def listen(self) -> None:
+        """Keep what the server tells, until it says no more."""
+        with contextlib.suppress(ConnectionClosed):
+            async for frame in self._wire:
+                self._hear(_tell.decode(frame))
+                await self._notify()
+        self._refused = "the connection ended"
+        await self._notify()
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _hear(self, told: frames.Tell) -> None:
+        match told:
+            case frames.Shown(history=history, messages=messages):
+                self._opened = True
+                self.history = history
+                self.messages.update({message.no: message for message in messages})
+            case frames.Changed(chat=self.conversation, message=message):
+                self.messages[message.no] = message
+            case frames.Taken(key=key):
+                self._taken.add(key)
+            case frames.Refused(reason=reason):
+                self._refused = reason
+            case _:
+                pass
+
+    async def _ask(self, ask: frames.Ask) -> None:
+        await self._wire.send(msgspec.json.encode(ask).decode())
+
+
+@contextlib.asynccontextmanager
+async def opened(link: str) -> AsyncGenerator[Browser]:
+    """A new browser in which `link` was opened: it brings the token once, and is let in from then
+    on by its cookie."""
+    parts = urlsplit(link)
+    site = f"{parts.scheme}://{parts.netloc}"
+    wanted = parse_qs(parts.fragment)
+    cookie = await let_in(site, wanted["t"][0])
+    headers = {"Cookie": cookie, "Origin": site}
+    url = f"ws://{parts.netloc}{LIVE}"
+    async with connect(url, additional_headers=headers, proxy=None) as wire:
+        browser = Browser(wire, wanted["c"][0])
+        listening = asyncio.create_task(browser.listen())
+        try:
+            await browser.open()
+            yield browser
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
+
+
+async def let_in(site: str, token: str) -> str:
+    """The cookie of a new browser that brings that token; DemoFailed when it is not let in, or the
+    token can be used again."""
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        page = await client.get(f"{site}/")
+        if page.status_code != HTTPStatus.OK or "<html" not in page.text:
+            raise DemoFailed(reason=f"the page answered with HTTP {page.status_code}")
+        admitted = await client.get(f"{site}/exchange", headers={TOKEN: token})
+        if admitted.status_code != HTTPStatus.NO_CONTENT:
+            raise DemoFailed(reason=f"the link was refused with HTTP {admitted.status_code}")
+        again = await client.get(f"{site}/exchange", headers={TOKEN: token})
+        if again.status_code != HTTPStatus.FORBIDDEN:
+            raise DemoFailed(reason="the link could be used twice")
+    return admitted.headers["Set-Cookie"].partition(";")[0]
+
+
+def text(shown: str) -> str:
+    """The words of what the page shows."""
+    return " ".join(html.unescape(_TAG.sub(" ", shown)).split())

@@ -1,0 +1,65 @@
+"""What is left when nobody comes back, and what is told when nobody can know."""
+
+from __future__ import annotations
+
+import time
+
+from segue.core.handoff import ABANDONED, State
+from segue.core.transcript import Kind, Role
+from segue.testing.platform import Peer, Shape
+from tests.crash.chapters import WITH_KEYS, WITHOUT_KEYS
+from tests.crash.points import ANSWERING, HANDING_OFF
+from tests.crash.rounds import judge
+from tests.crash.world import STUCK, Nursery, until, world
+
+
+async def test_a_terminal_whose_gateway_never_comes_back_goes_on_in_time(
+    peer: Peer, nursery: Nursery
+):
+    async with world(peer, nursery, WITH_KEYS) as here:
+        life = await here.begin(Shape.FORUM)
+
+        async def act() -> None:
+            here.begin_handoff(life)
+
+        async with HANDING_OFF["the thread is kept"].point.at(here, life, act):
+            killed = time.monotonic()
+            await here.kill_gateway()
+        told = await life.desk.handed_off(STUCK)
+        assert time.monotonic() - killed < STUCK
+        assert told.text == "Failed"
+        latest = await here.latest(life)
+        assert latest is not None
+        assert (latest.state, latest.error) == (State.FAILED, ABANDONED)
+        await here.say_in_terminal(life)
+        await here.have_gateways()
+        await here.settle(life)
+        await judge(here, life, told.text)
+
+
+async def test_an_answer_that_may_not_have_arrived_is_told_in_its_session(
+    peer: Peer, nursery: Nursery
+):
+    async with world(peer, nursery, WITHOUT_KEYS) as here:
+        life = await here.begin(Shape.FORUM)
+        await here.hand_over(life)
+
+        async def act() -> None:
+            await here.say_in_chat(life)
+
+        async with ANSWERING["the answer was sent"].point.at(here, life, act):
+            await here.kill_gateway()
+        await here.have_gateways()
+        await here.settle(life)
+
+        async def is_told() -> bool:
+            transcript = await here.store.transcripts.load(life.session_id)
+            last = transcript.messages[-1]
+            return (last.role, last.kind) == (Role.SYSTEM, Kind.SYNTHETIC)
+
+        await until(is_told, "the session is told", STUCK)
+        (lost,) = await here.store.outbox.troubled()
+        assert lost.reported
+        await here.say_in_chat(life)
+        await here.settle(life)
+        await judge(here, life)

@@ -1,0 +1,49 @@
+"""The same on PostgreSQL, where another gateway stands by: it cannot see that the first one died,
+and takes over when nothing more is heard of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from segue.testing import postgres
+from segue.testing.platform import running
+from tests.crash.chapters import WITH_KEYS, Chapter, of_answers, of_chance, of_handoffs
+from tests.crash.rounds import Victim
+from tests.crash.world import Nursery
+
+ROUNDS = [
+    *of_handoffs(Victim.GATEWAY),
+    *of_answers(),
+    *of_handoffs(Victim.BOTH)[::4],
+    *of_chance(6),
+]
+WORLDS = 6
+"""At once, since most of the time everybody waits for a lease to run out."""
+TESTS = 6
+
+
+def share(test: int, place: int) -> Chapter:
+    rounds = ROUNDS[test * WORLDS + place :: TESTS * WORLDS]
+    return Chapter(f"on PostgreSQL {test} {place}", WITH_KEYS, tuple(rounds))
+
+
+def test_every_round_is_played():
+    chapters = [share(test, place) for test in range(TESTS) for place in range(WORLDS)]
+    assert sorted(r.name for c in chapters for r in c.rounds) == sorted(r.name for r in ROUNDS)
+    assert len(ROUNDS) >= 60
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("test", range(TESTS))
+async def test_nothing_is_lost_stuck_or_doubled_when_another_gateway_takes_over(
+    test: int, nursery: Nursery, postgres_server: postgres.Server
+):
+    async def play(chapter: Chapter) -> None:
+        with running() as peer, postgres_server.database() as url:
+            await chapter.play(peer, nursery, url)
+
+    async with asyncio.TaskGroup() as group:
+        for place in range(WORLDS):
+            group.create_task(play(share(test, place)))

@@ -1,0 +1,86 @@
+"""A person at home: a terminal, a gateway in a process of its own, and a model that remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import segue.store
+from segue.store.processes import whose
+from segue.testing.models.openai import Answer, Say
+from tests.terminal.conftest import Model, Person
+from tests.terminal.gateways import alive, none_left, segue_says
+from tests.web.chromium.watching import link
+
+
+class Remembering(Model):
+    """Says all that it was ever told in a session; a request without tools is one for a title."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        if "tools" not in request:
+            return Say(text="A title")
+        told = [m["content"] for m in request["messages"] if m["role"] == "user"]
+        if told[-1].startswith("[This session has just been handed off"):
+            return Say(text="I am here.")
+        return Say(text=f"You told me: {', '.join(t for t in told if not t.startswith('['))}.")
+
+
+@dataclass
+class Home:
+    person: Person
+    model: Remembering
+
+    async def start_gateway(self) -> None:
+        started = await asyncio.to_thread(segue_says, self.person, "gateway", "start")
+        assert started.returncode == 0, started.stderr
+
+    async def kill_gateway(self) -> None:
+        (gateway,) = await alive(self.person)
+        os.kill(whose(gateway.process)[1], signal.SIGKILL)
+
+    async def link(self) -> str:
+        """One that opens the page."""
+        async with await segue.store.open(self.person.environment["SEGUE_STORE"]) as store:
+            return await link(store)
+
+
+@contextlib.asynccontextmanager
+async def at_home(folder: Path) -> AsyncGenerator[Home]:
+    """With a gateway whose page is always at the same place; none is left behind."""
+    settings = folder / "config.toml"
+    settings.write_text(f"[web]\nport = {_free_port()}\n")
+    settings.chmod(0o600)
+    (folder / "project").mkdir()
+    environment = {
+        "HOME": str(folder),
+        "PATH": "/usr/bin:/bin",
+        "SEGUE_CONFIG": str(settings),
+        "SEGUE_STORE": f"sqlite://{folder}/segue.db",
+        "SEGUE_GATEWAY_LOG": f"{folder}/gateway.log",
+    }
+    person = Person(environment, folder / "project")
+    model = Remembering()
+    async with model.serving() as url, none_left(person):
+        environment.update(
+            SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
+        )
+        home = Home(person, model)
+        await home.start_gateway()
+        yield home
+        model.go.set()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,59 @@
+"""The link that lets a browser in, once."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import expect
+
+from tests.web.chromium.watching import REFUSED, Eyes, link, live, say, shows
+from tests.web.conftest import Site
+
+pytestmark = pytest.mark.real
+
+
+async def test_the_link_lets_a_browser_in_and_leaves_no_trace_of_its_token(site: Site, eyes: Eyes):
+    async with site.gateway():
+        url = await link(site.store)
+        token = url.partition("#t=")[2]
+        page = await eyes.open(url)
+        await live(page)
+        assert page.url == f"{site.url}/"
+        (cookie,) = await page.context.cookies()
+        assert (cookie.get("name"), cookie.get("httpOnly")) == ("segue", True)
+        assert cookie.get("sameSite") == "Strict"
+        assert await page.evaluate("document.cookie") == ""
+        kept = await page.evaluate(
+            "JSON.stringify([{...sessionStorage}, {...localStorage}, history.state])"
+            " + document.documentElement.outerHTML"
+        )
+        assert token not in kept
+        assert not [asked for asked in eyes.asked(page) if token in asked]
+        await page.reload()
+        await live(page)
+
+
+async def test_a_second_browser_with_the_same_link_is_told_what_to_do(site: Site, eyes: Eyes):
+    async with site.gateway():
+        url = await link(site.store)
+        await live(await eyes.open(url))
+        late = await eyes.open(url, tolerates=REFUSED)
+        await expect(late.get_by_role("heading")).to_have_text("This link no longer works")
+        await expect(late.get_by_role("main")).to_contain_text("/handoff web")
+        assert await late.context.cookies() == []
+        assert late.url == f"{site.url}/"
+        again = await eyes.open(site.url, tolerates=REFUSED)
+        await expect(again.get_by_role("heading")).to_have_text("This browser is not paired yet")
+
+
+async def test_a_browser_that_is_paired_can_open_any_link(site: Site, eyes: Eyes):
+    async with site.gateway():
+        url = await link(site.store)
+        page = await eyes.open(url, tolerates=REFUSED)
+        await live(page)
+        await page.get_by_role("button", name="New conversation").first.click()
+        await say(page, "hello")
+        await shows(page, "hello", "(1) hello")
+        await page.goto("about:blank")
+        await page.goto(url)
+        await live(page)
+        await shows(page, "hello", "(1) hello")
