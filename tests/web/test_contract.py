@@ -97,8 +97,8 @@ class WebRig:
         if tab is None or tab.wire.close_code is not None:
             tab = self._tabs[page] = await self._open.enter_async_context(self._browser())
             await tab.ask("open", chat=page)
-        await tab.ask("health")
-        await tab.until("health")
+        await tab.ask("open", chat="nowhere")
+        await tab.until("refused")
         return tab
 
     async def _do(self, do: str, **fields: Any) -> str:
