@@ -27,6 +27,18 @@ class Act(StrEnum):
     FETCH = "fetch"
 
 
+class Lack(StrEnum):
+    """What there is none of on a platform, for nobody."""
+
+    EDITS = "edits"
+    """People cannot change what they have said."""
+    FILES = "files"
+    JOINS = "joins"
+    """No chat has to be begun with the bot."""
+    REPEATS = "repeats"
+    """An update never comes twice to who has confirmed it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A chat, or a thread in it, as the platform itself names them."""
@@ -66,16 +78,16 @@ class Rig(Protocol):
         """The immutable id of the person."""
         ...
 
+    @property
+    def name(self) -> str:
+        """What the platform says that she is called; empty when it does not say."""
+        ...
+
+    @property
+    def lacks(self) -> frozenset[Lack]: ...
+
     def another(self) -> Adapter:
         """One more for the same account, not connected: as after a restart."""
-        ...
-
-    def impatient(self) -> Adapter:
-        """One more, not connected, whose calls count as lost after less than a second."""
-        ...
-
-    def denied(self) -> Adapter:
-        """One with a token that is not valid."""
         ...
 
     @property
@@ -127,16 +139,6 @@ class Rig(Protocol):
 
     # The platform
 
-    async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
-        """The next call for that meets this; BUSY says to wait so many seconds."""
-        ...
-
-    async def calm(self) -> None: ...
-
-    async def down(self) -> None: ...
-
-    async def up(self) -> None: ...
-
     async def repeat(self) -> None:
         """The platform delivers its last update once more."""
         ...
@@ -148,6 +150,28 @@ class Rig(Protocol):
     def specimens(self) -> Sequence[Specimen]:
         """Good updates of several kinds."""
         ...
+
+
+class RemoteRig(Rig, Protocol):
+    """The same where the platform is somebody else's server, which can be in trouble."""
+
+    def impatient(self) -> Adapter:
+        """One more, not connected, whose calls count as lost after less than a second."""
+        ...
+
+    def denied(self) -> Adapter:
+        """One with a token that is not valid."""
+        ...
+
+    async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
+        """The next call for that meets this; BUSY says to wait so many seconds."""
+        ...
+
+    async def calm(self) -> None: ...
+
+    async def down(self) -> None: ...
+
+    async def up(self) -> None: ...
 
 
 class Ear:

@@ -24,9 +24,9 @@ from segue.testing.platform.wire import (
     WireMessage,
     WireUser,
 )
-from tests.platforms.contract import AdapterContract
+from tests.platforms.contract import RemoteContract
 from tests.platforms.malformed import Path, Specimen
-from tests.platforms.rig import Act, File, Place, Rig, Seen
+from tests.platforms.rig import Act, File, Lack, Place, RemoteRig, Seen
 
 FULL = Rules()
 BARE = Rules(
@@ -52,12 +52,14 @@ class PeerRig:
         self._rules = rules
         self._other_bot = ""
         self.anna = ""
+        self.name = "Anna"
+        self.lacks: frozenset[Lack] = frozenset()
         self.usual = Shape.GROUP.value
         self.adapter: Adapter = self.another()
 
     async def begin(self) -> None:
         await self._hands.clear(self._rules)
-        self.anna = await self._hands.user("Anna")
+        self.anna = await self._hands.user(self.name)
         self._other_bot = await self._hands.user("Other", bot=True)
         await self.adapter.connect()
 
@@ -186,7 +188,7 @@ def peer() -> Generator[Peer]:
         yield peer
 
 
-def plugged(peer: Peer, rules: Rules, runner: asyncio.Runner) -> Generator[Rig]:
+def plugged(peer: Peer, rules: Rules, runner: asyncio.Runner) -> Generator[RemoteRig]:
     async def begin() -> tuple[PeerRig, Hands]:
         hands = peer.hands()
         rig = PeerRig(peer, hands, rules)
@@ -202,9 +204,9 @@ def plugged(peer: Peer, rules: Rules, runner: asyncio.Runner) -> Generator[Rig]:
     runner.run(end())
 
 
-class TestWithEverything(AdapterContract):
+class TestWithEverything(RemoteContract):
     @pytest.fixture
-    def rig(self, peer: Peer, runner: asyncio.Runner) -> Generator[Rig]:
+    def rig(self, peer: Peer, runner: asyncio.Runner) -> Generator[RemoteRig]:
         yield from plugged(peer, FULL, runner)
 
     @pytest.fixture(params=Shape)
@@ -212,11 +214,11 @@ class TestWithEverything(AdapterContract):
         return request.param
 
 
-class TestWithNothing(AdapterContract):
+class TestWithNothing(RemoteContract):
     """No threads, edits, buttons, typing, keys or markup."""
 
     @pytest.fixture
-    def rig(self, peer: Peer, runner: asyncio.Runner) -> Generator[Rig]:
+    def rig(self, peer: Peer, runner: asyncio.Runner) -> Generator[RemoteRig]:
         yield from plugged(peer, BARE, runner)
 
     @pytest.fixture(params=[Shape.DM, Shape.GROUP])

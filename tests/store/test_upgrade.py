@@ -69,20 +69,25 @@ class Earlier:
 def earlier(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Earlier:
-    """The program knows the scripts up to a version only, and sees what was there then."""
-    folder = tmp_path / "scripts"
-    folder.mkdir()
-    for script in schema._FOLDER.glob("*.sql"):
-        if int(script.name[:4]) <= request.param:
-            shutil.copy(script, folder)
+    """One that sees what was there then."""
 
     def new_era(connection: apsw.Connection, era: str) -> None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('era', ?)", (era,))
 
-    monkeypatch.setattr(schema, "_FOLDER", folder)
-    monkeypatch.setattr(schema, "LATEST", request.param)
     monkeypatch.setattr(files, "_new_era", new_era)
-    return Earlier(request.param, monkeypatch.undo)
+    return knows(request.param, tmp_path, monkeypatch)
+
+
+def knows(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
+    """The program knows the scripts up to that version only."""
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    for script in schema._FOLDER.glob("*.sql"):
+        if int(script.name[:4]) <= version:
+            shutil.copy(script, folder)
+    monkeypatch.setattr(schema, "_FOLDER", folder)
+    monkeypatch.setattr(schema, "LATEST", version)
+    return Earlier(version, monkeypatch.undo)
 
 
 def say(tx: Tx, session_id: str) -> None:

@@ -244,6 +244,7 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
         door.server.listed("me")
         await browser.ask("health")
         await browser.until("health")
+        assert await asked(browser, "open", chat="no such") == not_here
     assert "secret" not in repr(browser.told)
     assert "Mine" not in repr(browser.told)
     assert await pages.unheard() == ()
@@ -260,10 +261,10 @@ async def test_a_key_of_anothers_leads_to_nothing_of_theirs(door: Door):
         await other.ask("new", key=key)
         theirs = (await other.until("taken", key=key))["chat"]
         assert chat != theirs
-        said = await mine.ask("say", chat=chat, text="mine")
-        await mine.until("taken", key=said)
-        await other.ask("say", chat=theirs, key=said, text="theirs")
-        await other.until("taken", key=said)
+        key = await mine.ask("say", chat=chat, text="mine")
+        await mine.until("taken", key=key)
+        await other.ask("say", chat=theirs, key=key, text="theirs")
+        await other.until("taken", key=key)
     assert [m.text for m in await door.store.pages.changes(theirs, 0)] == ["theirs"]
 
 
@@ -271,8 +272,8 @@ async def test_the_health_of_anothers_sessions_is_not_told(door: Door):
     store = door.store
     session = await store.sessions.create("me", Platform.LOCAL, title="My secret plan")
     lease = await store.leases.acquire(session.id, "a terminal")
-    said = [spoken("hello", session.started), Message(Role.ASSISTANT, "hi", session.started)]
-    await store.transcripts.append(lease, said)
+    spoke = [spoken("hello", session.started), Message(Role.ASSISTANT, "hi", session.started)]
+    await store.transcripts.append(lease, spoke)
     await store.gateways.announce("gateway", [Platform.WEB])
     await store.request_handoff(session.id, Platform.WEB, lease=lease)
     async with (
@@ -288,6 +289,11 @@ async def test_the_health_of_anothers_sessions_is_not_told(door: Door):
 
 
 # Revoked
+
+
+async def said(browser: Browser, chat: str) -> None:
+    await browser.ask("say", chat=chat, text="still here")
+    await browser.until("taken")
 
 
 async def test_a_revoked_browser_is_refused_at_once(door: Door):
@@ -326,9 +332,8 @@ async def test_what_a_revoked_browser_asks_for_is_not_done(door: Door):
     async with door.browser(await door.cookie()) as browser:
         chat = await browser.new()
         await door.store.write(quietly)
-        await browser.ask("say", chat=chat, text="still here")
         with pytest.raises(ConnectionClosed):
-            await browser.until("taken")
+            await said(browser, chat)
     assert await door.store.pages.unheard() == ()
 
 
@@ -338,7 +343,6 @@ async def test_a_browser_that_became_anothers_is_not_the_first_ones_any_more(doo
         [identity] = await door.store.owners.identities("me")
         await door.store.owners.unlink(Platform.WEB, identity.sender.user_id)
         await door.store.owners.link(identity.sender, "you")
-        await browser.ask("say", chat=chat, text="still here")
         with pytest.raises(ConnectionClosed):
-            await browser.until("taken")
+            await said(browser, chat)
     assert await door.store.pages.unheard() == ()

@@ -139,7 +139,7 @@ class Pages:
         return await self._engine.read(unheard, limit)
 
     async def heard(self, no: int) -> None:
-        """Everything up to that update is recorded elsewhere."""
+        """That update is recorded elsewhere."""
         await self._engine.write(heard, no)
 
 
@@ -268,6 +268,8 @@ def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
 def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
     if tx.row("SELECT 1 FROM page_updates WHERE key = :key", key=own_key(page, key)):
         return True
+    # Whoever changes a message changes its page first: until the end of this, nobody does.
+    tx.row(f"SELECT rev FROM pages WHERE id = :id {tx.for_update}", id=page)
     there = message(tx, no)
     if there is None or there.page != page or data not in {button for _, button in there.buttons}:
         return False
@@ -309,7 +311,8 @@ def unheard(tx: Tx, limit: int) -> tuple[PageUpdate, ...]:
 
 
 def heard(tx: Tx, no: int) -> None:
-    tx.change("UPDATE page_updates SET heard = 1 WHERE no <= :no AND heard = 0", no=no)
+    # That one alone: on PostgreSQL one with a lower number may be committed later.
+    tx.change("UPDATE page_updates SET heard = 1 WHERE no = :no", no=no)
 
 
 def _page(row: Row) -> Page:

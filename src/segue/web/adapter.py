@@ -8,9 +8,11 @@ from collections.abc import AsyncGenerator, Sequence
 
 from segue.config import WebSettings
 from segue.core.address import Address, HomeChannel, Platform, Sender
-from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.core.errors import ConnectFailed, DeliveryFailed, OwnerNotFound
 from segue.core.session import ME
+from segue.core.text import is_empty, one_line
 from segue.platforms.base import (
+    BUTTON_LIMIT,
     Attachment,
     Button,
     Capabilities,
@@ -21,11 +23,14 @@ from segue.platforms.base import (
     Receipt,
 )
 from segue.store import Store, Topic
-from segue.store.pages import Act, PageUpdate
+from segue.store.pages import Act, Page, PageUpdate
+from segue.store.wake import Waiter
 from segue.web import addresses
 from segue.web.server import Server
 
 _LOOK = 5.0
+_TITLE = 200
+_UNTITLED = "Conversation"
 _CAPABILITIES = Capabilities(
     threads=True,
     edits=True,
@@ -54,6 +59,7 @@ class WebAdapter:
         self._settings = settings
         self._store = store
         self._server: Server | None = None
+        self._wake: Waiter | None = None
 
     async def connect(self) -> None:
         if self._server is None:
@@ -75,17 +81,27 @@ class WebAdapter:
 
     async def close(self) -> None:
         server, self._server = self._server, None
+        if self._wake is not None:
+            self._wake.wake(self._closed())
         if server is not None:
             await server.stop()
 
     async def receive(self) -> AsyncGenerator[Inbound]:
-        async with self._store.listen(Topic.PAGES) as wake:
-            while True:
+        async with self._store.listen(Topic.PAGES) as self._wake:
+            while self._connected():
                 for update in await self._store.pages.unheard():
                     if inbound := await self._inbound(update):
                         yield inbound
                     await self._store.pages.heard(update.no)
-                await wake.wait(_LOOK)
+                await self._wake.wait(_LOOK)
+
+    def _connected(self) -> Server:
+        if self._server is None:
+            raise self._closed()
+        return self._server
+
+    def _closed(self) -> ConnectFailed:
+        return ConnectFailed(platform=self.platform, reason="the page is not being served")
 
     async def _inbound(self, update: PageUpdate) -> Inbound | None:
         page = await self._store.pages.get(update.page)
@@ -105,30 +121,35 @@ class WebAdapter:
     async def send(
         self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
     ) -> Receipt:
+        server = self._connected()
+        self._check(part, buttons)
         page = await self._page(to)
         shown = await self._store.pages.show(page, key, part.text, _pairs(buttons))
-        self._tell(page, shown.no)
+        server.changed(page, shown.no)
         return Receipt(str(shown.no))
 
     async def edit(
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
     ) -> None:
+        server = self._connected()
+        self._check(part, buttons)
         edited = await self._store.pages.edit(int(receipt), part.text, _pairs(buttons))
         if edited is None:
-            raise DeliveryFailed(platform=self.platform, reason="that message is gone")
-        self._tell(edited.page, edited.no)
+            raise self._refused("that message is gone")
+        server.changed(edited.page, edited.no)
 
     async def typing(self, at: Address) -> None:
-        if self._server is not None and at.thread_id is not None:
-            self._server.working(at.thread_id, self.capabilities.typing_seconds)
+        server = self._connected()
+        if at.thread_id is not None:
+            server.working(at.thread_id, self.capabilities.typing_seconds)
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        raise DeliveryFailed(platform=self.platform, reason="the page takes no files yet")
+        raise self._refused("the page takes no files yet")
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
-        page = await self._store.pages.begin(home.chat_id, title, key=f"handoff:{key}")
-        if self._server is not None:
-            self._server.listed(home.chat_id)
+        server = self._connected()
+        page = await self._begin(home.chat_id, one_line(title, _TITLE), f"handoff:{key}")
+        server.listed(home.chat_id)
         return addresses.of(home.chat_id, page.id)
 
     def pairing_link(self, code: str) -> str | None:
@@ -136,16 +157,31 @@ class WebAdapter:
 
     async def _page(self, to: Address) -> str:
         """The conversation at that address; what is sent to the page itself gets one of its own."""
-        if to.thread_id is not None and await self._store.pages.get(to.thread_id):
-            return to.thread_id
         if to.thread_id is None:
-            page = await self._store.pages.begin(to.chat_id, "Home", key=f"home:{to.chat_id}")
-            return page.id
-        raise DeliveryFailed(platform=self.platform, reason="that conversation is gone")
+            page = await self._begin(to.chat_id, "Home", f"home:{to.chat_id}")
+        else:
+            page = await self._store.pages.get(to.thread_id)
+        if page is None or page.owner != to.chat_id:
+            raise self._refused("that conversation is gone")
+        return page.id
 
-    def _tell(self, page: str, no: int) -> None:
-        if self._server is not None:
-            self._server.changed(page, no)
+    async def _begin(self, owner: str, title: str, key: str) -> Page:
+        try:
+            return await self._store.pages.begin(owner, title or _UNTITLED, key=key)
+        except OwnerNotFound as error:
+            raise self._refused("nobody has that page") from error
+
+    def _check(self, part: Part, buttons: Sequence[Button]) -> None:
+        length, limit = len(part.text), self.capabilities.length
+        if length > limit:
+            raise self._refused(f"a message has {limit:,} characters at most, this one {length:,}")
+        if is_empty(part.text):
+            raise self._refused("there is nothing in it to see")
+        if any(len(button.data.encode()) > BUTTON_LIMIT for button in buttons):
+            raise self._refused(f"a button holds {BUTTON_LIMIT} bytes at most")
+
+    def _refused(self, reason: str) -> DeliveryFailed:
+        return DeliveryFailed(platform=self.platform, reason=reason)
 
 
 def _pairs(buttons: Sequence[Button]) -> tuple[tuple[str, str], ...]:

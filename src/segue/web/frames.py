@@ -12,7 +12,7 @@ FRAME_LIMIT = 1024 * 1024
 """The most bytes of one frame; the library refuses more."""
 
 _Id = Annotated[str, Meta(max_length=100)]
-_Key = Annotated[str, Meta(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
+_Key = Annotated[str, Meta(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9-]+\Z")]
 _Number = Annotated[int, Meta(ge=0, lt=1 << 53)]
 
 # What a page asks for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -30,7 +31,9 @@ async def lines(
     earlier = list(_before_arrival(transcript, binding.bound))
     if before is not None:
         earlier = [message for message in earlier if message.seq < before]
-    return tuple(_lines(earlier[-_PAGE:])), len(earlier) > _PAGE
+    # Beside the event loop: long texts take their time.
+    last = await asyncio.to_thread(lambda: tuple(_lines(earlier[-_PAGE:])))
+    return last, len(earlier) > _PAGE
 
 
 def _before_arrival(transcript: Transcript, bound: datetime) -> Iterator[Message]:

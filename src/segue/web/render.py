@@ -14,14 +14,17 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-_LONGEST_COLOURED = 50_000
+from segue.web.colours import Colours
+
+_REL = 'target="_blank" rel="noopener noreferrer nofollow"'
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
+_COLOURS = "colours"
 _SIDES = frozenset({"left", "center", "right"})
 
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "highlight": _coloured})
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False})
     parser.enable(["table", "strikethrough"])
     parser.validateLink = _is_web
     parser.add_render_rule("link_open", _link)
@@ -34,7 +37,7 @@ def _parser() -> MarkdownIt:
 
 
 def html(markdown: str) -> str:
-    return _parser().render(markdown)
+    return _parser().render(markdown, {_COLOURS: Colours()})
 
 
 def plain(text: str) -> str:
@@ -49,8 +52,9 @@ def _is_web(url: str) -> bool:
 def _link(
     self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
 ) -> str:
-    href = escape(str(tokens[idx].attrGet("href") or ""))
-    return f'<a href="{href}" target="_blank" rel="noopener noreferrer nofollow">'
+    href = str(tokens[idx].attrGet("href") or "")
+    # One that leads nowhere is let pass by the parser, and would lead to the page itself.
+    return f'<a href="{escape(href)}" {_REL}>' if _is_web(href) else "<a>"
 
 
 def _image(
@@ -61,8 +65,7 @@ def _image(
     source, name = str(token.attrGet("src") or ""), token.content or "picture"
     if not _is_web(source):
         return escape(name)
-    rel = 'target="_blank" rel="noopener noreferrer nofollow"'
-    return f'<a href="{escape(source)}" {rel}>{escape(name)}</a>'
+    return f'<a href="{escape(source)}" {_REL}>{escape(name)}</a>'
 
 
 def _cell(
@@ -81,19 +84,5 @@ def _fence(
     token = tokens[idx]
     language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
     label = f' class="language-{language}"' if _LANGUAGE.fullmatch(language) else ""
-    return f'<pre class="hl"><code{label}>{_coloured(token.content, language, "")}</code></pre>\n'
-
-
-def _coloured(code: str, language: str, _: str) -> str:
-    if not language or len(code) > _LONGEST_COLOURED:
-        return escape(code)
-    from pygments import highlight  # noqa: PLC0415 - not every answer has code
-    from pygments.formatters.html import HtmlFormatter  # noqa: PLC0415
-    from pygments.lexers import find_lexer_class_by_name  # noqa: PLC0415
-    from pygments.util import ClassNotFound  # noqa: PLC0415
-
-    try:
-        lexer = find_lexer_class_by_name(language)(stripnl=False)
-    except ClassNotFound:
-        return escape(code)
-    return highlight(code, lexer, HtmlFormatter[str](nowrap=True))
+    code = env[_COLOURS].of(token.content, language)
+    return f'<pre class="hl"><code{label}>{code}</code></pre>\n'

@@ -159,6 +159,7 @@ class _Connection(ServerConnection):
         super().__init__(protocol, server, **limits)
         # What the library answers by itself is to be as safe as what we answer.
         protocol.reject = _reject
+        self._echoed = 0
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
@@ -166,6 +167,15 @@ class _Connection(ServerConnection):
             self.protocol.send_response(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
             self.send_data()
             self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Pongs are sent without waiting for them to be taken, so who pings and never reads would
+        fill the memory; no browser does."""
+        before = self.transport.get_write_buffer_size()
+        super().data_received(data)
+        self._echoed += max(0, self.transport.get_write_buffer_size() - before)
+        if self._echoed > FRAME_LIMIT:
+            self.transport.abort()
 
 
 def _reject(status: HTTPStatus | int, text: str) -> Response:

@@ -108,7 +108,10 @@ class Talk:
         if later.page is None:
             return frames.Chats(chats=await self._chats())
         message = await self._store.pages.message(later.no)
-        return message and frames.Changed(chat=later.page, message=shown(message))
+        # Beside the event loop: a long text takes its time.
+        return message and frames.Changed(
+            chat=later.page, message=await asyncio.to_thread(shown, message)
+        )
 
     async def _watch(self) -> None:
         """Where sessions are, how handoffs go and who may see them changes elsewhere, too."""
@@ -135,7 +138,7 @@ class Talk:
     async def _answer(self, frame: str | bytes) -> None:
         await self._check()
         try:
-            ask = _ask.decode(frame)
+            ask = _parsed(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             await self._put(frames.Refused(reason=f"This page and its server differ: {error}"))
             return
@@ -215,9 +218,15 @@ class Talk:
             chat=page.id,
             history=lines,
             more=more,
-            messages=tuple(map(shown, changes)),
+            messages=await asyncio.to_thread(lambda: tuple(map(shown, changes))),
             rev=rev,
         )
+
+
+def _parsed(frame: str | bytes) -> frames.Ask:
+    if isinstance(frame, bytes):
+        raise msgspec.DecodeError("it is no text")
+    return _ask.decode(frame)
 
 
 class _Later(msgspec.Struct, frozen=True):

@@ -1,0 +1,357 @@
+"""The built-in page: its browsers and conversations, what is said there, and what was missed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.core.address import Address, ChatType, Platform, Sender
+from segue.core.errors import OwnerNotFound, PairingRefused
+from segue.core.session import Origin, Session
+from segue.store import Store, Topic, Tx, schema
+from segue.store.pages import Act, Author, Page
+from segue.store.pairings import MOST_OPEN, SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import ODD
+from tests.store.test_upgrade import Earlier, knows
+
+BROWSER = Sender(platform=Platform.WEB, user_id="b1", name="Firefox on Linux")
+OTHER = Sender(platform=Platform.WEB, user_id="b2")
+WELL = (("Yes", "y"), ("No", "n"))
+
+
+@pytest.fixture
+def page(store: Store, runner: asyncio.Runner) -> Page:
+    return runner.run(store.pages.begin("me", "Sums", key="1"))
+
+
+async def texts(store: Store, page: Page, after: int = 0) -> list[str]:
+    return [message.text for message in await store.pages.changes(page.id, after)]
+
+
+# Browsers
+
+
+async def test_the_first_browser_that_brings_the_token_is_the_owners(
+    store: Store, open_store: OpenStore
+):
+    token = await store.pages.link("me")
+    gateway = await open_store()
+    secret = await gateway.pages.admit(token, BROWSER)
+    assert await store.pages.browser(secret) == "b1"
+    owner = await store.owners.who(Platform.WEB, "b1")
+    assert owner is not None
+    assert owner.id == "me"
+    with pytest.raises(PairingRefused):
+        await store.pages.admit(token, OTHER)
+    assert await store.owners.who(Platform.WEB, "b2") is None
+
+
+async def test_of_many_browsers_that_bring_a_token_at_once_one_is_let_in(
+    store: Store, open_store: OpenStore
+):
+    openings = [store, await open_store()]
+    token = await store.pages.link("me")
+    senders = [Sender(platform=Platform.WEB, user_id=f"{n}") for n in range(6)]
+    outcomes = await asyncio.gather(
+        *(openings[n % 2].pages.admit(token, sender) for n, sender in enumerate(senders)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(outcome, str) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, PairingRefused) for outcome in outcomes) == 5
+
+
+async def test_a_token_whose_time_is_over_lets_nobody_in(store: Store, clock: FakeClock):
+    token, short = await store.pages.link("me"), await store.pages.link("me", seconds=5)
+    clock.advance(5)
+    with pytest.raises(PairingRefused):
+        await store.pages.admit(short, BROWSER)
+    clock.advance(SECONDS - 5)
+    with pytest.raises(PairingRefused):
+        await store.pages.admit(token, BROWSER)
+
+
+async def test_only_digests_of_tokens_and_secrets_are_kept(store: Store):
+    token, waiting = await store.pages.link("me"), await store.pages.link("me")
+    secret = await store.pages.admit(token, BROWSER)
+
+    def kept(tx: Tx) -> list[str]:
+        rows = tx.rows("SELECT digest FROM pairings") + tx.rows("SELECT digest FROM browsers")
+        return [row[0] for row in rows]
+
+    digests = [hashlib.sha256(it.encode()).hexdigest() for it in (waiting, secret)]
+    assert await store.write(kept) == digests
+    assert len({token, waiting, secret}) == 3
+    assert all(len(it) >= 22 for it in (token, waiting, secret))  # 128 bits and more
+
+
+@pytest.mark.parametrize("secret", ["", "x", ODD, "' OR 1=1 --", "x" * 10_000])
+async def test_another_secret_is_no_browsers(store: Store, secret: str):
+    await store.pages.admit(await store.pages.link("me"), BROWSER)
+    assert await store.pages.browser(secret) is None
+    with pytest.raises(PairingRefused):
+        await store.pages.admit(secret, OTHER)
+
+
+async def test_the_oldest_links_of_an_owner_are_void_when_there_are_too_many(store: Store):
+    tokens = [await store.pages.link("me") for _ in range(MOST_OPEN + 1)]
+    with pytest.raises(PairingRefused):
+        await store.pages.admit(tokens[0], BROWSER)
+    assert await store.pages.admit(tokens[1], BROWSER)
+
+
+async def test_a_browser_that_is_unlinked_is_nobodys_and_who_listens_is_told(
+    store: Store, open_store: OpenStore
+):
+    secret = await store.pages.admit(await store.pages.link("me"), BROWSER)
+    cli = await open_store()
+    async with store.listen(Topic.OWNERS) as wake:
+        await wake.wait(0)  # whatever there was before
+        assert not await cli.owners.unlink(Platform.WEB, "b2")
+        assert await cli.owners.unlink(Platform.WEB, "b1")
+        assert await wake.wait(10)
+    assert await store.pages.browser(secret) == "b1"
+    assert await store.owners.who(Platform.WEB, "b1") is None
+
+
+async def test_nobody_gets_a_link_for_an_owner_who_does_not_exist(store: Store):
+    with pytest.raises(OwnerNotFound):
+        await store.pages.link("nobody")
+
+
+# Conversations
+
+
+async def test_one_key_begins_one_conversation(store: Store, open_store: OpenStore):
+    openings = [store, await open_store()]
+    begun = await asyncio.gather(*(o.pages.begin("me", "A", key="1") for o in openings * 5))
+    assert len(set(begun)) == 1
+    other = await store.pages.begin("me", "A", key="2")
+    assert other != begun[0]
+    assert set(await store.pages.list("me")) == {begun[0], other}
+
+
+async def test_a_conversation_is_its_owners_alone(store: Store, page: Page):
+    await store.owners.ensure("you")
+    theirs = await store.pages.begin("you", "Theirs", key="2")
+    assert await store.pages.list("me") == (page,)
+    assert await store.pages.list("you") == (theirs,)
+    assert await store.pages.get(theirs.id) == theirs
+    assert await store.pages.get("no such") is None
+    with pytest.raises(OwnerNotFound):
+        await store.pages.begin("nobody", "A", key="3")
+
+
+async def test_the_last_active_conversation_comes_first(store: Store, clock: FakeClock):
+    pages: list[Page] = []
+    for n in range(3):
+        clock.advance(1)
+        pages.append(await store.pages.begin("me", f"{n}", key=f"{n}"))
+    clock.advance(1)
+    await store.pages.show(pages[0].id, "m", "hello")
+    listed = await store.pages.list("me")
+    assert [page.title for page in listed] == ["0", "2", "1"]
+    assert listed[0].active == clock.now()
+    assert [page.title for page in await store.pages.list("me", limit=2)] == ["0", "2"]
+
+
+async def test_a_conversation_knows_the_session_that_is_there(
+    store: Store, page: Page, session: Session
+):
+    at = Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id="me", thread_id=page.id)
+    await store.bindings.rebind(session.id, at, Origin.RESUME)
+    there = await store.pages.get(page.id)
+    assert there is not None
+    assert there.session == session.id
+
+
+async def test_what_no_database_can_keep_is_marked(store: Store):
+    page = await store.pages.begin("me", ODD, key=ODD)
+    assert "\0" not in page.title
+    shown = await store.pages.show(page.id, ODD, ODD, ((ODD, ODD),))
+    assert (await store.pages.show(page.id, ODD, "another")) == shown
+    said = await store.pages.say(page.id, "k", "b1", ODD)
+    assert said.text == shown.text == page.title
+    assert await store.pages.message(said.no) == said
+
+
+# Messages
+
+
+async def test_one_key_shows_one_message(store: Store, page: Page, open_store: OpenStore):
+    openings = [store, await open_store()]
+    shown = [await o.pages.show(page.id, "1", "Once.", WELL) for o in openings * 2]
+    assert len(set(shown)) == 1
+    assert (shown[0].author, shown[0].buttons) == (Author.AGENT, WELL)
+    await store.pages.show(page.id, "2", "Once.")
+    assert await texts(store, page) == ["Once.", "Once."]
+
+
+async def test_who_was_away_gets_what_is_new_and_what_changed_once(store: Store, page: Page):
+    first = await store.pages.show(page.id, "1", "first")
+    second = await store.pages.show(page.id, "2", "second")
+    assert await texts(store, page, first.rev) == ["second"]
+    edited = await store.pages.edit(first.no, "FIRST")
+    assert edited is not None
+    assert await texts(store, page, second.rev) == ["FIRST"]
+    assert await texts(store, page, edited.rev) == []
+    assert await texts(store, page) == ["FIRST", "second"]
+    there = await store.pages.get(page.id)
+    assert there is not None
+    assert there.rev == edited.rev
+
+
+async def test_an_edit_changes_text_and_buttons(store: Store, page: Page):
+    shown = await store.pages.show(page.id, "1", "Well?", WELL)
+    edited = await store.pages.edit(shown.no, "Fine.")
+    assert edited is not None
+    assert (edited.no, edited.text, edited.buttons, edited.at) == (
+        shown.no, "Fine.", (), shown.at,
+    )  # fmt: skip
+    assert edited.rev > shown.rev
+    assert await store.pages.edit(shown.no + 1, "None.") is None
+
+
+async def test_every_change_has_a_number_of_its_own(
+    store: Store, page: Page, open_store: OpenStore
+):
+    openings = [store, await open_store()]
+    shown = await asyncio.gather(
+        *(openings[n % 2].pages.show(page.id, f"{n}", f"{n}") for n in range(20))
+    )
+    assert sorted(message.rev for message in shown) == list(range(1, 21))
+
+
+async def test_only_the_last_changes_are_told_in_their_order(store: Store, page: Page):
+    for n in range(6):
+        await store.pages.show(page.id, f"{n}", f"{n}")
+    changes = await store.pages.changes(page.id, 0, limit=3)
+    assert [message.text for message in changes] == ["3", "4", "5"]
+
+
+# What people do
+
+
+async def test_what_is_said_is_shown_and_heard_once(
+    store: Store, page: Page, open_store: OpenStore
+):
+    openings = [store, await open_store()]
+    said = [await o.pages.say(page.id, "k", "b1", "hello") for o in openings * 2]
+    assert len(set(said)) == 1
+    assert (said[0].author, said[0].text) == (Author.PERSON, "hello")
+    [update] = await store.pages.unheard()
+    assert (update.page, update.browser, update.act, update.text, update.message) == (
+        page.id, "b1", Act.SAY, "hello", said[0].no,
+    )  # fmt: skip
+    await store.pages.heard(update.no)
+    await store.pages.say(page.id, "k", "b1", "hello")
+    assert await store.pages.unheard() == ()
+
+
+async def test_a_key_is_good_for_one_conversation_only(store: Store, page: Page):
+    other = await store.pages.begin("me", "Other", key="2")
+    await store.pages.say(page.id, "k", "b1", "here")
+    await store.pages.say(other.id, "k", "b1", "there")
+    assert await texts(store, other) == ["there"]
+
+
+async def test_a_button_is_pressed_once_where_it_is(store: Store, page: Page):
+    shown = await store.pages.show(page.id, "1", "Well?", WELL)
+    other = await store.pages.begin("me", "Other", key="2")
+    assert not await store.pages.press(page.id, "k1", "b1", shown.no, "maybe")
+    assert not await store.pages.press(page.id, "k2", "b1", shown.no, "Yes")
+    assert not await store.pages.press(page.id, "k3", "b1", shown.no + 1, "y")
+    assert not await store.pages.press(other.id, "k4", "b1", shown.no, "y")
+    assert await store.pages.unheard() == ()
+    assert await store.pages.press(page.id, "k5", "b1", shown.no, "y")
+    assert await store.pages.press(page.id, "k5", "b1", shown.no, "y")  # the same frame again
+    assert not await store.pages.press(page.id, "k6", "b2", shown.no, "n")
+    [update] = await store.pages.unheard()
+    assert (update.act, update.text, update.message) == (Act.PRESS, "y", shown.no)
+    [now] = await store.pages.changes(page.id, shown.rev)
+    assert (now.no, now.buttons) == (shown.no, ())
+
+
+async def test_of_two_who_press_at_once_one_is_heard(
+    store: Store, page: Page, open_store: OpenStore
+):
+    openings = [store, await open_store()]
+    shown = await store.pages.show(page.id, "1", "Well?", WELL)
+    pressed = await asyncio.gather(
+        *(
+            openings[n % 2].pages.press(page.id, f"k{n}", "b1", shown.no, "yn"[n % 2])
+            for n in range(6)
+        )
+    )
+    assert sum(pressed) == 1
+    assert len(await store.pages.unheard()) == 1
+
+
+async def test_what_is_not_confirmed_is_heard_again_and_nothing_else(store: Store, page: Page):
+    for n in range(5):
+        await store.pages.say(page.id, f"k{n}", "b1", f"{n}")
+    waiting = await store.pages.unheard()
+    assert [update.text for update in waiting] == ["0", "1", "2", "3", "4"]
+    assert [update.text for update in await store.pages.unheard(limit=2)] == ["0", "1"]
+    # One that was confirmed says nothing of those before it, which may be younger.
+    for n in (0, 2):
+        await store.pages.heard(waiting[n].no)
+    assert [update.text for update in await store.pages.unheard()] == ["1", "3", "4"]
+
+
+async def test_who_listens_is_woken_by_what_people_do(
+    store: Store, page: Page, open_store: OpenStore
+):
+    gateway = await open_store()
+    async with gateway.listen(Topic.PAGES) as wake:
+        await store.pages.say(page.id, "k", "b1", "hello")
+        assert await wake.wait(10)
+        assert len(await gateway.pages.unheard()) == 1
+
+
+async def test_an_owners_page_goes_with_them(store: Store):
+    await store.owners.ensure("you")
+    page = await store.pages.begin("you", "Theirs", key="1")
+    await store.pages.say(page.id, "k", "b1", "hello")
+
+    def delete(tx: Tx) -> None:
+        tx.change("DELETE FROM owners WHERE id = 'you'")
+
+    await store.write(delete)
+    assert await store.pages.get(page.id) is None
+    assert await store.pages.unheard() == ()
+
+
+# Earlier versions
+
+
+@pytest.fixture
+def before_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
+    return knows(3, tmp_path, monkeypatch)
+
+
+async def test_a_store_from_before_the_page_gets_one(
+    url: str, clock: FakeClock, before_the_page: Earlier
+):
+    async with await segue.store.open(url, clock=clock) as old:
+        await old.owners.ensure("me", "Me")
+        code = await old.pairings.begin("me")
+    before_the_page.over()
+    assert before_the_page.version < schema.LATEST
+    async with await segue.store.open(url, clock=clock) as new:
+        assert await new.pages.list("me") == ()
+        assert await new.pages.unheard() == ()
+        secret = await new.pages.admit(await new.pages.link("me"), BROWSER)
+        assert await new.pages.browser(secret) == "b1"
+        page = await new.pages.begin("me", "Sums", key="1")
+        await new.pages.say(page.id, "k", "b1", "hello")
+        telegram = Sender(platform=Platform.TELEGRAM, user_id="42")
+        assert (await new.pairings.redeem(code, telegram)).id == "me"
+    async with await segue.store.open(url, clock=clock) as again:
+        assert await texts(again, page) == ["hello"]
+        assert len(await again.pages.unheard()) == 1

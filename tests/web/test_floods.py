@@ -1,0 +1,251 @@
+"""Pages that send too much, or nothing that makes sense, or never read what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidState
+
+from segue.web.frames import FRAME_LIMIT, TEXT_LIMIT
+from tests.web.browser import WITHIN, Browser
+from tests.web.door import Door
+
+# Frames
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '"open"',
+        "{",
+        '{"do":"open"',
+        "[" * 100_000,
+        '{"do":"open","chat":' + "[" * 50_000 + "]" * 50_000 + "}",
+        '{"a":' * 50_000 + "1" + "}" * 50_000,
+        '{"do":"open","chat":"x","more":' + '{"a":' * 20_000 + "1" + "}" * 20_000 + "}",
+        '{"do":"no such"}',
+        '{"do":"open"}',
+        '{"do":"open","chat":1}',
+        '{"do":"open","chat":"x","chat":"y","do":"health","z":1}',
+        '{"do":"open","chat":"x","after":-1}',
+        '{"do":"open","chat":"x","after":1.5}',
+        '{"do":"open","chat":"x","after":"1"}',
+        '{"do":"open","chat":"x","after":9007199254740992}',
+        '{"do":"open","chat":"x","after":' + "9" * 5000 + "}",
+        '{"do":"open","chat":"x","after":1e400}',
+        '{"do":"open","chat":"x","after":NaN}',
+        '{"do":"open","chat":"' + "x" * 101 + '"}',
+        '{"do":"say","chat":"CHAT","key":"short","text":"x"}',
+        '{"do":"say","chat":"CHAT","key":"' + "x" * 65 + '","text":"x"}',
+        '{"do":"say","chat":"CHAT","key":"12345678/x","text":"x"}',
+        '{"do":"say","chat":"CHAT","key":"12345678\\n","text":"x"}',
+        '{"do":"say","chat":"CHAT","key":"12345678","text":""}',
+        '{"do":"say","chat":"CHAT","key":"12345678","text":null}',
+        '{"do":"say","chat":"CHAT","key":"12345678","text":"x","author":"agent"}',
+        '{"do":"say","chat":"CHAT","key":"12345678","text":"' + "x" * (TEXT_LIMIT + 1) + '"}',
+        '{"do":"press","chat":"CHAT","key":"12345678","message":9007199254740991,"data":"x"}',
+        '{"do":"press","chat":"CHAT","key":"12345678","message":1,"data":"' + "x" * 101 + '"}',
+        '{"do":"new","key":"12345678","title":"x"}',
+        '{"do":"say","chat":"CHAT","key":"12345678","text":"x"}\0',
+        '{"do":"say","chat":"CHAT","key":"12345678","text":"x"}{"do":"health"}',
+    ],
+    ids=lambda frame: frame[:50],
+)
+async def test_a_frame_that_makes_no_sense_is_refused_and_does_nothing(door: Door, frame: str):
+    async with door.browser(await door.cookie()) as browser:
+        chat = await browser.new()
+        await browser.wire.send(frame.replace("CHAT", chat))
+        await browser.until("refused")
+        key = await browser.ask("say", chat=chat, text="good")
+        await browser.until("taken", key=key)
+    assert [update.text for update in await door.store.pages.unheard()] == ["good"]
+    assert len(await door.store.pages.list("me")) == 1
+
+
+async def test_a_binary_frame_does_nothing(door: Door):
+    async with door.browser(await door.cookie()) as browser:
+        chat = await browser.new()
+        say = {"do": "say", "chat": chat, "key": "12345678", "text": "x"}
+        for frame in (json.dumps(say).encode(), b"\xff\xfe", b""):
+            await browser.wire.send(frame)
+            await browser.until("refused")
+    assert await door.store.pages.unheard() == ()
+
+
+async def test_the_longest_text_is_taken(door: Door):
+    async with door.browser(await door.cookie()) as browser:
+        chat = await browser.new()
+        key = await browser.ask("say", chat=chat, text="ü" * TEXT_LIMIT)
+        await browser.until("taken", key=key)
+
+
+async def test_an_oversized_frame_ends_the_talk_and_nothing_else(door: Door):
+    cookie = await door.cookie()
+    async with door.browser(cookie) as browser, door.browser(cookie) as other:
+        chat = await browser.new()
+        await browser.ask("say", chat=chat, text="x" * FRAME_LIMIT)
+        with pytest.raises(ConnectionClosed) as closed:
+            await browser.until("taken")
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+        key = await other.ask("say", chat=chat, text="good")
+        await other.until("taken", key=key)
+    assert [update.text for update in await door.store.pages.unheard()] == ["good"]
+
+
+async def test_a_frame_in_too_many_parts_ends_the_talk(door: Door):
+    async with door.browser(await door.cookie()) as browser:
+        parts = ("x" * 10_000 for _ in range(FRAME_LIMIT // 10_000 + 1))
+        with contextlib.suppress(ConnectionClosed):  # it may be closed before the last
+            await browser.wire.send(parts)
+        with pytest.raises(ConnectionClosed):
+            await browser.until("taken")
+
+
+async def test_a_press_of_a_button_that_is_not_there_does_nothing(door: Door):
+    pages = door.store.pages
+    async with door.browser(await door.cookie()) as browser:
+        chat, other = await browser.new(), await browser.new()
+        shown = await pages.show(chat, "1", "Well?", (("Yes", "y"),))
+        for where, number, data in (
+            (chat, shown.no, "n"),
+            (chat, shown.no, ""),
+            (chat, shown.no + 1, "y"),
+            (other, shown.no, "y"),
+        ):
+            key = await browser.ask("press", chat=where, message=number, data=data)
+            assert (await browser.until("refused"))["key"] == key
+        await pages.edit(shown.no, "Too late")
+        key = await browser.ask("press", chat=chat, message=shown.no, data="y")
+        assert (await browser.until("refused"))["key"] == key
+    assert await pages.unheard() == ()
+
+
+# Who never reads
+
+
+@contextlib.asynccontextmanager
+async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
+    """A page that has opened a conversation of much text, and reads nothing any more."""
+    pages = door.store.pages
+    page = await pages.begin("me", "Long", key="1")
+    for n in range(20):
+        await pages.show(page.id, f"m{n}", f"{n} " + "word " * 19_000)
+    headers = {"Cookie": await door.cookie(), "Origin": door.server.url}
+    url = f"ws://{door.host}/live"
+    async with connect(url, additional_headers=headers, proxy=None, max_queue=1) as wire:
+        wire.transport.pause_reading()
+        for _ in range(300):
+            await wire.send(json.dumps({"do": "open", "chat": page.id}))
+        yield wire
+        wire.transport.abort()
+
+
+def unread(door: Door) -> int:
+    """The bytes that the server keeps for pages that do not read them."""
+    assert door.server._server is not None
+    return sum(c.transport.get_write_buffer_size() for c in door.server._server.connections)
+
+
+def talks(door: Door) -> int:
+    return len(door.server._talks)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WITHIN):
+        while not holds():  # noqa: ASYNC110 - nobody tells when
+            await asyncio.sleep(0.01)
+
+
+async def test_who_asks_without_reading_is_answered_no_further(door: Door):
+    async with deaf(door), door.browser(await door.cookie()) as browser:
+        await until(lambda: unread(door) > 0)
+        await browser.new()  # the others are served
+        [stuck] = [t for t in door.server._talks if t._connection.transport.get_write_buffer_size()]
+        # Of hundreds of answers one is on its way, and the others are not even begun.
+        assert stuck._out.qsize() <= 1
+        assert unread(door) < 4_000_000
+        assert talks(door) == 2
+
+
+async def test_who_does_not_read_for_long_is_let_go(door: Door, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("segue.web.talk.PATIENCE", 0.2)
+    async with deaf(door):
+        await until(lambda: not talks(door))
+    assert unread(door) == 0
+
+
+async def test_who_does_not_read_is_let_go_when_too_much_waits(door: Door):
+    async with deaf(door):
+        await until(lambda: unread(door) > 0)
+        for _ in range(2000):
+            door.server.listed("me")
+        await until(lambda: not talks(door))
+
+
+async def test_who_pings_without_reading_is_let_go(door: Door):
+    async with door.browser(await door.cookie()) as browser:
+        await browser.until("hello")
+        browser.wire.transport.pause_reading()
+        most = 0
+        with contextlib.suppress(ConnectionError, InvalidState):
+            for _ in range(200_000):
+                browser.wire.protocol.send_ping(b"x" * 125)
+                browser.wire.send_data()
+                await browser.wire.drain()
+                most = max(most, unread(door))
+        await until(lambda: not talks(door))
+        assert most < 2 * FRAME_LIMIT
+
+
+async def test_a_page_whose_server_stops_is_told_so(door: Door):
+    async with door.browser(await door.cookie()) as browser:
+        await browser.until("hello")
+        await door.server.stop()
+        with pytest.raises(ConnectionClosed) as closed:
+            await browser.until("never")
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1001
+
+
+async def test_a_page_that_goes_away_in_the_middle_is_no_trouble(
+    door: Door, caplog: pytest.LogCaptureFixture
+):
+    cookie = await door.cookie()
+    for n in range(10):
+        async with door.browser(cookie) as browser:
+            if n % 2:
+                chat = await browser.new()
+                await browser.ask("say", chat=chat, text="x" * 100_000)
+            browser.wire.transport.abort()
+    await until(lambda: not talks(door))
+    async with door.browser(cookie) as browser:
+        await browser.until("hello")
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+async def test_a_store_that_fails_under_a_talk_ends_it_loudly(
+    door: Door, caplog: pytest.LogCaptureFixture
+):
+    """A page that is told nothing any more must not look like a quiet one."""
+
+    async def broken(browser: Browser) -> None:
+        await door.store.close()
+        door.server.listed("me")
+        await browser.until("never")
+
+    async with door.browser(await door.cookie()) as browser:
+        await browser.until("hello")
+        with pytest.raises(ConnectionClosed):
+            await broken(browser)
+    assert "connection handler failed" in caplog.text

@@ -1,0 +1,367 @@
+"""What models, people, tools and files say is shown as words, whatever it looks like."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segue.core.address import Platform
+from segue.core.session import Origin
+from segue.core.transcript import Message, Role, ToolCall, spoken
+from segue.web import addresses, render
+from segue.web.colours import LANGUAGES, LONGEST
+from tests.web.door import Door
+from tests.web.strict import Unsafe, read
+
+SCRIPTS = (
+    "<script>alert(1)</script>",
+    "<SCRIPT SRC=//evil.test/x.js></SCRIPT>",
+    "<scr<script>ipt>alert(1)</scr</script>ipt>",
+    "<script\x0c>alert(1)</script>",
+    "<script/x>alert(1)</script",
+    "<img src=x onerror=alert(1)>",
+    "<img src=x onerror=alert(1)//",
+    "<svg onload=alert(1)>",
+    "<svg><animate onbegin=alert(1) attributeName=x dur=1s>",
+    "<math><mi xlink:href='data:x,<script>alert(1)</script>'>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<object data=data:text/html;base64,PHNjcmlwdD4=></object>",
+    "<embed src=javascript:alert(1)>",
+    "<base href=//evil.test/>",
+    "<meta http-equiv=refresh content='0;url=javascript:alert(1)'>",
+    "<link rel=stylesheet href=//evil.test/x.css>",
+    "<style>@import '//evil.test/x.css';</style>",
+    "<p style='background:url(//evil.test/)'>x</p>",
+    "<form action=//evil.test/><input name=x><button>go</button></form>",
+    "<details open ontoggle=alert(1)>",
+    "<a href=javascript:alert(1)>x</a>",
+    "<a href='java\tscript:alert(1)'>x</a>",
+    "<template><script>alert(1)</script></template>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<textarea></textarea><script>alert(1)</script>",
+    "<title><img title='</title><img src=x onerror=alert(1)>'>",
+    "<!--><script>alert(1)</script>-->",
+    "<!-- x --!><script>alert(1)</script>",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<?xml version='1.0'?><script>alert(1)</script>",
+    "<!DOCTYPE html><script>alert(1)</script>",
+    "</p></div></body><script>alert(1)</script>",
+    "'><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;script&#62;alert(1)&#60;/script&#62;",
+    "&LT;script&GT;alert(1)",
+    "\uff1cscript\uff1ealert(1)\uff1c/script\uff1e",
+    "<\0script>alert(1)</script>",
+    "<\u200bscript>alert(1)</script>",
+    "\u202e>tpircs<\u202c",
+    "<a\x0bhref=x>",
+    "<",
+    "</",
+    "<a",
+    "<a href='",
+    "&",
+    "&#0;",
+    "&#x110000;",
+)
+TARGETS = (
+    "javascript:alert(1)",
+    "JaVaScRiPt:alert(1)",
+    " javascript:alert(1)",
+    "\x01javascript:alert(1)",
+    "java\tscript:alert(1)",
+    "java&#9;script:alert(1)",
+    "java&Tab;script:alert(1)",
+    "java&NewLine;script:alert(1)",
+    "&#106;avascript:alert(1)",
+    "&#x6A;avascript&colon;alert(1)",
+    "javascript&#58;alert(1)",
+    "javascript%3Aalert(1)",
+    "%6aavascript:alert(1)",
+    "\\javascript:alert(1)",
+    "javascript\\:alert(1)",
+    "j\u0430vascript:alert(1)",
+    "javascript\uff1aalert(1)",
+    "javascript://evil.test/%0aalert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "data:text/html;base64,PHNjcmlwdD4=",
+    "data:image/svg+xml,<svg onload=alert(1)>",
+    "data:image/png;base64,AAAA",
+    "vbscript:msgbox(1)",
+    "file:///etc/passwd",
+    "blob:http://127.0.0.1/x",
+    "ftp://evil.test/",
+    "ws://evil.test/",
+    "//evil.test/",
+    "\\\\evil.test\\",
+    "/\\evil.test/",
+    "/live",
+    "exchange",
+    "?x",
+    "#x",
+    "http:evil.test",
+    "http:/evil.test",
+    "http:\\\\evil.test",
+    "https:javascript:alert(1)",
+    "view-source:http://evil.test/",
+    "intent://evil.test/",
+    "",
+)
+GOOD = ("http://a.test/", "https://a.test/?b=c&d=e#f", "HTTPS://A.TEST/", "mailto:a@b.test")
+
+WAYS_TO_LINK = (
+    "[x]({})",
+    "[x](<{}>)",
+    '[x]({} "title")',
+    "[x]({} 'title\" onclick=alert(1) x=\"')",
+    "[x]\n\n[x]: {}",
+    "[x]\n\n[x]: <{}> 'title'",
+    "<{}>",
+    "![x]({})",
+    "![x](<{}>)",
+    "[![x]({0})]({0})",
+    "{}",
+)
+PLACES = (
+    "{}",
+    "# {}",
+    "> {}",
+    "- {}\n  - {}",
+    "7. {}",
+    "**{}** _{}_ ~~{}~~",
+    "`{}`",
+    "    {}",
+    "```{}\n{}\n```",
+    "``` {} {}\n{}\n```",
+    "~~~python\n{}\n~~~",
+    "~~~html {}\n{}",
+    "| {} | b |\n|:--|--:|\n| {} | `{}` |",
+    "[{}](http://a.test/{})",
+    '[x](http://a.test/ "{}")',
+    "![{}](http://a.test/{})",
+    "![{}](data:{})",
+    "<http://a.test/{}>",
+    "[{0}][{0}]\n\n[{0}]: http://a.test/{0}",
+    "{}\n===",
+    "a\\\n{}",
+    "\\{}",
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_markup_is_words_wherever_it_stands(script: str):
+    for place in PLACES:
+        text = place.format(*(script,) * 3)
+        read(render.html(text))
+    # \0 is no character of HTML, and shown as one that is.
+    assert read(render.plain(script)).text == script
+    assert "alert" not in script or "alert" in read(render.html(script)).text
+
+
+@pytest.mark.parametrize("way", WAYS_TO_LINK)
+def test_a_link_leads_to_a_web_page_or_is_none(way: str):
+    for target in TARGETS:
+        assert read(render.html(way.format(target))).links == [], target
+    for target in GOOD:
+        if way != "{}":
+            found = read(render.html(way.format(target))).links
+            assert found, target
+            assert {link.lower() for link in found} == {target.lower()}
+
+
+def test_a_link_in_plain_words_is_no_link():
+    for target in (*TARGETS, *GOOD):
+        assert read(render.plain(target)).links == []
+
+
+def test_a_picture_is_not_fetched():
+    read_html = read(render.html("![a cat](https://a.test/cat.png)"))
+    assert (read_html.text.strip(), read_html.links) == ("a cat", ["https://a.test/cat.png"])
+
+
+def test_the_reader_itself_refuses_what_is_not_safe():
+    rel = 'target="_blank" rel="noopener noreferrer nofollow"'
+    for unsafe in (
+        *(script for script in SCRIPTS if script.startswith(("<s", "<i", "<S", "<!", "<?", "</"))),
+        "<p onclick=x>a</p>",
+        '<p class="hl">a</p>',
+        "<p>a",
+        "a</p>",
+        "<b>a</b>",
+        '<a href="http://a.test/">a</a>',
+        '<pre class="x">a</pre>',
+        '<td style="text-align:left">a</td>',
+        '<span class="a" class="b">a</span>',
+        "<p>a < b</p>",
+        *(f'<a href="{target}" {rel}>a</a>' for target in TARGETS if '"' not in target),
+    ):
+        with pytest.raises(Unsafe):
+            read(unsafe)
+    for good in GOOD:
+        read(f'<a href="{good}" {rel}>a</a>')
+
+
+PIECES = st.sampled_from(
+    (
+        *SCRIPTS, *TARGETS, *GOOD, *WAYS_TO_LINK, *PLACES,
+        *"`~*_[]()<>!|#\\&;:\"'=-+/ \n\t\0\r\x85\u2028", "```", "~~~", "\n\n", "    ", "> ", "- ",
+        "1. ", "|-|-|\n", "<!--", "-->", "]]>", "python", "html", "php", "&#34;", "&#x3c;",
+    )
+)  # fmt: skip
+WRITTEN = st.lists(PIECES | st.text(max_size=8), max_size=30).map("".join)
+
+
+@settings(max_examples=400)
+@given(WRITTEN)
+def test_nothing_that_can_be_written_is_more_than_words(text: str):
+    read(render.html(text))
+    assert read(render.plain(text)).links == []
+
+
+@given(st.text())
+def test_what_a_person_typed_is_shown_as_they_typed_it(text: str):
+    html = render.plain(text)
+    assert read(html.replace("<br>", "\n")).text.replace("\r\n", "\n") == text.replace("\r\n", "\n")
+
+
+# Code
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_code_is_coloured_by_classes_only(language: str):
+    code = "\n".join(SCRIPTS)
+    html = render.html(f"````{language}\n{code}\n````")
+    assert f'<code class="language-{language}">' in html
+    assert "alert(1)" in read(html).text
+    assert "<span" in render.html(f"```{language}\n# a\n+ b: 1\n<a> = 1; 'c'\n```")
+
+
+def test_a_language_may_go_by_another_of_its_names():
+    assert '<span class="k">' in render.html("```py\nreturn x\n```")
+
+
+@pytest.mark.parametrize("language", ["mcschema", "console", "no-such", '"', "x" * 99])
+def test_code_in_other_languages_is_shown_without_colours(language: str):
+    code = "\n".join(SCRIPTS)
+    began = time.process_time()
+    html = render.html(f"````{language}\n{code}\n````")
+    assert "<span" not in html
+    assert "alert(1)" in read(html).text
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_code_that_is_made_to_take_long_does_not(language: str):
+    for unit in ("a\n", "@a\n", "a.", "a::", "<!--", '"', "("):
+        code = (unit * LONGEST)[: LONGEST - 1]
+        began = time.process_time()
+        assert render.html(f"`````{language}\n{code}\n`````")
+        assert time.process_time() - began < 2, unit
+
+
+def test_much_code_takes_no_longer_than_little():
+    blocks = "```java\n" + "a\n" * 1000 + "```\n"
+    began = time.process_time()
+    read(render.html(blocks * 40))
+    assert time.process_time() - began < 3
+
+
+# Texts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 50_000,
+        "![" * 25_000,
+        "]" * 50_000,
+        "[a](" * 15_000,
+        "*a " * 25_000,
+        "**a" * 25_000,
+        "_*" * 25_000,
+        "`" * 50_000,
+        "".join("`" * n for n in range(1, 300)),
+        "<" * 50_000,
+        "<a" * 25_000,
+        "<!--" * 15_000,
+        "> " * 25_000,
+        "- " * 25_000,
+        "1. " * 15_000,
+        "#" * 50_000,
+        "|" * 50_000,
+        "a|" * 100 + "\n" + "-|" * 100 + "\n" + "a|\n" * 300,
+        "&" * 50_000,
+        "\\" * 50_000,
+        "\n" * 50_000,
+        " " * 50_000,
+        "[x]: a\n" * 10_000,
+        "[x](<" * 10_000,
+        "[a]: (" * 10_000,
+        "~~" * 25_000,
+        "x@" * 25_000,
+        "<http://" * 10_000,
+        "```" + "a" * 50_000 + "\n",
+        "\0" * 50_000,
+    ],
+    ids=lambda text: repr(text[:8]),
+)
+def test_text_that_is_made_to_take_long_does_not(text: str):
+    began = time.process_time()
+    read(render.html(text))
+    assert time.process_time() - began < 5
+
+
+# On the wire
+
+
+async def test_titles_labels_and_what_tools_say_reach_the_page_as_text(door: Door):
+    """What is not HTML is whole, for the page to show as text; what is, is safe."""
+    store, evil = door.store, SCRIPTS[0] + SCRIPTS[33]
+    session = await store.sessions.create("me", Platform.LOCAL, title=evil)
+    lease = await store.leases.acquire(session.id, "a terminal")
+    calls = (ToolCall("1", evil, f'{{"path": "{evil}"}}'),)
+    await store.transcripts.append(
+        lease,
+        [
+            spoken(f"{evil} from a person", session.started),
+            Message(Role.ASSISTANT, f"{evil} from a model", session.started, tool_calls=calls),
+            Message(Role.TOOL, f"{evil} from a tool", session.started, tool_call_id="1"),
+            Message(Role.ASSISTANT, f"```{evil}\nx\n```\n![{evil}](x)", session.started),
+        ],
+    )
+    page = await store.pages.begin("me", evil, key="1")
+    await store.bindings.rebind(session.id, addresses.of("me", page.id), Origin.RESUME)
+    await store.pages.show(page.id, "2", evil, ((evil, "data"),))
+    async with door.browser(await door.cookie()) as browser:
+        chats = (await browser.until("hello"))["chats"]
+        assert [chat["title"] for chat in chats] == [session.title]
+        await browser.ask("open", chat=page.id)
+        shown = await browser.until("shown")
+        await browser.ask("say", chat=page.id, text=evil)
+        said = (await browser.until("message"))["message"]
+    [message] = shown["messages"]
+    assert message["buttons"] == [{"label": evil, "data": "data"}]
+    lines = shown["history"]
+    assert [line["role"] for line in lines] == ["user", "assistant", "tool", "assistant"]
+    assert [tool["name"] for tool in lines[1]["tools"]] == [evil]
+    for html in (message["html"], said["html"], *(line["html"] for line in lines)):
+        assert read(html).links == []
+    for html in (message["html"], said["html"], *(line["html"] for line in lines[:3])):
+        assert evil in read(html).text
+
+
+async def test_text_that_no_encoding_takes_does_not_end_the_talk(door: Door):
+    page = await door.store.pages.begin("me", "a\ud800b\0", key="1")
+    await door.store.pages.show(page.id, "2", "a\ud800b\0", (("\udfff", "\udfff"),))
+    async with door.browser(await door.cookie()) as browser:
+        await browser.until("hello", lambda t: t["chats"][0]["title"] == "a\ufffdb\ufffd")
+        await browser.ask("open", chat=page.id)
+        await browser.until("shown", lambda t: "a\ufffdb\ufffd" in t["messages"][0]["html"])
+        half = f'{{"do":"say","chat":"{page.id}","key":"12345678","text":"a\\ud800b"}}'
+        await browser.wire.send(half)
+        await browser.until("refused")
+        await browser.ask("say", chat=page.id, text="a\0b")
+        await browser.until("message", lambda t: t["message"]["html"] == "<p>a\ufffdb</p>")
