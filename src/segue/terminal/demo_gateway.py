@@ -65,7 +65,6 @@ async def running(store: Store, folder: Path, model: str) -> AsyncGenerator[str]
     with _log(folder).open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", __name__, str(folder), model),
-            cwd=folder,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=log,
