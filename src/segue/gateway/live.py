@@ -25,7 +25,7 @@ from segue.core.text import is_blank, one_line
 from segue.core.transcript import Role
 from segue.gateway.pace import Pace
 from segue.platforms import markup
-from segue.platforms.base import Adapter, Receipt
+from segue.platforms.base import Adapter, Part, Receipt
 from segue.store import Store
 
 TYPING = 0.2
@@ -62,6 +62,7 @@ class Live:
         self._activity = ""
         self._tools: Counter[str] = Counter()
         self._dirty = asyncio.Event()
+        self._sending = asyncio.Lock()
 
     def event(self, event: Event) -> None:
         match event:
@@ -89,6 +90,9 @@ class Live:
             tasks.append(asyncio.create_task(self._draw(lock, pace)))
         try:
             yield
+            # What is on its way is waited for: cut off, it would arrive and stay beside the answer.
+            async with self._sending:
+                pass
         finally:
             for task in tasks:
                 task.cancel()
@@ -122,14 +126,18 @@ class Live:
         if not parts or text == bubble.shown or (len(parts) > 1 and bubble.receipt):
             return
         await pace.turn(self._address)
+        async with self._sending:
+            await self._show(bubble, parts[0])
+        bubble.shown = text
+
+    async def _show(self, bubble: Bubble, part: Part) -> None:
         if bubble.receipt is None:
             key = f"bubble:{secrets.token_hex(12)}"
-            receipt = await self._adapter.send(self._address, parts[0], key=key)
+            receipt = await self._adapter.send(self._address, part, key=key)
             bubble.receipt = receipt
             await self._store.outbox.bubble(self._address, receipt, self._session_id)
         else:
-            await self._adapter.edit(self._address, bubble.receipt, parts[0])
-        bubble.shown = text
+            await self._adapter.edit(self._address, bubble.receipt, part)
 
 
 def _activity(tools: Counter[str]) -> str:
