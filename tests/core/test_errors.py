@@ -79,7 +79,7 @@ def test_what_a_person_can_mend_says_how(cls: type[SegueError]):
 
 def test_fields_are_told_and_kept():
     error = errors.SessionNotFound(name="my {project}")
-    assert str(error) == "There is no session 'my {project}'. Type /sessions to see yours."
+    assert str(error).startswith("There is no session 'my {project}'. Type /sessions, or ")
     assert error.fields == {"name": "my {project}"}
 
 

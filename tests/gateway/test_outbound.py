@@ -125,6 +125,25 @@ async def test_an_answer_is_seen_as_it_comes_and_ends_as_one_message(
     assert len((await house.hands.look(chat)).messages) == 2
 
 
+async def test_half_an_answer_that_is_still_on_its_way_becomes_the_answer(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(live, "FIRST", 0.0)
+    await house.hands.rules(Rules(edits=True, edit_seconds=0.01))
+    chat = await house.chat()
+    model = Slow()
+    async with house.gateway(model=model):
+        await house.hands.fail("send", Trouble.DELAY, seconds=0.3)
+        await house.hands.say(house.anna, chat, "one")
+        model.may.release()
+        await house.hands.until(lambda shown: shown.calls.get("send", 0) > 0)
+        model.may.release()
+        await house.hands.message("(1) one", chat=chat)
+        await house.idle()
+    shown = await house.hands.look(chat)
+    assert (shown.texts, shown.calls["send"]) == (["one", "(1) one"], 1)
+
+
 async def test_what_the_agent_does_is_one_line_that_becomes_the_answer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):

@@ -111,7 +111,7 @@ async def test_a_gateway_that_serves_other_platforms_cannot_do_it(store: Store, 
     await store.owners.set_home("me", HomeChannel(address=CHANNEL))
     why = await refused(store, session, "slack")
     assert isinstance(why, PlatformNotEnabled)
-    assert "`segue setup slack`" in str(why)
+    assert "`segue config set platforms.slack.token`" in str(why)
 
 
 async def test_any_of_several_gateways_may_serve_the_platform(

@@ -475,7 +475,7 @@ class SketchOpening:
     def cancel(self, handoff_id: int) -> bool:
         handoff = self.world.handoffs[handoff_id]
         if self.world.has(Flaw.TOLD_ANYWAY):
-            self._tell(handoff)
+            self._tell(handoff, handoff.thread)
         if not handoff.in_flight and not self.world.has(Flaw.BLIND_CANCEL):
             return False
         self._end(handoff, State.FAILED, error=CANCELLED)
@@ -523,6 +523,8 @@ class SketchOpening:
     def record_step(self, claim: Handoff, step: Step, thread: Address | None) -> bool:
         handoff = self.world.handoffs[claim.id]
         if handoff.fence != claim.fence or handoff.state is not State.RUNNING:
+            if handoff.state is State.FAILED and thread:
+                self._tell(handoff, thread)
             return False
         self.world.put(handoff, step=step, thread=thread or handoff.thread)
         return True
@@ -553,13 +555,13 @@ class SketchOpening:
         finished = self.world.clock.now()
         self.world.put(handoff, state=state, lease_until=None, finished=finished, **changes)
         if state is State.FAILED and not self.world.has(Flaw.LEFT_WAITING):
-            self._tell(handoff)
+            self._tell(handoff, handoff.thread)
 
-    def _tell(self, handoff: Handoff) -> None:
+    def _tell(self, handoff: Handoff, thread: Address | None) -> None:
         """Once, as with a key."""
-        if handoff.thread and handoff.id not in self.world.told:
+        if thread and handoff.id not in self.world.told:
             self.world.told.add(handoff.id)
-            line = Line("stayed", handoff.thread.key)
+            line = Line("stayed", thread.key)
             self.world.table[handoff.session_id].lines.append(line)
 
     def expire(self) -> int:

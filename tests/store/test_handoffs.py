@@ -1031,6 +1031,29 @@ async def test_a_thread_is_told_that_the_session_stayed_when_it_is_cancelled_or_
     assert "The gateway stopped in the middle of it" in told.body
 
 
+async def test_a_thread_that_was_still_being_opened_is_told_that_the_session_stayed(
+    store: Store, session: Session
+):
+    claim = await claimed(store, session.id)
+    assert await store.cancel_handoff(claim.id)
+    assert await stayed(store, claim) is None
+    assert not await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    told = await stayed(store, claim)
+    assert told is not None
+    assert told.address == TOPIC
+    assert told.body.endswith("did not happen. Cancelled.")
+
+
+async def test_a_thread_is_told_nothing_by_a_gateway_whose_handoff_another_goes_on_with(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    assert await store.claim_handoff(claim.id)
+    assert not await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    assert await stayed(store, claim) is None
+
+
 async def test_a_thread_is_told_that_the_session_stayed_when_it_is_asked_for_anew(
     store: Store, session: Session, clock: FakeClock
 ):

@@ -88,6 +88,8 @@ class Asked:
     lease_until: int = 0
     thread: Address | None = None
     step: Step | None = None
+    told: bool = False
+    """Whether a thread knows that the session will not come."""
     ends: list[str] = field(default_factory=list[str])
 
     @property
@@ -294,8 +296,12 @@ class Conversations(RuleBasedStateMachine):
 
     def failed(self, asked: Asked, how: str) -> None:
         asked.end(how, State.FAILED)
-        if asked.thread:
-            self.lines[asked.session].append(Line("stayed", asked.thread.key))
+        self.tell(asked, asked.thread)
+
+    def tell(self, asked: Asked, thread: Address | None) -> None:
+        if thread and not asked.told:
+            asked.told = True
+            self.lines[asked.session].append(Line("stayed", thread.key))
 
     # Handoffs, by the gateway
 
@@ -392,6 +398,8 @@ class Conversations(RuleBasedStateMachine):
         if newest:
             claim.asked.step = step
             claim.asked.thread = thread or claim.asked.thread
+        elif claim.asked.state is State.FAILED:
+            self.tell(claim.asked, thread)
 
     @precondition(lambda self: self.claims)
     @rule(which=PICK, where=PICK, count=st.integers(0, 2))

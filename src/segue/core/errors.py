@@ -54,7 +54,8 @@ class SessionError(UserError):
 
 
 class SessionNotFound(SessionError):
-    """There is no session {name!r}. Type /sessions to see yours."""
+    """There is no session {name!r}. Type /sessions, or `segue sessions` in a shell, to see
+    yours."""
 
 
 class AmbiguousSession(SessionError):

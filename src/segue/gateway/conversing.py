@@ -30,13 +30,15 @@ from segue.gateway.live import Live
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.platforms.base import Adapter, Inbound
-from segue.store import Store, Topic, inbox, outbox
+from segue.store import Store, inbox, outbox
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 from segue.turns import Held, Turns, hold
 
 PATIENCE = 60.0
 """Seconds to wait for a session that somebody else has in hand."""
+_AGAIN = 0.25
+"""Seconds between two looks whether they let go of it."""
 
 logger = logging.getLogger(__name__)
 
@@ -222,7 +224,7 @@ class Conversations:
     async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[Held]:
         """Hold a session of a chat; whoever has it in hand gets some time to let go."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
-        async with contextlib.AsyncExitStack() as stack, self.store.listen(Topic.LEASES) as wake:
+        async with contextlib.AsyncExitStack() as stack:
             while True:
                 try:
                     holding = hold(self.store, session_id, self.places.name)
@@ -232,7 +234,7 @@ class Conversations:
                     left = deadline - asyncio.get_running_loop().time()
                     if left <= 0 or interrupt.is_set():
                         raise
-                await wake.wait(0.25)
+                await asyncio.sleep(_AGAIN)
             yield held
 
     # Stopping

@@ -30,6 +30,8 @@ from segue.store import Store
 from segue.store.bubbles import Begun
 from segue.store.outbox import Outbox
 
+TYPING = 0.2
+"""Seconds before it is shown that the agent types: who answers at once need not say so."""
 FIRST = 0.7
 """Seconds before there is a bubble at all: a quick answer needs none."""
 _MORE = " …"
@@ -125,6 +127,7 @@ class Live:
 
     async def _type(self) -> None:
         able = self._adapter.capabilities
+        await asyncio.sleep(TYPING)
         while able.typing:
             with _unimportant():
                 await self._adapter.typing(self._address)

@@ -108,9 +108,26 @@ async def _open(desk: Desk, claim: Handoff, home: Address, session: Session) -> 
         raise DeliveryFailed(platform=claim.platform, reason=_MAYBE_OPENED)
     await _step(desk.store, claim, Step.OPENING)
     title = one_line(session.name, _TITLE_LENGTH)
-    thread = await _create(desk.adapter, home, title, claim.key) or home
+    opening = asyncio.create_task(_create(desk.adapter, home, title, claim.key))
+    try:
+        thread = await _opened(desk.store, claim, opening) or home
+    finally:
+        opening.cancel()
     await _step(desk.store, claim, Step.REPLYING, thread=thread)
     return thread
+
+
+async def _opened(
+    store: Store, claim: Handoff, opening: asyncio.Task[Address | None]
+) -> Address | None:
+    """What comes of it. It comes to its end even when the handoff is called off meanwhile, so that
+    the thread can be told; but not when this gateway stops, since the next one goes on with it."""
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        if await store.heartbeat_handoff(claim):
+            raise
+        return await opening
 
 
 async def _create(adapter: Adapter, home: Address, title: str, key: str) -> Address | None:

@@ -206,7 +206,7 @@ def record_step(
     tx: Tx, claimed: Handoff, step: Step, thread: Address | None, reply: bytes | None
 ) -> bool:
     tx.nudge(Topic.HANDOFFS)
-    return _advance(
+    recorded = _advance(
         tx,
         claimed,
         "step = :step, thread = coalesce(CAST(:thread AS TEXT), thread),"
@@ -215,6 +215,9 @@ def record_step(
         thread=thread.key if thread else None,
         reply=None if reply is None else text(reply.decode()),
     )
+    if thread is not None and not recorded:  # it was called off while that was being opened
+        _tell_thread(tx, claimed.id, thread)
+    return recorded
 
 
 def complete(
@@ -289,17 +292,18 @@ def cancel(tx: Tx, handoff_id: int, reason: str) -> bool:
     return changed == 1
 
 
-def _tell_thread(tx: Tx, handoff_id: int) -> None:
+def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None:
     """Whoever waits in the thread that was opened learns that the session will not come."""
     failed = get(tx, handoff_id)
-    if failed is None or failed.thread is None:
+    thread = opened or (failed and failed.thread)
+    if failed is None or failed.state is not State.FAILED or thread is None:
         return
     where = sessions.found(tx, failed.session_id).address
     outbox.enqueue(
         tx,
         outbox.Draft(
             key=f"handoff:{handoff_id}:stayed",
-            address=failed.thread,
+            address=thread,
             body=stayed(where, failed.error or ""),
             session_id=failed.session_id,
         ),

@@ -19,6 +19,7 @@ from segue.store.base import Engine, Topic, Tx
 from segue.store.bindings import Bindings
 from segue.store.gateways import Gateways
 from segue.store.inbox import Inbox
+from segue.store.keeping import Keeper
 from segue.store.leases import Leases
 from segue.store.notes import Notes
 from segue.store.outbox import Draft, Outbox
@@ -48,6 +49,7 @@ class Store:
         self.transcripts = Transcripts(engine)
         self.bindings = Bindings(engine)
         self.leases = Leases(engine)
+        self.keeper = Keeper(engine)
         self.inbox = Inbox(engine)
         self.outbox = Outbox(engine)
         self.approvals = Approvals(engine)
@@ -69,6 +71,12 @@ class Store:
         """Several operations in one transaction: `work(tx, …)` calls the functions of
         `segue.store.sessions`, `.transcripts`, `.inbox` and so on, and nothing else."""
         return self._engine.write(work, *args, **kwargs)
+
+    def read(
+        self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[T]:
+        """The same, for several that change nothing: they see the store at one moment."""
+        return self._engine.read(work, *args, **kwargs)
 
     async def health(self) -> health.Health:
         """How large it is, and, where that is quickly done, whether it is whole."""

@@ -23,7 +23,7 @@ from segue.config import Settings
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Answer, Policy
 from segue.core.context import Context
-from segue.core.errors import ModelError, SessionNotFound, UserError
+from segue.core.errors import ModelError, UserError
 from segue.core.events import (
     Compressing,
     Event,
@@ -33,9 +33,12 @@ from segue.core.events import (
     TurnInterrupted,
     UsageAdded,
 )
+from segue.core.lease import Lease
+from segue.core.note import Note
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, Transcript, spoken
-from segue.store import Store
+from segue.store import Store, approvals, grants, notes, sessions, transcripts
+from segue.store.base import Tx
 from segue.turns import aside, compress, toolbox
 from segue.turns.aside import Aside, nobody
 from segue.turns.hold import Held, hold
@@ -69,9 +72,20 @@ HERE = Place()
 
 
 @dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a session, and of its owner."""
+
+    session: Session
+    notes: tuple[Note, ...]
+    granted: frozenset[str]
+    """What the person has allowed for the whole session."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Begun:
     """How a turn begins, after whatever came before."""
 
+    known: _Known
     mended: tuple[Message, ...] = ()
     """Results for tool calls that a crash cut off: what they did is not known."""
     not_begun: tuple[ToolCall, ...] = ()
@@ -86,7 +100,7 @@ class _Turn:
     place: Place
     stop: asyncio.Event
     answers: Sequence[int]
-    not_begun: Sequence[ToolCall]
+    begun: _Begun
 
 
 def _now() -> datetime:
@@ -111,6 +125,7 @@ class Turns:
         self._models = models or Pool(settings)
         self._titles = titles
         self._now = now
+        self._environment = config.tool_environment()
         self._behind: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Turns:
@@ -151,7 +166,7 @@ class Turns:
             for message in begun.mended:
                 yield MessageAdded(message)
             async with first_of(interrupt, held.lost) as stop:
-                turn = _Turn(held, place, stop, answers, begun.not_begun)
+                turn = _Turn(held, place, stop, answers, begun)
                 try:
                     async with contextlib.aclosing(self._go_on(turn)) as events:
                         async for event in events:
@@ -173,7 +188,7 @@ class Turns:
 
         It is a path of its own: nothing that comes in from a platform can take it.
         """
-        agent = await self.agent(await self._session(session_id), place)
+        agent = await self._agent(await self._store.read(_known, session_id), place)
         if only is not None:
             tools = {name: tool for name, tool in agent.tools.items() if name in only}
             agent = replace(agent, tools=tools, rules=Rules(policy=Policy.AUTO))
@@ -184,7 +199,7 @@ class Turns:
         """The summary from which the conversation goes on; NothingToCompress when there is too
         little to tell."""
         async with self._in_hand(session_id, place, held) as held:
-            agent = await self.agent(await self._session(session_id), place, held)
+            agent = await self._agent(await self._store.read(_known, session_id), place, held)
             window = await self._window(session_id, agent)
             lease, room = held.lease, agent.room
             done = await compress.compress(
@@ -203,37 +218,41 @@ class Turns:
         await self._store.sessions.describe(held.lease, model=model.name)
         return model
 
-    async def agent(self, session: Session, place: Place, held: Held | None = None) -> Agent:
-        """What a turn of the session is taken with; NoModel when there is nothing to take it with.
-        Approvals for the session are kept if it is in hand."""
+    async def agent(self, session: Session, place: Place) -> Agent:
+        """What a turn of the session is taken with; NoModel when there is nothing to take it
+        with."""
+        return await self._agent(await self._store.read(_known, session.id), place)
+
+    # One turn
+
+    async def _agent(self, known: _Known, place: Place, held: Held | None = None) -> Agent:
+        """Approvals for the session are kept if it is in hand."""
+        session = known.session
         model = await self.model(session)
         cwd = Path(session.cwd) if session.cwd else Path.home()
         context = replace(place.context, cwd=str(cwd))
-        notes = await self._store.notes.list(session.owner)
         settings = self._settings
         return Agent(
             model=model,
             system=instructions.system_prompt(
                 context=context,
-                notes=[note.text for note in notes],
+                notes=[note.text for note in known.notes],
                 project=await instructions.read_project(cwd),
                 today=self._now().astimezone().date(),
                 small=model.small,
             ),
             place=Workplace(cwd=cwd, private_network=settings.private_network),
             tools=toolbox.tools(
-                self._store, session, context, config.tool_environment(), small=model.small
+                self._store, session, context, self._environment, small=model.small
             ),
             rules=Rules(
                 policy=settings.approvals.policy_on(context.source.platform),
                 allowed_commands=settings.approvals.allowed_commands,
             ),
             approve=self._approve(place, cwd, held),
-            granted=await self._store.sessions.granted(session.id),
+            granted=known.granted,
             now=self._now,
         )
-
-    # One turn
 
     @contextlib.asynccontextmanager
     async def _in_hand(
@@ -249,26 +268,14 @@ class Turns:
         self, held: Held, said: str | Message | None, answers: Sequence[int]
     ) -> _Begun:
         """Mend what a crash may have left, and keep what was said."""
-        session_id = held.lease.session_id
-        newest = await self._store.transcripts.tail(session_id, 0)
-        if said is None and newest.unanswered:
-            # Tools run one after another: while a person is asked about one, those behind it wait.
-            asked = await self._store.approvals.waiting(session_id)
-            if asked is not None and asked.call_id == newest.unanswered[0].id:
-                return _Begun(not_begun=newest.unanswered)
-        mended = newest.unfinished(self._now())
-        messages = [*mended]
-        if said is not None:
-            messages.append(spoken(said, self._now()) if isinstance(said, str) else said)
-        takes = () if said is None else answers
-        if messages or takes:
-            await self._store.transcripts.append(held.lease, messages, takes=takes)
-        return _Begun(mended=mended)
+        now = self._now()
+        if isinstance(said, str):
+            said = spoken(said, now)
+        return await self._store.write(_begin, held.lease, said, answers, now)
 
     async def _go_on(self, turn: _Turn) -> AsyncGenerator[Event]:
-        held, place = turn.held, turn.place
-        session = await self._session(held.lease.session_id)
-        agent = await self.agent(session, place, held)
+        held, place, session = turn.held, turn.place, turn.begun.known.session
+        agent = await self._agent(turn.begun.known, place, held)
         window = await self._window(session.id, agent)
         if compress.is_due(window, agent.room):
             yield Compressing()
@@ -277,7 +284,9 @@ class Turns:
                 window = done.window
         added: list[Message] = []
         spent = Usage()
-        async with contextlib.aclosing(agent.turn(window, turn.stop, turn.not_begun)) as events:
+        async with contextlib.aclosing(
+            agent.turn(window, turn.stop, turn.begun.not_begun)
+        ) as events:
             async for event in events:
                 match event:
                     case UsageAdded(usage):
@@ -300,11 +309,6 @@ class Turns:
                     case _:
                         pass
                 yield event
-
-    async def _session(self, session_id: str) -> Session:
-        if (session := await self._store.sessions.get(session_id)) is None:
-            raise SessionNotFound(name=session_id)
-        return session
 
     async def _window(self, session_id: str, agent: Agent) -> Transcript:
         return await self._store.transcripts.window(session_id, READ_AHEAD * agent.room)
@@ -357,6 +361,34 @@ class Turns:
             await self._store.sessions.rename(session_id, title, chosen=False)
         except UserError as error:  # a conversation goes on under whatever name
             logger.warning("%s keeps its name: %s", session_id, error)
+
+
+def _known(tx: Tx, session_id: str) -> _Known:
+    session = sessions.found(tx, session_id)
+    return _Known(
+        session=session,
+        notes=notes.list_notes(tx, session.owner),
+        granted=grants.granted(tx, session_id),
+    )
+
+
+def _begin(
+    tx: Tx, lease: Lease, said: Message | None, answers: Sequence[int], now: datetime
+) -> _Begun:
+    """In one transaction, so that what was said stands behind what it mends."""
+    known = _known(tx, lease.session_id)
+    newest = transcripts.tail(tx, lease.session_id, 0)
+    if said is None and newest.unanswered:
+        # Tools run one after another: while a person is asked about one, those behind it wait.
+        asked = approvals.waiting(tx, lease.session_id)
+        if asked is not None and asked.call_id == newest.unanswered[0].id:
+            return _Begun(known, not_begun=newest.unanswered)
+    mended = newest.unfinished(now)
+    messages = (*mended, *([] if said is None else [said]))
+    takes = () if said is None else answers
+    if messages or takes:
+        transcripts.append(tx, lease, messages, takes=takes)
+    return _Begun(known, mended=mended)
 
 
 @contextlib.asynccontextmanager

@@ -120,7 +120,8 @@ class Display:
         await self._print(command_list(commands, self._now()))
 
     async def progress(self, progress: Progress) -> None:
-        await self._print([self._screen.paint(clean(progress.text()), Style.DIM)])
+        lines = _wrapped(clean(progress.text()), self._now().columns)
+        await self._print([self._screen.paint(line, Style.DIM) for line in lines])
 
     async def ask(self, question: str, keys: Mapping[str, T]) -> T:
         return await self._console.ask(question, keys)

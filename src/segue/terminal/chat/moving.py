@@ -44,8 +44,8 @@ async def start_gateway(
     platform = Platform(str(missing.fields["platform"]))
     wanted = settings.platforms.get(platform)
     if wanted is None or not wanted.enabled:
-        setting = f"platforms.{platform}.{'enabled' if wanted else 'token'}"
-        await display.notice(f"Nor is {platform} set up yet: see `segue config set {setting}`.")
+        setting = f"platforms.{platform}.{'enabled true' if wanted else 'token'}"
+        await display.notice(f"Nor is {platform} set up yet: type `segue config set {setting}`.")
         return False
     if not await display.ask_whether("Start one now?"):
         return False

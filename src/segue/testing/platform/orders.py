@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.testing.platform.wire import Refusal, Rules, WireButton
 
@@ -221,6 +222,8 @@ class Message(Struct, frozen=True, kw_only=True):
     """What it said before each edit, the oldest first."""
     key: str | None = None
     """The key that it was sent under."""
+    at: float = field(default_factory=time.monotonic)
+    """When it came to say this, on the clock that all processes of the machine share."""
 
 
 class Thread(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,137 @@
+"""Keeping the leases of one process: renewed in time, and looked after whenever somebody takes one
+over. However many sessions are in hand, it is one listener and one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from segue.core.errors import SessionError, StoreClosed, StoreError
+from segue.core.lease import Lease
+from segue.store import leases
+from segue.store.base import Engine, Topic, Tx
+from segue.store.wake import Waiter
+
+_PAUSE = 1.0
+"""Seconds before a store that cannot be listened to is tried again."""
+
+logger = logging.getLogger(__name__)
+
+
+class Held:
+    """A session in hand. `lost` is set as soon as it is known to be in another."""
+
+    def __init__(self, lease: Lease, seconds: float) -> None:
+        self.lease = lease
+        self.seconds = seconds
+        """How long its lease lasts when it is not renewed."""
+        self.lost = asyncio.Event()
+        self.moved: SessionError | None = None
+        """Where it is instead, once it is lost."""
+
+    def lose(self, moved: SessionError) -> None:
+        self.moved = moved
+        self.lost.set()
+
+
+class Keeper:
+    """Keeps what is in hand, from when it is told of it until it is let go of."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._due: dict[Held, float] = {}
+        """When each is to be renewed."""
+        self._next = 0.0
+        self._keeping: asyncio.Task[None] | None = None
+        self._wake: Waiter | None = None
+
+    def keep(self, lease: Lease, seconds: float) -> Held:
+        held = Held(lease, seconds)
+        self._put_off(held)
+        if self._keeping is None:
+            self._keeping = asyncio.create_task(self._keep())
+        elif self._wake is not None and self._due[held] < self._next:
+            self._wake.wake()
+        return held
+
+    def let_go(self, held: Held) -> None:
+        self._due.pop(held, None)
+
+    def _put_off(self, held: Held) -> None:
+        self._due[held] = time.monotonic() + held.seconds / 3
+
+    async def _keep(self) -> None:
+        """For as long as there is anything to keep."""
+        try:
+            while self._due:
+                try:
+                    async with self._engine.bell.listen(Topic.LEASES) as self._wake:
+                        await self._watch(self._wake)
+                except StoreClosed:
+                    return
+                except StoreError as error:
+                    logger.warning("Nobody hears whether a session is taken over: %s", error)
+                    await asyncio.sleep(_PAUSE)
+        finally:
+            self._keeping = self._wake = None
+
+    async def _watch(self, wake: Waiter) -> None:
+        while self._due:
+            self._next = min(self._due.values())
+            woken = await wake.wait(max(0.0, self._next - time.monotonic()))
+            now = time.monotonic()
+            due = [held for held, at in self._due.items() if at <= now]
+            rest = [held for held, at in self._due.items() if at > now] if woken else []
+            try:
+                await self._look_after(due, rest)
+            except StoreClosed:
+                raise
+            except StoreError as error:
+                # The epoch keeps everybody else's writing apart from ours, whatever comes of this.
+                logger.warning("The leases in hand were not looked after: %s", error)
+
+    async def _look_after(self, due: Sequence[Held], rest: Sequence[Held]) -> None:
+        """Renew those that are due, and see whether the rest are still in hand."""
+        for held in due:
+            self._put_off(held)
+        if due:
+            asked = [(held.lease, held.seconds) for held in due]
+            self._settle(due, await self._engine.write(_renew, asked))
+        if rest:
+            asked = [held.lease for held in rest]
+            self._settle(rest, await self._engine.read(_look, asked))
+
+    def _settle(self, asked: Sequence[Held], found: Sequence[Lease | SessionError]) -> None:
+        for held, now in zip(asked, found, strict=True):
+            if held not in self._due:  # it was let go of meanwhile
+                continue
+            if isinstance(now, Lease):
+                held.lease = now
+            else:
+                self.let_go(held)
+                held.lose(now)
+
+
+def _renew(tx: Tx, asked: Sequence[tuple[Lease, float]]) -> list[Lease | SessionError]:
+    renewed: list[Lease | SessionError] = []
+    for lease, seconds in asked:
+        try:
+            renewed.append(leases.renew(tx, lease, seconds=seconds))
+        except SessionError as error:  # which has changed nothing
+            renewed.append(error)
+    return renewed
+
+
+def _look(tx: Tx, asked: Sequence[Lease]) -> list[Lease | SessionError]:
+    found: list[Lease | SessionError] = []
+    for lease in asked:
+        mine = tx.row(
+            "SELECT 1 FROM sessions WHERE id = :id AND epoch = :epoch AND process = :process",
+            id=lease.session_id,
+            epoch=lease.epoch,
+            process=lease.process,
+        )
+        found.append(lease if mine else leases.moved(tx, lease.session_id))
+    return found

@@ -1,0 +1,117 @@
+"""How handoff fails elsewhere, 6 to 8, and how it does not here."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.handoff import State
+from segue.core.session import ME
+from segue.handoff import Completed, handed_over
+from segue.testing.platform import Shape, Trouble
+from tests.failures.conftest import STAYED, Household, Slow
+from tests.gateway.conftest import House
+from tests.gateway.test_handing_off import SAID, home_in
+
+SAID_SO_FAR = [text for exchange in SAID for text in exchange]
+
+
+# 6
+
+
+@pytest.mark.parametrize("method", ["send", "open_thread"])
+async def test_a_handoff_that_cannot_be_delivered_leaves_everything_as_it_was(
+    house: House, method: str
+):
+    """6. Sending fails: marked failed, but routing stays moved, the synthetic turn stays in the
+    transcript, an empty topic remains, and the retry leaves two chats bound to one session."""
+    async with house.gateway():
+        chat, _ = await home_in(house, Shape.FORUM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            before = await house.store.sessions.get(desk.session.id)
+            await house.hands.fail(method, Trouble.FORBIDDEN, chat=chat)
+            failed = await desk.hand_off()
+            assert failed.state is State.FAILED
+            assert "The bot may not do that" in (failed.error or "")
+            assert await house.store.sessions.get(desk.session.id) == before
+            assert [text for _, text in await house.said(desk.session.id)] == SAID_SO_FAR
+            (binding,) = await house.store.bindings.list(ME)
+            assert binding.address.platform is Platform.LOCAL
+            await house.idle()
+            threads = (await house.hands.look(chat)).threads
+            assert len(threads) == (method == "send")
+            for thread in threads:
+                (only,) = [m for m in (await house.hands.look(chat)).messages if m.thread]
+                assert (only.thread, only.text[: len(STAYED)]) == (thread.id, STAYED)
+            done = await desk.hand_off()
+            assert done.state is State.COMPLETED, done.error
+        (binding,) = await house.store.bindings.list(ME)
+        assert (binding.address, binding.session_id) == (done.thread, desk.session.id)
+        roles = [role for role, _ in await house.said(desk.session.id)]
+        assert roles == ["user", "assistant"] * 4
+
+
+# 7
+
+
+async def test_the_conversation_of_a_home_without_threads_is_set_aside_by_name_and_answered(
+    house: House,
+):
+    """7. Without a thread the home chat's live conversation is ended without a word, and its
+    running turn is never delivered."""
+    model = Slow("a long story")
+    async with house.gateway(model=model):
+        chat, home = await home_in(house, Shape.NO_THREADS)
+        await house.hands.say(house.anna, chat, "/title Stories")
+        await house.hands.message("This session is called Stories.", chat=chat)
+        await house.hands.say(house.anna, chat, "a long story")
+        await model.thinks.wait()
+        live = await house.session_at(home)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            done = await desk.hand_off()
+            assert (done.state, done.thread) == (State.COMPLETED, home)
+            farewell = await handed_over(house.store, Completed(done))
+            assert "No thread could be opened there" in farewell
+        assert (await house.session_at(home)).id == desk.session.id
+        advice = "Stories, which was here before, is set aside. Type /resume Stories to go on"
+        shown = await house.hands.until(
+            lambda shown: any(text.startswith(advice) for text in shown.texts), chat=chat
+        )
+        assert any("No thread could be opened" in text for text in shown.texts)
+        model.go.set()
+        await house.hands.message("(1) a long story", chat=chat)
+        aside = await house.store.sessions.get(live.id)
+        assert aside is not None
+        assert (aside.ended, aside.address) == (None, None)
+        await house.hands.say(house.anna, chat, "go on")
+        await house.hands.message("(5) go on", chat=chat)
+        await house.hands.say(house.anna, chat, "/resume Stories")
+        await house.hands.until(
+            lambda shown: any("Stories goes on here" in t.replace("*", "") for t in shown.texts),
+            chat=chat,
+        )
+        await house.hands.say(house.anna, chat, "and then?")
+        await house.hands.message("(2) and then?", chat=chat)
+        await house.idle()
+    assert (await house.session_at(home)).id == live.id
+
+
+# 8
+
+
+async def test_a_session_in_which_nothing_was_said_is_handed_off_like_any_other(
+    household: Household,
+):
+    """8. A session with no message yet cannot be handed off, and says something untrue."""
+    async with household.gateway():
+        async with household.terminal() as shown:
+            shown.say("/handoff telegram")
+            assert await shown.end() == 0
+            await shown.shows("Sums goes on at telegram")
+            await shown.shows("To come back: segue resume Sums")
+        thread = await household.thread()
+        await household.sees("Nothing has been said in it yet.")
+        await household.hands.say(household.anna, household.chat, "hello", thread=thread.id)
+        await household.hands.message("(2) hello", chat=household.chat)
+    (session,) = await household.store.sessions.list(ME)
+    assert (session.title, session.messages) == ("Sums", 4)

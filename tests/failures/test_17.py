@@ -1,0 +1,95 @@
+"""How handoff fails elsewhere, 17, and how it does not here."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from segue.store import Topic
+from segue.testing.platform import Trouble
+from tests.failures.conftest import HANDED_OFF, WITHIN, Household
+from tests.terminal.gateways import segue_says
+
+
+def answers(texts: list[str], words: str) -> int:
+    return sum(words in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Trouble.BUSY,
+        Trouble.BROKEN,
+        Trouble.DROP_BEFORE,
+        Trouble.DROP_AFTER,
+        Trouble.GARBLED,
+    ],
+)
+async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_seen_once(
+    household: Household, trouble: Trouble
+):
+    """17. A reply was generated but its delivery failed: logged, never retried, the person waits
+    for an hour."""
+    async with household.gateway():
+        async with household.terminal("one") as shown:
+            # Whatever the gateway has to say first is the recap; the reply comes after it.
+            household.mind.hold(HANDED_OFF)
+            shown.say("/handoff telegram")
+            await household.mind.hears(HANDED_OFF)
+            await household.hands.fail("send", trouble, times=2, chat=household.chat)
+            household.mind.let_go()
+            assert await shown.end() == 0
+        await household.sees(f"(2) {HANDED_OFF}")
+        thread = await household.thread()
+        await household.hands.fail("send", trouble, times=2, chat=household.chat)
+        await household.hands.say(household.anna, household.chat, "go on", thread=thread.id)
+        await household.sees("(3) go on")
+        await household.hands.say(household.anna, household.chat, "and on", thread=thread.id)
+        await household.sees("(4) and on")
+        texts = await household.in_thread(thread.id)
+    assert len(texts) == 4
+    assert [answers(texts, f"({number})") for number in (2, 3, 4)] == [1, 1, 1]
+
+
+async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_next(
+    household: Household,
+):
+    """17. The same when the gateway dies between the reply and its delivery."""
+    async with household.gateway() as first:
+        await household.hands.fail("send", Trouble.HANG, chat=household.chat)
+        await household.hands.say(household.anna, household.chat, "hello")
+        await household.hands.until(lambda shown: shown.hanging == 1)
+        first.kill()
+    await household.hands.calm()
+    asked = household.mind.heard("hello")
+    async with household.gateway():
+        await household.sees("(1) hello")
+        await household.hands.say(household.anna, household.chat, "go on")
+        await household.sees("(2) go on")
+    texts = await household.in_thread(None)
+    assert answers(texts, "(1) hello") == 1
+    assert household.mind.heard("hello") == asked == 1
+
+
+async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Household):
+    """17. The same when it can never arrive: it is told in the session, in the status and in the
+    log, and the agent knows."""
+    async with household.gateway():
+        await household.hands.say(household.anna, household.chat, "/title Sums")
+        await household.sees("This session is called Sums.")
+        await household.hands.fail("send", Trouble.FORBIDDEN, chat=household.chat)
+        await household.hands.say(household.anna, household.chat, "hello")
+        async with asyncio.timeout(WITHIN), household.store.listen(Topic.OUTBOX) as wake:
+            while not await household.store.outbox.troubled(reported=True):
+                await wake.wait(0.1)
+        status = await asyncio.to_thread(segue_says, household.person, "gateway", "status")
+        assert "failed: The bot may not do that" in status.stdout
+        assert "was not delivered to" in household.log.read_text()
+        (*_, (role, told)) = await household.said()
+        assert role == "system"
+        assert "did not arrive" in told
+        assert "(1) hello" in told
+        await household.hands.say(household.anna, household.chat, "and now?")
+        await household.sees("and now?")
+        assert "did not arrive" in str(household.mind.requests[-1]["messages"])

@@ -1,0 +1,62 @@
+"""Five hundred conversations at once on one gateway, with a model that takes no time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.core.address import Platform, Sender
+from segue.core.session import ME
+from segue.testing import gateways
+from segue.testing.crowd import Crowd
+from segue.testing.platform import Peer, Rules, running
+
+TELEGRAM = Platform.TELEGRAM
+CHATS = 500
+RATE = 60.0
+"""Messages in a second, in all, that people send who wait for their answers."""
+OVERHEAD = 0.1
+"""Seconds that the slowest of a hundred answers may take beside the model."""
+MOST_GROWTH = 10.0
+"""Megabytes."""
+
+
+@pytest.fixture
+def peer() -> Generator[Peer]:
+    """A platform in a process of its own, on which the bot does not hear itself."""
+    with running(Rules(echo=False)) as peer:
+        yield peer
+
+
+@contextlib.asynccontextmanager
+async def crowded(
+    peer: Peer, folder: Path, chats: int = CHATS
+) -> AsyncGenerator[tuple[Crowd, gateways.Process]]:
+    """A gateway in a process of its own, and its owner in so many chats."""
+    environment = gateways.environment(folder, peer, TELEGRAM)
+    async with peer.hands() as hands:
+        anna = await hands.user("Anna")
+        async with await segue.store.open(environment["SEGUE_STORE"]) as store:
+            await store.owners.ensure(ME)
+            await store.owners.introduced(ME)
+            await store.owners.link(Sender(platform=TELEGRAM, user_id=anna), ME)
+        crowd = await Crowd.of(hands, anna, chats)
+        async with gateways.gateway(environment, hands) as gateway:
+            yield crowd, gateway
+
+
+async def test_five_hundred_chats_at_once_are_each_answered_in_order(peer: Peer, tmp_path: Path):
+    async with crowded(peer, tmp_path) as (crowd, gateway):
+        await crowd.at_once(within=40)
+        before = gateway.memory
+        await crowd.at_once(2, chats=100, within=40)
+        grown = gateway.memory - before
+        talks = await crowd.talks()
+    assert [len(talk.said) for talk in talks] == [3] * 100 + [1] * 400
+    for talk in talks:
+        assert talk.answered == talk.said
+    assert grown < MOST_GROWTH

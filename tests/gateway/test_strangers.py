@@ -1,0 +1,219 @@
+"""A stranger causes nothing: whatever they do, wherever they do it, and whatever the gateway is
+doing meanwhile. No word to the model, no tool, no reply, no session, no row, and no effect on what
+runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+
+import msgspec
+import pytest
+
+from segue.agent.models.base import Prompt
+from segue.agent.models.scripted import ScriptedModel
+from segue.core.transcript import Role
+from segue.platforms.base import Inbound
+from segue.store import Topic
+from segue.store.base import Row, Tx
+from segue.testing.platform import Rules, Shape
+from tests.gateway.conftest import TELEGRAM, House, echoing
+from tests.gateway.stranger import ACTS, EVE, Scene
+from tests.gateway.test_commands import Waiting, told
+from tests.turns.conftest import call
+
+_QUIET = Rules(typing_seconds=60.0)
+"""Nothing that is only shown on the way comes by itself while the stranger is about."""
+
+
+# Where
+
+
+async def _own_chat(house: House) -> Scene:
+    chat, anna_chat = await house.hands.chat(Shape.DM, [house.eve]), await house.chat()
+    return Scene(house, chat, anna_chat)
+
+
+async def _group(house: House) -> Scene:
+    chat = await house.chat(Shape.GROUP, house.eve)
+    return Scene(house, chat, chat)
+
+
+async def _thread_of_a_handoff(house: House) -> Scene:
+    chat = await house.chat(Shape.FORUM, house.eve)
+    await house.home(chat, "group")
+    async with house.gateway(), house.terminal(("What is 6 times 7?", "42.")) as desk:
+        done = await desk.hand_off()
+        await house.idle()
+    assert done.thread is not None
+    thread = done.thread.thread_id
+    assert thread is not None
+    return Scene(house, chat, chat, thread, before=2)
+
+
+PLACES: Mapping[str, Callable[[House], Awaitable[Scene]]] = {
+    "in a chat of their own": _own_chat,
+    "in a group with the owner": _group,
+    "in the thread of a handoff": _thread_of_a_handoff,
+}
+
+
+# Meanwhile
+
+
+@contextlib.asynccontextmanager
+async def _idle(scene: Scene) -> AsyncGenerator[None]:
+    """Nothing is under way; the next message is answered as ever."""
+    async with scene.house.gateway(model=scene.model):
+        await scene.anna_says("one")
+        await scene.answered(f"({scene.before + 1}) one")
+        await scene.house.idle()
+        yield
+        await scene.anna_says("two")
+        await scene.answered(f"({scene.before + 2}) two")
+        await scene.house.idle()
+    assert len(scene.model.prompts) == 2
+
+
+@contextlib.asynccontextmanager
+async def _busy(scene: Scene) -> AsyncGenerator[None]:
+    """A turn runs and a message waits; both are answered as they were written."""
+    scene.model, scene.answers = (model := Waiting()), 2
+    async with scene.house.gateway(model=model):
+        await _begun(scene, model)
+        yield
+        model.go.set()
+        await scene.answered(f"({scene.before + 2}) two")
+        await scene.house.idle()
+    assert f"({scene.before + 1}) one" in (await scene.house.hands.look(scene.anna_chat)).texts
+    assert len(model.prompts) == 2
+
+
+@contextlib.asynccontextmanager
+async def _draining(scene: Scene) -> AsyncGenerator[None]:
+    """The gateway was told to stop and finishes its turn; the next one answers what waits, and
+    hears what the stranger did in between."""
+    house = scene.house
+    scene.model, scene.answers = (model := Waiting()), 2
+    ready, stop = asyncio.get_running_loop().create_future(), asyncio.Event()
+
+    async def serve() -> None:
+        async with house.gateway(model=model) as gateway:
+            await _begun(scene, model)
+            ready.set_result(gateway)
+            await stop.wait()
+
+    serving = asyncio.create_task(serve())
+    (listening,) = (await ready)._connections.values()
+    stop.set()
+    await asyncio.wait({listening})
+    yield
+    assert not serving.done()
+    model.go.set()
+    await serving
+    assert f"({scene.before + 1}) one" in (await house.hands.look(scene.anna_chat)).texts
+    async with house.gateway(model=echoing()):
+        await scene.answered(f"({scene.before + 2}) two")
+        await house.idle()
+    assert len(model.prompts) == len(house.model.prompts) == 1
+
+
+async def _begun(scene: Scene, model: Waiting) -> None:
+    """A turn runs, a message waits, and all that is shown meanwhile is shown."""
+    await scene.anna_says("one")
+    await model.asked.wait()
+    scene.waits = await scene.anna_says("two")
+    await scene.house.hands.until(lambda shown: shown.calls.get("typing", 0) > 0)
+    await scene.house.idle_but_for(2)
+
+
+@contextlib.asynccontextmanager
+async def _asking(scene: Scene) -> AsyncGenerator[None]:
+    """A tool waits for the owner's answer, which still counts."""
+    made = scene.house.settings.gateway_log.with_name("made")
+
+    def result(prompt: Prompt) -> str:
+        found = next(m for m in reversed(prompt.messages) if m.role is Role.TOOL)
+        return f"result: {found.content[:40]}"
+
+    scene.model = ScriptedModel([call("shell", command=f"echo x >> {made}"), result])
+    house = scene.house
+    async with house.gateway(model=scene.model):
+        await scene.anna_says("make it")
+        scene.question = await told(house, scene.anna_chat, "May I do this?")
+        await told(house, scene.anna_chat, "Waiting for your answer")
+        async with house.store.listen(Topic.OUTBOX) as wake:
+            while not await house.store.outbox.bubbles([TELEGRAM]):
+                await wake.wait(0.01)
+        yield
+        assert not made.exists()
+        await house.hands.press(house.anna, scene.question.id, "Allow")
+        await told(house, scene.anna_chat, "result:")
+        await house.idle()
+    assert made.read_text() == "x\n"
+    assert len(scene.model.prompts) == 2
+
+
+STATES: Mapping[str, Callable[[Scene], contextlib.AbstractAsyncContextManager[None]]] = {
+    "idle": _idle,
+    "busy": _busy,
+    "draining": _draining,
+    "asking": _asking,
+}
+
+
+# What there is to count
+
+_TABLES = (
+    *("owners", "identities", "homes", "bindings", "messages", "inbox", "outbox", "bubbles"),
+    *("approvals", "pairings"),
+)
+
+
+def _rows(tx: Tx) -> dict[str, list[Row]]:
+    """All that is kept, but for what heartbeats change."""
+    rows = {table: tx.rows(f"SELECT * FROM {table} ORDER BY 1") for table in _TABLES}
+    rows["sessions"] = tx.rows("SELECT id, epoch, last_seq, title, ended, active FROM sessions")
+    rows["handoffs"] = tx.rows("SELECT id, state, step, fence, attempt FROM handoffs")
+    return rows
+
+
+def _senders(tx: Tx) -> set[str]:
+    """Of all that was ever recorded."""
+    bodies = tx.rows("SELECT body FROM inbox")
+    return {msgspec.json.decode(body, type=Inbound).sender.user_id for (body,) in bodies}
+
+
+async def _traces(scene: Scene) -> dict[str, object]:
+    """All that anything could have left behind."""
+    calls = (await scene.house.hands.look()).calls
+    return {
+        "calls to the platform": {k: n for k, n in calls.items() if k not in ("updates", "me")},
+        "words to the model": len(scene.model.prompts),
+        **await scene.house.store.write(_rows),
+    }
+
+
+@pytest.mark.parametrize("meanwhile", STATES)
+@pytest.mark.parametrize("where", PLACES)
+async def test_a_stranger_causes_nothing(house: House, where: str, meanwhile: str):
+    await house.hands.rules(_QUIET)
+    scene = await PLACES[where](house)
+    async with STATES[meanwhile](scene):
+        before, rows = await _traces(scene), await house.store.write(_rows)
+        for name, act in ACTS.items():
+            await act(scene)
+            if meanwhile != "draining":  # when nobody listens any more
+                await house.hands.until(lambda shown: shown.unconfirmed == 0)
+            assert await _traces(scene) == before, name
+    heard = [m.content for p in (*scene.model.prompts, *house.model.prompts) for m in p.messages]
+    assert not [words for words in heard if EVE in words]
+    shown = (await house.hands.look(scene.chat)).messages
+    assert scene.chat == scene.anna_chat or {m.author for m in shown} == {house.eve}
+    after = await house.store.write(_rows)
+    assert await house.store.write(_senders) == {house.anna}
+    assert len(after["outbox"]) == len(rows["outbox"]) + scene.answers
+    for table in ("owners", "identities", "homes", "bindings", "approvals", "pairings"):
+        assert len(after[table]) == len(rows[table]), table
+    assert len(after["sessions"]) == len(rows["sessions"])
