@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from segue.core.address import Platform
 from segue.store import Topic
 from segue.testing.platform import Trouble
 from tests.failures.conftest import HANDED_OFF, WITHIN, Household
@@ -46,7 +47,7 @@ async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_s
         await household.hands.say(household.anna, household.chat, "go on", thread=thread.id)
         await household.sees("(3) go on")
         await household.hands.say(household.anna, household.chat, "and on", thread=thread.id)
-        await household.sees("(4) and on")
+        await household.hands.message("(4) and on", chat=household.chat, within=WITHIN)
         texts = await household.in_thread(thread.id)
     assert len(texts) == 4
     assert [answers(texts, f"({number})") for number in (2, 3, 4)] == [1, 1, 1]
@@ -59,14 +60,17 @@ async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_nex
     async with household.gateway() as first:
         await household.hands.fail("send", Trouble.HANG, chat=household.chat)
         await household.hands.say(household.anna, household.chat, "hello")
-        await household.hands.until(lambda shown: shown.hanging == 1)
+        await household.hands.until(lambda shown: shown.hanging == 1, within=WITHIN)
+        async with asyncio.timeout(WITHIN), household.store.listen(Topic.OUTBOX) as wake:
+            while not await household.store.outbox.due([Platform.TELEGRAM]):
+                await wake.wait(0.1)
         first.kill()
     await household.hands.calm()
     asked = household.mind.heard("hello")
     async with household.gateway():
         await household.sees("(1) hello")
         await household.hands.say(household.anna, household.chat, "go on")
-        await household.sees("(2) go on")
+        await household.hands.message("(2) go on", chat=household.chat, within=WITHIN)
     texts = await household.in_thread(None)
     assert answers(texts, "(1) hello") == 1
     assert household.mind.heard("hello") == asked == 1
