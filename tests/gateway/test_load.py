@@ -27,8 +27,8 @@ MOST_GROWTH = 10.0
 
 @pytest.fixture
 def peer() -> Generator[Peer]:
-    """A platform in a process of its own, on which the bot does not hear itself."""
-    with running(Rules(echo=False)) as peer:
+    """A platform in a process of its own, as quiet as any."""
+    with running(Rules(echo=False, typing=False, edits=False)) as peer:
         yield peer
 
 
