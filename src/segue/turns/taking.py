@@ -276,8 +276,9 @@ class Turns:
     async def _go_on(self, turn: _Turn) -> AsyncGenerator[Event]:
         held, place, session = turn.held, turn.place, turn.begun.known.session
         agent = await self._agent(turn.begun.known, place, held)
-        window = await self._window(session.id, agent)
-        if compress.is_due(window, agent.room):
+        room = agent.room
+        window = await self._store.transcripts.window(session.id, READ_AHEAD * room)
+        if compress.is_due(window, room):
             yield Compressing()
             if done := await self._compressed(held, agent, window):
                 yield MessageAdded(done.summary)
