@@ -18,6 +18,8 @@ from segue.testing.models.openai import Answer, FakeOpenAI, Say
 from segue.testing.models.travel import AT_ONCE, Travel
 
 WORD = re.compile(r"\bw\d+\b")
+_OWN = re.compile(r"\[This .*?\]", re.DOTALL)
+"""What the program itself says to it."""
 TASK = "and run it"
 """Whoever says this lets it use a tool first."""
 HANDOFF = "handed off"
@@ -132,7 +134,8 @@ def _asked(request: dict[str, Any]) -> Asked:
 
 
 def _text(message: dict[str, Any]) -> str:
+    """What the person said of it."""
     content = message["content"]
-    if isinstance(content, str):
-        return content
-    return " ".join(part.get("text", "") for part in content)
+    if not isinstance(content, str):
+        content = " ".join(part.get("text", "") for part in content)
+    return _OWN.sub("", content)

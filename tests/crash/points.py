@@ -197,6 +197,7 @@ HANDING_OFF: dict[str, Moment] = {
 
 # The answer to a message
 
+_BEGIN = "taking._begin"
 _APPEND = "transcripts.append"
 _ASKED = ("Role.USER",)
 _CALLED = ("tool_calls=(ToolCall",)
@@ -208,8 +209,8 @@ ANSWERING: dict[str, Moment] = {
     "it is recorded": Moment(Between("inbox.record", after=True, any_session=True)),
     "the session is not in hand": Moment(Between("hold._take")),
     "the session is in hand": Moment(Between("hold._take", after=True)),
-    "before it is taken": Moment(Between(_APPEND, _ASKED)),
-    "it is taken": Moment(Between(_APPEND, _ASKED, after=True)),
+    "before it is taken": Moment(Between(_BEGIN, _ASKED)),
+    "it is taken": Moment(Between(_BEGIN, _ASKED, after=True)),
     "the agent thinks": Moment(InModel()),
     "the agent has answered": Moment(Between(_APPEND, _ANSWER)),
     "the answer is queued": Moment(Between(_APPEND, _ANSWER, after=True), kept=True),

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from segue.core.handoff import State
+from segue.handoff.request import PATIENCE
+from segue.store.handoffs import CLAIM_SECONDS
 from segue.testing.platform import Trouble
 from tests.crash.evidence import gather
 from tests.crash.mind import HANDOFF
@@ -61,10 +63,21 @@ def handing_off(moment: Moment, victim: Victim, *, threaded: bool = False) -> Pl
         _may_be_asked_again(life, f"{HANDOFF} after {life.words[-1]}", moment)
         async with moment.point.at(world, life, _begins(world, life)):
             since = await _kill(world, life, victim, rng)
-        await _comes_back(world, since, life)
+        away = await _comes_back(world, since, life)
+        if world.rules.keys:
+            await _was_carried_out(world, life, away)
         await _goes_on(world, life)
 
     return play
+
+
+async def _was_carried_out(world: World, life: Life, away: float) -> None:
+    """The next gateway went on with it, if there was one in time."""
+    latest = await world.latest(life)
+    assert latest is not None
+    patience = CLAIM_SECONDS if latest.attempt else PATIENCE
+    if latest.state is not State.COMPLETED and away < patience - 1:
+        raise AssertionError(f"a gateway was back after {away:.1f} s, and yet: {latest.error}")
 
 
 def handing_off_in_vain(moment: Moment) -> Play:
@@ -257,15 +270,18 @@ async def _kill(world: World, life: Life, victim: Victim, rng: random.Random) ->
     return since
 
 
-async def _comes_back(world: World, since: float, life: Life) -> None:
-    """There is a gateway again, and what was under way has come to its end, as it should."""
+async def _comes_back(world: World, since: float, life: Life) -> float:
+    """There is a gateway again, and what was under way has come to its end, as it should. How long
+    there was none, in seconds."""
     await world.have_gateways()
+    away = time.monotonic() - since
     await world.settle(life, since=since)
     told = None
     if life.terminal is not None and life.terminal.is_handing_off:
         outcome = await life.terminal.handed_off(STUCK)
         told = outcome.text if not outcome.error else None
     await judge(world, life, told)
+    return away
 
 
 async def _goes_on(world: World, life: Life) -> None:

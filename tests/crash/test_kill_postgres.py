@@ -16,10 +16,10 @@ from tests.crash.world import Nursery
 ROUNDS = [
     *of_handoffs(Victim.GATEWAY),
     *of_answers(),
-    *of_handoffs(Victim.BOTH)[::4],
-    *of_chance(6),
+    *of_handoffs(Victim.BOTH)[::8],
+    *of_chance(3),
 ]
-WORLDS = 6
+WORLDS = 5
 """At once, since most of the time everybody waits for a lease to run out."""
 TESTS = 6
 

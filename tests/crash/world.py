@@ -126,14 +126,25 @@ class Terminal:
             self._handing_off = None
 
     async def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        """And see it gone."""
+        self.end()
         if self._handing_off is not None:
             self._handing_off.cancel()
             await asyncio.wait({self._handing_off})
             self._handing_off = None
-        with contextlib.suppress(ConnectionError):
-            await self._told.read()  # its end
+
+        async def is_gone() -> bool:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return True
+            return False
+
+        await until(is_gone, f"terminal {self.pid} is gone", WITHIN)
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
         self._orders.close()
 
     def _send(self, order: Order) -> None:
@@ -482,8 +493,9 @@ class World:
         return Counter(done.read_text().split() if done.exists() else ())
 
     async def close(self) -> None:
+        """Nobody is left, however it ended."""
         for terminal in self._terminals:
-            await terminal.kill()
+            terminal.end()
         for process in self._gateways:
             process.kill()
             await process.wait()

@@ -34,6 +34,9 @@ from tests.terminal.conftest import person as person
 from tests.terminal.gateways import serving
 from tests.terminal.pty import CODE, Terminal
 
+# Its assertions are explained as those of a test module are.
+pytest.register_assert_rewrite("tests.failures.advice")
+
 WITHIN = 20.0
 HANDED_OFF = "This session has just been handed off"
 """How the prompt of the confirming turn begins."""

@@ -36,7 +36,7 @@ async def written_in_the_thread(household: Household) -> str:
 
 async def answered_in_order(household: Household, thread: str) -> None:
     """After the greeting, each once, in the session that was handed off."""
-    await household.sees("(5) third")
+    await household.hands.message("(5) third", chat=household.chat, within=WITHIN)
     texts = await household.in_thread(thread)
     answers = [text for text in texts if text.startswith("(")]
     assert len(answers) == 4

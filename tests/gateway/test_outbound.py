@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.agent.models.base import Piece, Prompt, Text
-from segue.agent.models.scripted import ScriptedModel
+from segue.agent.models.scripted import Say, ScriptedModel
 from segue.gateway import live
 from segue.gateway.janitor import Janitor
+from segue.store import Topic
 from segue.store.gateways import Link
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape, Trouble
@@ -123,6 +124,40 @@ async def test_an_answer_is_seen_as_it_comes_and_ends_as_one_message(
         await house.hands.message("(1) one two three", chat=chat)
         await house.idle()
     assert len((await house.hands.look(chat)).messages) == 2
+
+
+async def test_half_an_answer_that_is_still_on_its_way_becomes_the_answer(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(live, "FIRST", 0.0)
+    await house.hands.rules(Rules(edits=True, edit_seconds=0.01))
+    chat = await house.chat()
+    model = Slow()
+    async with house.gateway(model=model):
+        await house.hands.fail("send", Trouble.DELAY, seconds=0.3)
+        await house.hands.say(house.anna, chat, "one")
+        model.may.release()
+        await house.hands.until(lambda shown: shown.calls.get("send", 0) > 0)
+        model.may.release()
+        await house.hands.message("(1) one", chat=chat)
+        await house.idle()
+    shown = await house.hands.look(chat)
+    assert (shown.texts, shown.calls["send"]) == (["one", "(1) one"], 1)
+
+
+async def test_a_turn_does_not_wait_until_what_it_said_is_delivered(house: House):
+    chat = await house.chat()
+    script = [Say(text="Let me look.", calls=(call("list_files", path="/"),)), "Done."]
+    async with house.gateway(model=script):
+        await house.hands.fail("send", Trouble.HANG)
+        await house.hands.say(house.anna, chat, "look around")
+        await house.hands.until(lambda shown: shown.hanging == 1)
+        session = await house.session_at(await house.address(chat))
+        async with asyncio.timeout(5), house.store.listen(Topic.LEASES) as wake:
+            while await house.store.leases.get(session.id):
+                await wake.wait(0.01)
+        await house.hands.calm()
+        await house.hands.message("Done.", chat=chat)
 
 
 async def test_what_the_agent_does_is_one_line_that_becomes_the_answer(

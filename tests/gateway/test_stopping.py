@@ -8,16 +8,19 @@ import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import segue.store
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel
-from segue.core.address import Platform
+from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import GatewayRunning
 from segue.gateway import service
 from segue.gateway.service import Gateway
-from segue.platforms.base import Inbound
+from segue.platforms.base import Inbound, InboundKind
+from segue.store import inbox
+from segue.store.base import Tx
 from segue.store.gateways import Link
 from segue.testing.platform import PeerAdapter
 from segue.turns import Turns
@@ -88,6 +91,31 @@ async def test_a_turn_that_was_cut_off_goes_on(house: House):
         await house.idle()
     session = await house.session_at(await house.address(chat))
     assert [role for role, _ in await house.said(session.id)] == ["user", "assistant"]
+
+
+async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(house: House):
+    chat = await house.chat()
+    address = Address(platform=TELEGRAM, chat_type=ChatType.DM, chat_id=chat)
+
+    def heard(number: int, user: str) -> Inbound:
+        return Inbound(
+            kind=InboundKind.MESSAGE,
+            update_id=f"early:{number}",
+            address=address,
+            sender=Sender(platform=TELEGRAM, user_id=user),
+            text="hello",
+        )
+
+    def record(tx: Tx) -> None:
+        for number in range(1001):
+            said = heard(number, house.anna if number == 1000 else "who was sent away")
+            body = msgspec.json.encode(said).decode()
+            inbox.record(tx, "bot:1", said.update_id, address, body)
+
+    await house.store.write(record)
+    async with house.gateway():
+        await house.hands.message("(1) hello", chat=chat, within=30)
+        await house.idle()
 
 
 async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, tmp_path: Path):

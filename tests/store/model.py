@@ -240,7 +240,9 @@ class StoreWorld:
 
 
 def _about(key: str) -> str:
-    return "stayed" if key.endswith(":stayed") else key.partition(":")[0]
+    if key.startswith("handoff:"):
+        return key.rpartition(":")[2]
+    return key.partition(":")[0]
 
 
 def fast_folder() -> Path | None:
@@ -539,6 +541,9 @@ class SketchOpening:
         if not same and not self.world.has(Flaw.UNSEEN_CHANGE):
             raise SessionChanged
         self._end(handoff, State.COMPLETED, thread=address)
+        for other in self.world.table.values():
+            if other.address == address and other is not row:
+                other.lines.append(Line("displaced", address.key))
         self._move(claim.session_id, address)
         row.epoch += 1
         row.lease = None

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from segue.core.address import Platform
+from segue.core.errors import SessionHeld, SessionMoved
+from segue.core.session import Session
 from segue.store import Store
 from segue.store.gateways import SECONDS, Link, PlatformHealth
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import ODD, on_sqlite
+from tests.store.samples import ODD, on_sqlite, said
 
 TELEGRAM, SLACK, MATRIX = Platform.TELEGRAM, Platform.SLACK, Platform.MATRIX
 
@@ -83,6 +87,35 @@ async def test_a_silent_gateway_is_replaced_and_told_so_by_its_next_heartbeat(
     again = await store.gateways.announce("silent", [TELEGRAM, SLACK])
     assert again.platforms == {SLACK}
     assert await store.gateways.serving(TELEGRAM) == replacement
+
+
+async def test_what_a_silent_gateway_had_in_hand_is_free_once_it_is_replaced(
+    store: Store, open_store: OpenStore, clock: FakeClock, session: Session
+):
+    silent, terminal = await open_store(), await open_store()
+    await silent.gateways.announce("silent", [TELEGRAM])
+    mine = await terminal.sessions.create("me", Platform.LOCAL)
+    await terminal.leases.acquire(mine.id, "a terminal")
+    lost = await silent.leases.acquire(session.id, "silent")
+    clock.advance(SECONDS)
+    with pytest.raises(SessionHeld):
+        await store.leases.acquire(session.id, "replacement")
+    await store.gateways.announce("replacement", [TELEGRAM])
+    await store.leases.acquire(session.id, "replacement")
+    with pytest.raises(SessionMoved):
+        await silent.transcripts.append(lost, [said("Still here?")])
+    with pytest.raises(SessionHeld):
+        await store.leases.acquire(mine.id, "replacement")
+
+
+async def test_a_gateway_that_was_only_late_keeps_what_it_has_in_hand(
+    store: Store, clock: FakeClock, session: Session
+):
+    await store.gateways.announce("late", [TELEGRAM])
+    lease = await store.leases.acquire(session.id, "late")
+    clock.advance(SECONDS)
+    await store.gateways.announce("late", [TELEGRAM])
+    await store.transcripts.append(lease, [said("Still here.")])
 
 
 async def test_a_late_heartbeat_counts_when_nobody_took_over(store: Store, clock: FakeClock):

@@ -420,6 +420,9 @@ class Conversations(RuleBasedStateMachine):
             asked.end("complete", State.COMPLETED)
             asked.thread = address
             self.logs[session] += words
+            for other, place in self.places.items():
+                if place == address and other != session:
+                    self.lines[other].append(Line("displaced", address.key))
             self.moves(session, address)
             self.current[session] = None
             epoch = self.world.observe()[session].epoch

@@ -12,6 +12,7 @@ from segue.core.address import Address, Platform
 from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Session
 from segue.store import Store
+from segue.store.bubbles import Begun
 from segue.store.outbox import SECONDS, UNCERTAIN, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -278,6 +279,58 @@ async def test_what_a_living_gateway_is_sending_is_left_alone(
     assert await store.outbox.sent(outgoing)
 
 
+async def test_what_a_gateway_was_sending_that_is_known_to_be_gone_is_looked_after_at_once(
+    store: Store, open_store: OpenStore
+):
+    dying, living = await open_store(), await open_store()
+    await claimed(dying, "1")
+    await claimed(living, "2", TOPIC)
+    alive = {store.process, living.process}
+    assert await store.outbox.recover(ALL, alive=alive) == ()
+    (again,) = await next_ones(store)
+    assert (again.key, again.attempt) == ("1", 2)
+
+
+async def test_only_what_was_sent_on_the_platforms_at_hand_is_looked_after(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    dying = await open_store()
+    await claimed(dying, "1", DM)
+    await claimed(dying, "2", CHANNEL)
+    clock.advance(SECONDS)
+    (lost,) = await store.outbox.recover(set(), platforms={Platform.SLACK})
+    assert lost.key == "2"
+    assert (await stands(store, "1")).state is OutgoingState.SENDING
+    (lost,) = await store.outbox.recover(set())
+    assert lost.key == "1"
+
+
+async def test_what_was_becoming_a_live_bubble_can_be_repeated_on_any_platform(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    dying = await open_store()
+    await dying.outbox.bubble(DM, "77")
+    await dying.outbox.begin_bubble(TOPIC, "key", "Half")
+    await claimed(dying, "an edit", DM)
+    await claimed(dying, "a message", TOPIC)
+    clock.advance(SECONDS)
+    (lost,) = await store.outbox.recover(set())
+    assert lost.key == "a message"
+    (again,) = await next_ones(store)
+    assert again.key == "an edit"
+
+
+async def test_a_later_part_is_no_edit_of_the_bubble(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    dying = await open_store()
+    await dying.outbox.progress(await claimed(dying), "76")
+    await dying.outbox.bubble(DM, "77")
+    clock.advance(SECONDS)
+    (lost,) = await store.outbox.recover(set())
+    assert lost.receipts == ("76",)
+
+
 @on_sqlite
 async def test_what_a_gateway_that_ended_was_sending_is_looked_after_at_once(
     store: Store, open_store: OpenStore
@@ -335,6 +388,29 @@ async def test_the_live_bubble_of_an_address_is_found_by_the_next_gateway(
         replace(ROOM, chat_id=ODD): "a\ufffdb\ufffdc"
     }
     assert await next_one.bubbles(set()) == {}
+
+
+async def test_a_live_bubble_is_known_from_before_it_is_sent(store: Store, open_store: OpenStore):
+    await store.outbox.bubble(DM, "77")
+    await store.outbox.begin_bubble(DM, "key", "Half")
+    next_one = (await open_store()).outbox
+    assert await next_one.bubbles(ALL) == {}
+    assert await next_one.begun_bubbles(ALL) == {DM: Begun("key", "Half")}
+    assert await next_one.begun_bubbles({Platform.SLACK}) == {}
+    await store.outbox.bubble(DM, "78")
+    assert await next_one.bubbles(ALL) == {DM: "78"}
+    assert await next_one.begun_bubbles(ALL) == {}
+
+
+async def test_a_live_bubble_that_became_an_answer_is_forgotten_together_with_its_sending(
+    store: Store,
+):
+    for address in (DM, TOPIC, CHANNEL):
+        await store.outbox.bubble(address, "77")
+    await store.outbox.sent(await claimed(store, "1", DM), "77")
+    await store.outbox.progress(await claimed(store, "2", TOPIC), "77")
+    await store.outbox.sent(await claimed(store, "3", CHANNEL), "78")
+    assert await store.outbox.bubbles(ALL) == {CHANNEL: "77"}
 
 
 async def test_an_address_has_one_live_bubble_until_it_is_gone(store: Store):

@@ -29,6 +29,7 @@ from segue.store.inbox import Incoming
 
 _QUESTIONS = 0.1
 """Seconds between two looks at whether a turn waits for an answer, when the gateway stops."""
+_ALL = 1_000_000_000
 
 _decoder = msgspec.json.Decoder(Inbound)
 
@@ -64,12 +65,15 @@ class Inbounds:
 
     async def go_on(self, platforms: Collection[Platform]) -> None:
         """Take up what a gateway before this one had recorded and not done with."""
-        for incoming in await self._store.inbox.waiting(platforms):
+        strangers: list[int] = []
+        for incoming in await self._store.inbox.waiting(platforms, limit=_ALL):
             heard = await self._heard(incoming)
             if heard is None:  # of somebody who is a stranger by now
-                await self._store.inbox.finish([incoming.no])
+                strangers.append(incoming.no)
             else:
                 self._lanes.put(heard.address, heard, most=None)
+        if strangers:
+            await self._store.inbox.finish(strangers)
 
     async def _heard(self, incoming: Incoming) -> Heard | None:
         try:
@@ -147,7 +151,7 @@ class Inbounds:
     async def _again(self, heard: Heard) -> Heard:
         """The same, with what is known of it by now."""
         try:
-            waiting = await self._store.inbox.waiting([heard.address.platform])
+            waiting = await self._store.inbox.waiting([heard.address.platform], limit=_ALL)
         except StoreError:
             return heard
         taken = {incoming.no: incoming.session_id for incoming in waiting}

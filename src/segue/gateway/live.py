@@ -89,6 +89,7 @@ class Live:
         self._activity = ""
         self._tools: Counter[str] = Counter()
         self._dirty = asyncio.Event()
+        self._drawing = asyncio.Lock()
 
     def event(self, event: Event) -> None:
         match event:
@@ -118,8 +119,7 @@ class Live:
             yield
         finally:
             try:
-                await lock.acquire()  # a bubble that is being sent has its receipt first
-                lock.release()
+                await self._drawing.acquire()  # a bubble that is being sent has its receipt first
             finally:
                 for task in tasks:
                     task.cancel()
@@ -138,7 +138,7 @@ class Live:
         while True:
             await self._dirty.wait()
             self._dirty.clear()
-            async with lock:
+            async with lock, self._drawing:
                 with _unimportant():
                     await self._update(pace)
             await asyncio.sleep(self._adapter.capabilities.edit_seconds)

@@ -126,7 +126,7 @@ class Outbound:
             logger.warning("It is not known whether %s arrived: %s", lost.key, lost.error)
 
     async def _claim(self) -> bool:
-        """Begin to send what can be sent; False when there is nothing."""
+        """Begin to send what can be sent; False when that was all of it."""
         room = AT_ONCE - len(self._sending)
         if room <= 0:
             await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
@@ -136,7 +136,7 @@ class Outbound:
             task = asyncio.create_task(self._deliver(outgoing), name=f"send {outgoing.key}")
             self._sending.add(task)
             task.add_done_callback(self._sent)
-        return bool(claimed)
+        return len(claimed) == room
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)

@@ -125,6 +125,7 @@ class Turns:
         self._models = models or Pool(settings)
         self._titles = titles
         self._now = now
+        self._environment = config.tool_environment()
         self._behind: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Turns:
@@ -242,7 +243,7 @@ class Turns:
             ),
             place=Workplace(cwd=cwd, private_network=settings.private_network),
             tools=toolbox.tools(
-                self._store, session, context, config.tool_environment(), small=model.small
+                self._store, session, context, self._environment, small=model.small
             ),
             rules=Rules(
                 policy=settings.approvals.policy_on(context.source.platform),
@@ -275,8 +276,9 @@ class Turns:
     async def _go_on(self, turn: _Turn) -> AsyncGenerator[Event]:
         held, place, session = turn.held, turn.place, turn.begun.known.session
         agent = await self._agent(turn.begun.known, place, held)
-        window = await self._window(session.id, agent)
-        if compress.is_due(window, agent.room):
+        room = agent.room
+        window = await self._store.transcripts.window(session.id, READ_AHEAD * room)
+        if compress.is_due(window, room):
             yield Compressing()
             if done := await self._compressed(held, agent, window):
                 yield MessageAdded(done.summary)

@@ -223,7 +223,7 @@ class Message(Struct, frozen=True, kw_only=True):
     key: str | None = None
     """The key that it was sent under."""
     at: float = field(default_factory=time.monotonic)
-    """When it came, on the clock that all processes of the machine share."""
+    """When it came to say this, on the clock that all processes of the machine share."""
 
 
 class Thread(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -154,7 +155,7 @@ class Service:
     def change(self, message: Message, text: str, **more: object) -> None:
         """Let it say `text` instead, and tell the bot."""
         earlier = (*message.earlier, message.text)
-        changed = replace(message, text=text, earlier=earlier, **more)
+        changed = replace(message, text=text, earlier=earlier, at=time.monotonic(), **more)
         self.messages[message.id] = changed
         said = WireMessage(id=message.id, text=text)
         self._update(Changed, message, message.author, message=said)

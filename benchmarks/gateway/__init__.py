@@ -1,0 +1,20 @@
+"""The gateway: how long a handoff takes, what a gateway costs, and how much it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.figures import Figure, progress
+from benchmarks.gateway import handing, idling, talking
+
+_TOPICS = {
+    "ready and idle": idling.measure,
+    "handoffs": handing.measure,
+    "messages": talking.measure,
+}
+
+
+def measure(*, quick: bool) -> Iterator[Figure]:
+    for topic, figures in _TOPICS.items():
+        progress(f"gateway: {topic}")
+        yield from figures(quick=quick)

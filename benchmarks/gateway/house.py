@@ -1,0 +1,47 @@
+"""A platform, a store and a gateway, each gateway and platform in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+
+import segue.store
+from segue.core.address import Platform, Sender
+from segue.core.session import ME
+from segue.store import Store
+from segue.testing import gateways
+from segue.testing.platform import Hands, Rules, running
+
+PLATFORM = Platform.TELEGRAM
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    hands: Hands
+    store: Store
+    """A view of it that is not the gateway's."""
+    owner: str
+    """Who is paired, as the platform knows them."""
+    environment: dict[str, str]
+
+    def gateway(self) -> contextlib.AbstractAsyncContextManager[gateways.Process]:
+        return gateways.gateway(self.environment, self.hands)
+
+
+@contextlib.asynccontextmanager
+async def house() -> AsyncGenerator[House]:
+    """Without a gateway yet. On its platform the bot does not hear itself."""
+    with tempfile.TemporaryDirectory() as folder, running(Rules(echo=False)) as peer:
+        environment = gateways.environment(Path(folder), peer, PLATFORM)
+        async with (
+            peer.hands() as hands,
+            await segue.store.open(environment["SEGUE_STORE"]) as store,
+        ):
+            owner = await hands.user("Anna")
+            await store.owners.ensure(ME)
+            await store.owners.introduced(ME)
+            await store.owners.link(Sender(platform=PLATFORM, user_id=owner), ME)
+            yield House(hands, store, owner, environment)

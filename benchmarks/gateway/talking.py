@@ -1,0 +1,67 @@
+"""Five hundred conversations at once on one gateway, with a model that takes no time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from benchmarks.figures import Figure, median, milliseconds, percentile, progress, rate
+from benchmarks.gateway.house import house
+from segue.testing.crowd import Crowd, Talk
+from segue.testing.gateways import Process
+
+CHATS = 500
+PACE = 60.0
+"""Messages in a second that people send who wait for their answers."""
+P99 = 100.0
+MOST_GROWTH = 10.0
+"""Megabytes between 5,000 and 20,000 turns."""
+_EARLY, _LATE = 5_000, 20_000
+
+
+def measure(*, quick: bool) -> Iterator[Figure]:
+    yield from asyncio.run(_measure(quick=quick))
+
+
+async def _measure(*, quick: bool) -> list[Figure]:
+    each, seconds = (2, 6) if quick else (4, 30)
+    async with house() as place:
+        crowd = await Crowd.of(place.hands, place.owner, CHATS)
+        async with place.gateway() as gateway:
+            await crowd.at_once(within=120)  # every chat has its session from now on
+            took = await crowd.at_once(each, within=120)
+            count = int(PACE * seconds)
+            used = gateway.processor
+            talks = await crowd.at_pace(PACE, count, within=120)
+            used = gateway.processor - used
+            waits = [wait for talk in talks for wait in talk.seconds]
+            figures = [
+                rate(f"messages of {CHATS} chats at once", "messages", CHATS * each / took),
+                milliseconds(f"overhead of a message at {PACE:.0f}/s: p50", median(waits)),
+                milliseconds(
+                    f"overhead of a message at {PACE:.0f}/s: p99", percentile(waits, 99), P99
+                ),
+                milliseconds(f"CPU of a message at {PACE:.0f}/s", used / count),
+            ]
+            if not quick:
+                figures.append(await _growth(crowd, gateway, CHATS * (1 + each) + count))
+            _check(await crowd.talks())
+            return figures
+
+
+async def _growth(crowd: Crowd, gateway: Process, done: int) -> Figure:
+    """How much more memory it has after many turns than after some."""
+    memory: list[float] = []
+    for turns in (_EARLY, _LATE):
+        while done < turns:
+            await crowd.at_once(within=120)
+            done += CHATS
+            progress(f"gateway: {done:,} turns, {gateway.memory:.1f} MB")
+        memory.append(gateway.memory)
+    name = f"memory that grew between {_EARLY:,} and {_LATE:,} turns"
+    return Figure(name=name, value=memory[1] - memory[0], unit="MB", target=MOST_GROWTH)
+
+
+def _check(talks: Sequence[Talk]) -> None:
+    wrong = [talk for talk in talks if talk.answered != talk.said]
+    assert not wrong, f"lost, doubled or out of order: {wrong[0]}"

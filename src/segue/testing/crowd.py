@@ -1,0 +1,107 @@
+"""A person in many chats at once, who talks in all of them and sees what comes back.
+
+For a gateway with the scripted model: it repeats what it hears, so that each answer tells what it
+answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from segue.testing.platform.hands import Hands
+from segue.testing.platform.orders import Message, Shape
+
+_NOWHERE = "nowhere"
+"""No chat: what is shown of it is short."""
+_LOOK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What was said in one chat."""
+
+    said: tuple[str, ...]
+    answered: tuple[str, ...]
+    """What each answer repeats, in the order in which they stand there."""
+    seconds: tuple[float, ...]
+    """How long each of `said` took to be answered, from its being there until its answer was."""
+
+
+class Crowd:
+    def __init__(self, hands: Hands, user: str, chats: Sequence[str]) -> None:
+        self.chats = chats
+        self._hands = hands
+        self._user = user
+        self._said = 0
+
+    @classmethod
+    async def of(cls, hands: Hands, user: str, count: int) -> Crowd:
+        return cls(hands, user, [await hands.chat(Shape.DM, [user]) for _ in range(count)])
+
+    async def at_once(self, each: int = 1, *, chats: int | None = None, within: float) -> float:
+        """Say `each` things in every chat, or in so many, all of which come in at one moment; the
+        seconds from then until the last of them is answered."""
+        await self._hands.hold()
+        for _ in range(each):
+            for chat in self.chats[:chats]:
+                await self._say(chat)
+        began = time.monotonic()
+        await self._hands.release()
+        await self._answered(within)
+        return time.monotonic() - began
+
+    async def at_pace(self, rate: float, count: int, *, within: float) -> list[Talk]:
+        """Say `count` things in all, in one chat after another, at `rate` in a second whatever
+        comes back; what was said since, once all of it is answered."""
+        began = time.monotonic()
+        for number, chat in zip(range(count), itertools.cycle(self.chats), strict=False):
+            await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
+            await self._say(chat)
+        await self._answered(within)
+        return await self.talks(since=began)
+
+    async def talks(self, *, since: float = 0.0) -> list[Talk]:
+        """What was said in each chat since then."""
+        by_chat: dict[str, list[Message]] = {chat: [] for chat in self.chats}
+        for message in (await self._hands.look()).messages:
+            if message.at >= since:
+                by_chat[message.chat].append(message)
+        return [self._talk(messages) for messages in by_chat.values()]
+
+    async def _say(self, chat: str) -> None:
+        self._said += 1
+        await self._hands.say(self._user, chat, f"word{self._said}")
+
+    async def _answered(self, within: float) -> None:
+        """Wait until all that was ever said is."""
+        async with asyncio.timeout(within):
+            while True:
+                if await self._all_is():
+                    return
+                await asyncio.sleep(_LOOK)
+
+    async def _all_is(self) -> bool:
+        if (await self._hands.look(_NOWHERE)).calls.get("send", 0) < self._said:
+            return False
+        shown = (await self._hands.look()).messages
+        said = {message.text for message in shown if message.author == self._user}
+        return said <= {_repeated(message) for message in shown}
+
+    def _talk(self, messages: Sequence[Message]) -> Talk:
+        said = [message for message in messages if message.author == self._user]
+        answers = [message for message in messages if message.author != self._user]
+        when = {_repeated(message): message.at for message in answers}
+        return Talk(
+            said=tuple(message.text for message in said),
+            answered=tuple(map(_repeated, answers)),
+            seconds=tuple(when[m.text] - m.at for m in said if m.text in when),
+        )
+
+
+def _repeated(message: Message) -> str:
+    """What an answer answers: it is its last word."""
+    return message.text.rpartition(": ")[2]

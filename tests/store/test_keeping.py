@@ -1,0 +1,129 @@
+"""Leases that are kept: renewed in time, together, and lost as soon as somebody else has them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import SessionMoved
+from segue.core.session import EndReason, Session
+from segue.store import Store
+from segue.store.keeping import Held
+from segue.store.leases import SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.samples import hold, on_sqlite, said
+
+SOON = 20.0
+SHORT = 0.15
+
+
+async def renewed(held: Held) -> None:
+    """Wait until it is, once more."""
+    before = held.lease
+    async with asyncio.timeout(SOON):
+        while True:
+            if held.lease is not before:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def many(store: Store, count: int, seconds: float) -> list[Held]:
+    """So many sessions, all of them in hand."""
+    sessions = [await store.sessions.create("me", Platform.LOCAL) for _ in range(count)]
+    return [store.keeper.keep(await hold(store, s.id), seconds) for s in sessions]
+
+
+async def test_what_is_kept_is_renewed_again_and_again(
+    store: Store, session: Session, clock: FakeClock
+):
+    held = store.keeper.keep(await hold(store, session.id), SHORT)
+    for _ in range(3):
+        clock.advance(SECONDS)
+        await renewed(held)
+        assert await store.leases.get(session.id) == held.lease
+    store.keeper.let_go(held)
+
+
+async def test_what_was_let_go_of_is_not_renewed(store: Store, session: Session):
+    other, held = (
+        await many(store, 1, SHORT),
+        store.keeper.keep(await hold(store, session.id), SHORT),
+    )
+    before = held.lease
+    store.keeper.let_go(held)
+    await renewed(other[0])
+    await renewed(other[0])
+    assert held.lease is before
+    assert not held.lost.is_set()
+
+
+async def test_who_loses_one_of_many_is_told_at_once_and_keeps_the_others(
+    store: Store, open_store: OpenStore
+):
+    held = await many(store, 20, SECONDS)
+    lost = held[7]
+    other = await open_store()
+    await other.leases.acquire(lost.lease.session_id, "another terminal", take_over=True)
+    async with asyncio.timeout(SOON):
+        await lost.lost.wait()
+    assert isinstance(lost.moved, SessionMoved)
+    assert "another terminal" in str(lost.moved)
+    assert [h for h in held if h.lost.is_set()] == [lost]
+    for h in held:
+        if h is not lost:
+            await store.transcripts.append(h.lease, [said("still here")])
+
+
+async def test_a_loss_is_noticed_with_the_next_renewal_too(
+    store: Store, session: Session, clock: FakeClock
+):
+    """Whoever's lease lapsed and was taken may have been told while nobody listened."""
+    lease = await hold(store, session.id)
+    await store.leases.release(lease)
+    held = store.keeper.keep(lease, SHORT)
+    async with asyncio.timeout(SOON):
+        await held.lost.wait()
+
+
+@on_sqlite
+async def test_who_looks_after_many_writes_nothing(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    """What others write wakes everybody, again and again; that must not make us write, too."""
+    held = await many(store, 50, SECONDS)
+    before = [h.lease.until for h in held]
+    other = await open_store()
+    clock.advance(1)
+    async with store.listen() as wake:
+        for number in range(3):
+            session = await other.sessions.create("me", Platform.LOCAL)
+            await other.sessions.end(session.id, EndReason.NEW)
+            assert await wake.wait(SOON), number
+    assert [h.lease.until for h in held] == before
+    assert [await store.leases.get(h.lease.session_id) for h in held] == [h.lease for h in held]
+
+
+async def test_one_with_less_time_is_renewed_before_the_others(
+    store: Store, session: Session, clock: FakeClock
+):
+    await many(store, 3, SECONDS)
+    await asyncio.sleep(0)
+    clock.advance(1)
+    await renewed(store.keeper.keep(await hold(store, session.id), SHORT))
+
+
+async def test_a_store_that_is_closed_ends_it_without_a_word(
+    open_store: OpenStore, session: Session, caplog: pytest.LogCaptureFixture
+):
+    store = await open_store()
+    held = store.keeper.keep(await hold(store, session.id), SECONDS)
+    async with store.listen() as wake:
+        await wake.wait(0)
+    await store.close()
+    await asyncio.sleep(0.05)
+    assert not held.lost.is_set()
+    assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
