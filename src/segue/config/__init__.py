@@ -23,6 +23,7 @@ from segue.config.explained import Setting as Setting
 from segue.config.values import KEY_VARIABLES as KEY_VARIABLES
 from segue.config.values import Approvals as Approvals
 from segue.config.values import Endpoint as Endpoint
+from segue.config.values import Groups as Groups
 from segue.config.values import PlatformSettings as PlatformSettings
 from segue.config.values import Secret as Secret
 from segue.config.values import Settings as Settings
@@ -235,6 +236,7 @@ def _platforms(
             adapter=checked.adapter(table.adapter, f"{name}.adapter", path),
             url=checked.url(url, *where) if url else None,
             token=Secret(token, token_from or f"{name}.token in {path}") if token else None,
+            groups=table.groups,
         )
     return found
 

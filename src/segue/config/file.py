@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from segue.config.values import KEY_VARIABLES
+from segue.config.values import KEY_VARIABLES, Groups
 from segue.core.address import ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.errors import BadSettings, SettingsUnwritable
@@ -47,6 +47,7 @@ class PlatformTable(Struct, frozen=True, forbid_unknown_fields=True):
     adapter: str = ""
     url: str = ""
     token: str = ""
+    groups: Groups = Groups.ADDRESSED
 
 
 class WebTable(Struct, frozen=True, forbid_unknown_fields=True):

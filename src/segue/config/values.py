@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
@@ -70,6 +71,14 @@ class Approvals:
         return self.platforms.get(platform, self.policy)
 
 
+class Groups(StrEnum):
+    """What is answered in a chat with several people."""
+
+    ADDRESSED = "addressed"
+    """What is said to the agent: by its name, as a reply to it, or in a thread of its own."""
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformSettings:
     """How to speak to one platform."""
@@ -82,6 +91,7 @@ class PlatformSettings:
     url: str | None = None
     """Where its server is, for platforms that have one of one's own."""
     token: Secret | None = None
+    groups: Groups = Groups.ADDRESSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,8 @@ class Inbound(Struct, frozen=True, kw_only=True):
     chat_name: str = ""
     topic: str = ""
     """What the chat says of itself."""
+    addressed: bool = True
+    """Whether it is meant for us: False for what people say to each other in a group."""
     readers: str = ""
     """Who else can read along, for people: `the 12 members of Team`; empty when nobody can."""
 
@@ -87,6 +89,34 @@ class Part:
     """In the platform's own markup."""
     plain: str
     """The same without any, for when the platform refuses its markup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that is sent."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MenuEntry:
+    """A command, as a platform offers it to people who type /."""
+
+    name: str
+    """Without the slash."""
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: in order, or with the way to mend it."""
+
+    ok: bool
+    text: str
+    fix: str = ""
+    """What the person has to do, and where; empty when it is in order."""
 
 
 class Dialect(StrEnum):
@@ -139,6 +169,11 @@ class Capabilities:
     typing_seconds: float = 5.0
     """How long the platform shows that somebody is typing."""
     attachment_bytes: int = 20 * 1024 * 1024
+    """The largest file that can be fetched."""
+    upload_bytes: int = 20 * 1024 * 1024
+    """The largest file that can be sent."""
+    preview_seconds: float = 20.0
+    """How long a preview stays without being shown again."""
 
 
 class Adapter(Protocol):
@@ -191,6 +226,19 @@ class Adapter(Protocol):
         says this already is no error."""
         ...
 
+    async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
+        """Like `send`, with a file and what is said of it; only where there are `files`."""
+        ...
+
+    def previews(self, at: Address) -> bool:
+        """Whether what is being written can be shown there before there is a message."""
+        ...
+
+    async def preview(self, at: Address, part: Part, *, key: str) -> None:
+        """Show there what is written so far, in the place of what was shown under that key. It is
+        gone once a message is sent there, and after `preview_seconds`."""
+        ...
+
     async def typing(self, at: Address) -> None:
         """Show there that an answer is being written."""
         ...
@@ -203,6 +251,15 @@ class Adapter(Protocol):
         """A fresh thread in the chat `home`, which its people can see and write in; None when the
         chat cannot have threads, or the bot may not open them. Where the platform takes keys, the
         same key opens one thread."""
+        ...
+
+    async def offer(self, menu: Sequence[MenuEntry]) -> None:
+        """Show these commands to people who type /, where the platform has such a menu."""
+        ...
+
+    async def examine(self, home: Address | None) -> Sequence[Finding]:
+        """What of the account, and of the home channel, is in order, and what is missing. Can be
+        asked while a gateway is connected to the same account, and does not need `connect`."""
         ...
 
     def pairing_link(self, code: str) -> str | None:
