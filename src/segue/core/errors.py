@@ -9,7 +9,7 @@
     │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, PageNotServed,
     │   │                         NoHomeChannel, NoGateway, HandoffInFlight, TurnRunning,
     │   │                         UnknownChat
-    │   ├── PlatformError         BadAdapter, ConnectFailed, DeliveryFailed
+    │   ├── PlatformError         BadAdapter, LibraryMissing, ConnectFailed, DeliveryFailed
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
     │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog, NoPage
@@ -176,6 +176,10 @@ class PlatformError(UserError):
 class BadAdapter(PlatformError):
     """There is no adapter for {platform}: {reason}. Check platforms.{platform}.adapter with `segue
     config show`, or set platforms.{platform}.enabled to false."""
+
+
+class LibraryMissing(PlatformError):
+    """{platform} needs one more package. Type `{python} -m pip install 'segue[{platform}]'`."""
 
 
 class ConnectFailed(PlatformError):

@@ -11,7 +11,7 @@ from segue.core.address import Platform
 from segue.core.errors import BadAdapter
 from segue.platforms.base import Adapter
 
-BUILT_IN: Mapping[Platform, str] = {}
+BUILT_IN: Mapping[Platform, str] = {Platform.TELEGRAM: "segue.platforms.telegram:make"}
 """`package.module:function` each. What it needs is imported when it is made, and only then."""
 
 

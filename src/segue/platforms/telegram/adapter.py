@@ -1,0 +1,271 @@
+"""The Adapter for Telegram."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import zlib
+from collections.abc import AsyncGenerator, Sequence
+from urllib.parse import urlencode
+
+import msgspec
+from telegram import Bot
+
+from segue.config import Groups
+from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import ConnectFailed
+from segue.platforms.base import (
+    Attachment,
+    Button,
+    Capabilities,
+    Dialect,
+    Finding,
+    Inbound,
+    MenuEntry,
+    Part,
+    Receipt,
+    Unit,
+    Upload,
+)
+from segue.platforms.telegram import examining, files, offering, polling, sending, topics
+from segue.platforms.telegram.failing import (
+    UNKNOWN_BOT,
+    NO_BOT,
+    connecting,
+    delivering,
+    failed_connection,
+)
+from segue.platforms.telegram.line import TELEGRAM, Line, Lost, Refused
+from segue.platforms.telegram.parsing import parse
+from segue.platforms.telegram.wire import ASKED_FOR, Me, Update
+
+logger = logging.getLogger(__name__)
+
+_TOKEN = re.compile(r"[A-Za-z0-9:_-]+")
+_POLL_SECONDS = 25
+_SILENCE = 10.0
+
+CAPABILITIES = Capabilities(
+    threads=True,
+    edits=True,
+    buttons=True,
+    typing=True,
+    files=True,
+    keys=False,
+    length=sending.LENGTH,
+    unit=Unit.UTF16,
+    dialect=Dialect.TELEGRAM,
+    per_second=30.0,
+    chat_seconds=1.0,
+    # A group takes 20 messages a minute, edits among them. A few at once leave room for the rest
+    # of that minute, and a 429 says when there is more.
+    chat_burst=3,
+    # So often in groups; direct messages would take three times as many, but they have drafts.
+    edit_seconds=3.0,
+    typing_seconds=5.0,
+    attachment_bytes=files.FETCHED_BYTES,
+    upload_bytes=files.SENT_BYTES,
+    # A draft is gone after 30 seconds.
+    preview_seconds=20.0,
+)
+
+
+class _Connection:
+    """A bot with its line."""
+
+    def __init__(self, token: str, url: str | None, silence: float) -> None:
+        base = (url or TELEGRAM).rstrip("/")
+        self.line = Line(silence=silence, trust_env=url is None)
+        self.files = f"{base}/file/bot{token}"
+        self.bot = Bot(
+            token,
+            base_url=f"{base}/bot{{token}}",
+            base_file_url=f"{base}/file/bot{{token}}",
+            request=self.line,
+            get_updates_request=self.line,
+        )
+
+    async def close(self) -> None:
+        await self.line.shutdown()
+
+
+class TelegramAdapter:
+    """One bot."""
+
+    def __init__(
+        self,
+        token: str,
+        url: str | None = None,
+        *,
+        groups: Groups = Groups.ADDRESSED,
+        silence: float = _SILENCE,
+    ) -> None:
+        """`url`: of a Bot API server of one's own. `silence`: seconds without an answer before a
+        call counts as lost."""
+        self._token = token
+        self._url = url
+        self._groups = groups
+        self._silence = silence
+        self._connection: _Connection | None = None
+        self._me = Me(id=0, username="")
+        self._offset: int | None = None
+        self._drafts = True
+
+    @property
+    def platform(self) -> Platform:
+        return Platform.TELEGRAM
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    @property
+    def account(self) -> str:
+        return str(self._me.id) if self._me.id else ""
+
+    def pairing_link(self, code: str) -> str | None:
+        return f"https://t.me/{self._me.username}?start={code}" if self._me.username else None
+
+    # Opening and closing
+
+    async def connect(self) -> None:
+        await self.close()
+        connection = self._open()
+        try:
+            with connecting():
+                me = await connection.bot.get_me()
+                # With a webhook nothing can be received; what waits for it is kept.
+                if (await connection.bot.get_webhook_info()).url:
+                    await connection.bot.delete_webhook(drop_pending_updates=False)
+        except ConnectFailed:
+            await connection.close()
+            raise
+        self._me = Me(id=me.id, username=me.username or "")
+        self._connection = connection
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _open(self) -> _Connection:
+        if not self._token:
+            raise failed_connection(NO_BOT)
+        if not _TOKEN.fullmatch(self._token):
+            raise failed_connection(UNKNOWN_BOT)
+        return _Connection(self._token, self._url, self._silence)
+
+    def _connected(self) -> _Connection:
+        if self._connection is None:
+            raise failed_connection("it is not connected")
+        return self._connection
+
+    @property
+    def _bot(self) -> Bot:
+        return self._connected().bot
+
+    # What comes in
+
+    async def receive(self) -> AsyncGenerator[Inbound]:
+        while True:
+            with connecting():
+                batch = await self._poll()
+            for update in batch.updates:
+                if (inbound := await self._heard(update)) is not None:
+                    yield inbound
+            # Sent with the next poll, once the last of the batch is recorded: it confirms them.
+            self._offset = batch.next
+
+    async def _poll(self) -> polling.Batch:
+        connection = self._connected()
+        asked = {"timeout": _POLL_SECONDS, "allowed_updates": json.dumps(ASKED_FOR)}
+        if self._offset is not None:
+            asked["offset"] = self._offset
+        # Not by the library's own method, for which one bad update spoils all that came with it.
+        payload = await connection.line.retrieve(
+            f"{connection.bot.base_url}/getUpdates?{urlencode(asked)}",
+            read_timeout=_POLL_SECONDS + self._silence,
+        )
+        return polling.read(payload, self._offset)
+
+    async def _heard(self, update: Update) -> Inbound | None:
+        if update.callback_query is not None:
+            await self._answer(update.callback_query.id)
+        inbound = parse(update, self._me)
+        if inbound is not None and self._groups is Groups.ALL:
+            return msgspec.structs.replace(inbound, addressed=True)
+        return inbound
+
+    async def _answer(self, query: str) -> None:
+        """Let the button stop waiting. The person sees what came of it anyway, so that nothing
+        depends on this: it may be too late, or the second time."""
+        try:
+            await self._bot.answer_callback_query(query)
+        except (Refused, Lost) as error:
+            logger.info("A pressed button of Telegram was not told so: %s", error)
+
+    # What goes out
+
+    async def send(
+        self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
+    ) -> Receipt:
+        with delivering():
+            return await sending.send(self._bot, to, part, buttons)
+
+    async def edit(
+        self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
+    ) -> None:
+        with delivering():
+            await sending.edit(self._bot, at, receipt, part, buttons)
+
+    async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
+        with delivering():
+            return await files.send_file(self._bot, to, file, part)
+
+    def previews(self, at: Address) -> bool:
+        return self._drafts and at.chat_type is ChatType.DM
+
+    async def preview(self, at: Address, part: Part, *, key: str) -> None:
+        with delivering():
+            try:
+                await sending.draft(self._bot, at, part, _draft_number(key))
+            except Refused as refused:
+                if refused.status == 404:  # the server is older than drafts
+                    self._drafts = False
+                raise
+
+    async def typing(self, at: Address) -> None:
+        with delivering():
+            await self._bot.send_chat_action(
+                sending.chat(at), "typing", message_thread_id=sending.thread(at)
+            )
+
+    async def fetch(self, attachment: Attachment) -> bytes:
+        connection = self._connected()
+        with delivering():
+            return await files.fetch(connection.bot, connection.line, connection.files, attachment)
+
+    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+        with delivering():
+            return await topics.open_topic(self._bot, home, title)
+
+    # The account
+
+    async def offer(self, menu: Sequence[MenuEntry]) -> None:
+        with delivering():
+            await offering.offer(self._bot, menu)
+
+    async def examine(self, home: Address | None) -> Sequence[Finding]:
+        if not _TOKEN.fullmatch(self._token):
+            return [examining.no_token()]
+        connection = self._open()
+        try:
+            return await examining.examine(connection.bot, home)
+        finally:
+            await connection.close()
+
+
+def _draft_number(key: str) -> int:
+    """The same for the same key, and never 0, which Telegram does not take."""
+    return zlib.crc32(key.encode("utf-8", "surrogatepass")) & 0x7FFFFFFF or 1

@@ -1,0 +1,139 @@
+"""From an update of Telegram to an Inbound: the adapter's edge."""
+
+from __future__ import annotations
+
+from segue.core.address import Address, ChatType, Platform, Sender
+from segue.platforms.base import Inbound, InboundKind
+from segue.platforms.telegram import words
+from segue.platforms.telegram.attachments import attachments
+from segue.platforms.telegram.wire import (
+    CallbackQuery,
+    Chat,
+    Me,
+    Member,
+    MemberUpdated,
+    Message,
+    Update,
+    User,
+)
+
+_CHATS = {"private": ChatType.DM, "group": ChatType.GROUP, "supergroup": ChatType.GROUP}
+_INSIDE = frozenset({"creator", "administrator", "member"})
+
+
+def parse(update: Update, me: Me) -> Inbound | None:
+    """What a person did, or None for what we do not hear: bots, of which we are one, who speaks in
+    the name of a chat, channels, and what Telegram itself writes into a chat."""
+    if update.message is not None:
+        return _said(update, update.message, me, edited=False)
+    if update.edited_message is not None:
+        return _said(update, update.edited_message, me, edited=True)
+    if update.callback_query is not None:
+        return _pressed(update, update.callback_query)
+    if update.my_chat_member is not None:
+        return _joined(update, update.my_chat_member)
+    return None
+
+
+def address(chat: Chat, thread: int | None) -> Address | None:
+    """Where that is; None for a channel, and for kinds of chats that are new to us."""
+    if chat.type not in _CHATS:
+        return None
+    return Address(
+        platform=Platform.TELEGRAM,
+        chat_type=_CHATS[chat.type],
+        chat_id=str(chat.id),
+        thread_id=None if thread is None else str(thread),
+    )
+
+
+def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound | None:
+    at, sender = address(message.chat, _topic(message)), message.sender
+    if at is None or sender is None or sender.is_bot or message.sender_chat is not None:
+        return None
+    said, files = words.of(message, me), attachments(message)
+    if said.to_another or not (said.text or files):
+        return None
+    kind = InboundKind.COMMAND if said.command else InboundKind.MESSAGE
+    created = None if (replied := message.reply_to_message) is None else replied.forum_topic_created
+    return Inbound(
+        kind=InboundKind.EDIT if edited else kind,
+        update_id=str(update.update_id),
+        address=at,
+        sender=_sender(sender),
+        text=said.text,
+        message_id=str(message.message_id),
+        attachments=files,
+        chat_name=message.chat.title,
+        topic="" if created is None else created.name,
+        addressed=at.chat_type is ChatType.DM or said.to_us or _answers_us(message, me),
+        readers=_readers(message.chat),
+    )
+
+
+def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
+    message = query.message
+    if message is None or query.data is None or query.sender.is_bot:
+        return None
+    # Of a message that we cannot look at any more Telegram does not say in which topic it is.
+    at = address(message.chat, _topic(message)) if message.date else None
+    if at is None:
+        return None
+    return Inbound(
+        kind=InboundKind.BUTTON,
+        update_id=str(update.update_id),
+        address=at,
+        sender=_sender(query.sender),
+        text=query.data,
+        message_id=str(message.message_id),
+        chat_name=message.chat.title,
+        readers=_readers(message.chat),
+    )
+
+
+def _joined(update: Update, change: MemberUpdated) -> Inbound | None:
+    at = address(change.chat, None)
+    came = _inside(change.new_chat_member) and not _inside(change.old_chat_member)
+    if at is None or not came or change.sender.is_bot:
+        return None
+    return Inbound(
+        kind=InboundKind.JOINED,
+        update_id=str(update.update_id),
+        address=at,
+        sender=_sender(change.sender),
+        chat_name=change.chat.title,
+        readers=_readers(change.chat),
+    )
+
+
+def _topic(message: Message) -> int | None:
+    """The topic that a message is in. In a group without topics the answers to one message have a
+    `message_thread_id` as well, and are no place of their own; and General is the chat itself."""
+    return message.message_thread_id if message.is_topic_message else None
+
+
+def _answers_us(message: Message, me: Me) -> bool:
+    replied = message.reply_to_message
+    # All that is said in a topic answers the message that created it, unless it answers another.
+    if replied is None or replied.forum_topic_created is not None:
+        return False
+    if replied.message_id == _topic(message):
+        return False
+    return replied.sender is not None and replied.sender.id == me.id
+
+
+def _inside(member: Member) -> bool:
+    return member.status in _INSIDE or (member.status == "restricted" and member.is_member)
+
+
+def _sender(user: User) -> Sender:
+    return Sender(
+        platform=Platform.TELEGRAM,
+        user_id=str(user.id),
+        name=f"{user.first_name} {user.last_name}".strip(),
+    )
+
+
+def _readers(chat: Chat) -> str:
+    """An update does not say how many there are."""
+    return "" if chat.type == "private" else f"the members of {chat.title or 'this chat'}"

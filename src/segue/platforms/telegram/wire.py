@@ -1,0 +1,129 @@
+"""What Telegram sends, as far as we look at it: https://core.telegram.org/bots/api#update."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+ASKED_FOR = ("message", "edited_message", "callback_query", "my_chat_member")
+"""The kinds of updates that we want; Telegram keeps the others to itself."""
+
+
+class User(Struct, frozen=True):
+    id: int
+    is_bot: bool
+    first_name: str
+    last_name: str = ""
+    username: str = ""
+
+
+class Chat(Struct, frozen=True):
+    id: int
+    type: str
+    title: str = ""
+
+
+class Entity(Struct, frozen=True):
+    """A part of a text that means something; counted in UTF-16 units."""
+
+    type: str
+    offset: int
+    length: int
+    user: User | None = None
+
+
+class PhotoSize(Struct, frozen=True):
+    file_id: str
+    width: int = 0
+    height: int = 0
+    file_size: int = 0
+
+
+class Media(Struct, frozen=True):
+    """A document, a recording or a film."""
+
+    file_id: str
+    file_name: str = ""
+    mime_type: str = ""
+    file_size: int = 0
+
+
+class Sticker(Struct, frozen=True):
+    file_id: str
+    is_animated: bool = False
+    is_video: bool = False
+    file_size: int = 0
+
+
+class TopicCreated(Struct, frozen=True):
+    name: str = ""
+
+
+class Replied(Struct, frozen=True, rename={"sender": "from"}):
+    """The message that another one answers."""
+
+    message_id: int
+    sender: User | None = None
+    forum_topic_created: TopicCreated | None = None
+
+
+class Message(Struct, frozen=True, rename={"sender": "from"}):
+    message_id: int
+    chat: Chat
+    date: int
+    """0 for a message that we cannot look at, of which only the chat is known."""
+    sender: User | None = None
+    sender_chat: Chat | None = None
+    """Who speaks in the name of a chat, and not in their own."""
+    message_thread_id: int | None = None
+    is_topic_message: bool = False
+    reply_to_message: Replied | None = None
+    text: str = ""
+    entities: tuple[Entity, ...] = ()
+    caption: str = ""
+    caption_entities: tuple[Entity, ...] = ()
+    photo: tuple[PhotoSize, ...] = ()
+    document: Media | None = None
+    audio: Media | None = None
+    voice: Media | None = None
+    video: Media | None = None
+    video_note: Media | None = None
+    animation: Media | None = None
+    sticker: Sticker | None = None
+
+
+class CallbackQuery(Struct, frozen=True, rename={"sender": "from"}):
+    id: str
+    sender: User
+    message: Message | None = None
+    data: str | None = None
+
+
+class Member(Struct, frozen=True):
+    status: str
+    is_member: bool = False
+
+
+class MemberUpdated(Struct, frozen=True, rename={"sender": "from"}):
+    chat: Chat
+    sender: User
+    old_chat_member: Member
+    new_chat_member: Member
+
+
+class Update(Struct, frozen=True):
+    update_id: int
+    message: Message | None = None
+    edited_message: Message | None = None
+    callback_query: CallbackQuery | None = None
+    my_chat_member: MemberUpdated | None = None
+
+
+class Numbered(Struct, frozen=True):
+    update_id: int
+
+
+class Me(Struct, frozen=True):
+    """The bot itself, as getMe shows it."""
+
+    id: int
+    username: str

@@ -1,0 +1,70 @@
+"""What a message says, and to whom: commands and mentions, which Telegram marks in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from segue.platforms.telegram.wire import Entity, Me, Message
+
+_AFTER_A_NAME = " \t\n,:;"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    text: str
+    """Without our own name at its beginning."""
+    command: bool = False
+    to_us: bool = False
+    """We are named in it, or it is a command."""
+    to_another: bool = False
+    """It is a command for another bot."""
+
+
+def of(message: Message, me: Me) -> Words:
+    """The text of a message, or what was written under its file."""
+    text = message.text or message.caption
+    entities = message.entities if message.text else message.caption_entities
+    for entity in entities:
+        if entity.type == "bot_command" and entity.offset == 0:
+            return _command(text, entity, me)
+    names = list(_names(text, entities, me))
+    if any(entity.offset == 0 for entity in names):
+        _, rest = _cut(text, next(entity for entity in names if entity.offset == 0))
+        # A name alone is all that was said.
+        return Words(rest.lstrip(_AFTER_A_NAME) or text, to_us=True)
+    return Words(text, to_us=bool(names))
+
+
+def _command(text: str, entity: Entity, me: Me) -> Words:
+    """`/status@our_bot now` is `/status now`."""
+    command, rest = _cut(text, entity)
+    name, at, bot = command.partition("@")
+    if at and bot.lower() != me.username.lower():
+        return Words(text, command=True, to_another=True)
+    return Words(name + rest, command=True, to_us=True)
+
+
+def _names(text: str, entities: Sequence[Entity], me: Me) -> Iterator[Entity]:
+    """The parts of the text that name us."""
+    for entity in entities:
+        if entity.type == "text_mention" and entity.user is not None and entity.user.id == me.id:
+            yield entity
+        elif entity.type == "mention":
+            name = _between(text, entity.offset, entity.offset + entity.length)
+            if name.lower() == f"@{me.username}".lower():
+                yield entity
+
+
+def _cut(text: str, entity: Entity) -> tuple[str, str]:
+    """What an entity at the beginning covers, and the rest."""
+    return _between(text, 0, entity.length), _between(text, entity.length, None)
+
+
+def _between(text: str, start: int, end: int | None) -> str:
+    units = _units(text)[2 * start : None if end is None else 2 * end]
+    return units.decode("utf-16-le", "replace")
+
+
+def _units(text: str) -> bytes:
+    return text.encode("utf-16-le", "surrogatepass")
