@@ -30,8 +30,8 @@ from segue.platforms.base import (
 )
 from segue.platforms.telegram import examining, files, offering, polling, sending, topics
 from segue.platforms.telegram.failing import (
-    UNKNOWN_BOT,
     NO_BOT,
+    UNKNOWN_BOT,
     connecting,
     delivering,
     failed_connection,

@@ -1,0 +1,318 @@
+"""What updates of Telegram come to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from segue.core.address import Address, ChatType, Platform
+from segue.platforms.base import Attachment, Inbound, InboundKind
+from segue.platforms.telegram import polling
+from segue.platforms.telegram.parsing import parse
+from segue.platforms.telegram.wire import Me
+
+ME = Me(id=7, username="Segue_Bot")
+ANNA = {"id": 1, "is_bot": False, "first_name": "Anna", "last_name": "Berg", "username": "anna"}
+US = {"id": 7, "is_bot": True, "first_name": "Segue", "username": "segue_bot"}
+DM = {"id": 1, "type": "private", "first_name": "Anna"}
+GROUP = {"id": -5, "type": "group", "title": "Team"}
+SUPERGROUP = {"id": -1005, "type": "supergroup", "title": "Team"}
+FORUM = {"id": -1006, "type": "supergroup", "title": "Forum", "is_forum": True}
+CHANNEL = {"id": -1007, "type": "channel", "title": "News"}
+
+
+def heard(kind: str = "message", **fields: Any) -> Inbound | None:
+    answer = {"ok": True, "result": [{"update_id": 40, kind: fields}]}
+    [update] = polling.read(json.dumps(answer).encode(), None).updates
+    return parse(update, ME)
+
+
+def message(chat: dict[str, Any], text: str = "hello", **fields: Any) -> dict[str, Any]:
+    """What a message of Anna's is on the wire."""
+    return {"message_id": 3, "date": 1, "chat": chat, "from": ANNA, "text": text, **fields}
+
+
+def said(chat: dict[str, Any], text: str = "hello", **fields: Any) -> Inbound:
+    inbound = heard(**message(chat, text, **fields))
+    assert inbound is not None
+    return inbound
+
+
+def at(chat_type: ChatType, chat: int, thread: str | None = None) -> Address:
+    return Address(
+        platform=Platform.TELEGRAM, chat_type=chat_type, chat_id=str(chat), thread_id=thread
+    )
+
+
+def marked(text: str, part: str, kind: str, **fields: Any) -> dict[str, Any]:
+    """An entity for a part of a text, counted as Telegram does."""
+    before = text[: text.index(part)]
+    units = [len(piece.encode("utf-16-le")) // 2 for piece in (before, part)]
+    return {"type": kind, "offset": units[0], "length": units[1], **fields}
+
+
+# Where
+
+
+def test_a_message_is_in_its_chat():
+    assert said(DM).address == at(ChatType.DM, 1)
+    assert said(GROUP).address == at(ChatType.GROUP, -5)
+    assert said(SUPERGROUP).address == at(ChatType.GROUP, -1005)
+    assert said(FORUM).address == at(ChatType.GROUP, -1006)
+
+
+@pytest.mark.parametrize("chat", [DM, FORUM])
+def test_a_message_in_a_topic_is_in_that_topic(chat: dict[str, Any]):
+    inbound = said(chat, message_thread_id=12, is_topic_message=True)
+    assert inbound.address.thread_id == "12"
+
+
+@pytest.mark.parametrize("chat", [DM, SUPERGROUP, FORUM])
+def test_answers_to_one_message_are_no_place_of_their_own(chat: dict[str, Any]):
+    assert said(chat, message_thread_id=12).address.thread_id is None
+
+
+def test_a_channel_is_not_heard():
+    assert heard(**message(CHANNEL)) is None
+    assert heard("channel_post", **message(CHANNEL)) is None
+
+
+# Who
+
+
+def test_a_message_says_who_wrote_it_and_who_reads_along():
+    inbound = said(GROUP)
+    assert (inbound.sender.user_id, inbound.sender.name) == ("1", "Anna Berg")
+    assert (inbound.chat_name, inbound.readers) == ("Team", "the members of Team")
+    assert (inbound.update_id, inbound.message_id) == ("40", "3")
+    assert said(DM).readers == ""
+
+
+def test_bots_and_those_who_speak_as_a_chat_are_not_heard():
+    assert heard(**{**message(GROUP), "from": US}) is None
+    assert heard(**{**message(GROUP), "from": {**ANNA, "is_bot": True}}) is None
+    assert heard(**message(GROUP, sender_chat=GROUP)) is None
+    nobody = message(GROUP)
+    del nobody["from"]
+    assert heard(**nobody) is None
+
+
+# To whom
+
+
+def test_in_a_direct_message_all_is_meant_for_us():
+    assert said(DM).addressed
+
+
+def test_in_a_group_what_people_say_to_each_other_is_not_meant_for_us():
+    assert not said(GROUP).addressed
+    other = said(GROUP, "@anna hello", entities=[marked("@anna hello", "@anna", "mention")])
+    assert (other.addressed, other.text) == (False, "@anna hello")
+
+
+@pytest.mark.parametrize("text", ["@segue_bot hello", "@SEGUE_BOT, hello", "@segue_bot:\nhello"])
+def test_our_name_at_the_beginning_is_not_a_part_of_the_text(text: str):
+    name = text[: len("@segue_bot")]
+    inbound = said(GROUP, text, entities=[marked(text, name, "mention")])
+    assert (inbound.addressed, inbound.text, inbound.kind) == (True, "hello", InboundKind.MESSAGE)
+
+
+def test_our_name_within_a_text_stays_there():
+    text = "👩‍🚀 ask @segue_bot then"
+    inbound = said(GROUP, text, entities=[marked(text, "@segue_bot", "mention")])
+    assert (inbound.addressed, inbound.text) == (True, text)
+
+
+def test_a_name_without_an_at_sign_is_ours_by_its_id():
+    text = "Segue hello"
+    mention = marked(text, "Segue", "text_mention", user=US)
+    assert said(GROUP, text, entities=[mention]).text == "hello"
+    other = marked(text, "Segue", "text_mention", user=ANNA)
+    assert not said(GROUP, text, entities=[other]).addressed
+
+
+def test_our_name_alone_is_all_that_was_said():
+    text = "@segue_bot"
+    assert said(GROUP, text, entities=[marked(text, text, "mention")]).text == text
+
+
+def test_an_answer_to_a_message_of_ours_is_meant_for_us():
+    ours = {"message_id": 2, "date": 1, "chat": GROUP, "from": US}
+    assert said(GROUP, reply_to_message=ours).addressed
+    assert not said(GROUP, reply_to_message={**ours, "from": ANNA}).addressed
+
+
+def test_what_is_said_in_a_topic_that_we_created_does_not_answer_us():
+    created = {
+        "message_id": 12, "date": 1, "chat": FORUM, "from": US,
+        "forum_topic_created": {"name": "Moving in", "icon_color": 0},
+    }  # fmt: skip
+    topic = {"message_thread_id": 12, "is_topic_message": True}
+    inbound = said(FORUM, reply_to_message=created, **topic)
+    assert (inbound.addressed, inbound.topic) == (False, "Moving in")
+    bare = {name: created[name] for name in ("message_id", "date", "chat", "from")}
+    assert not said(FORUM, reply_to_message=bare, **topic).addressed
+    assert said(FORUM, reply_to_message={**bare, "message_id": 13}, **topic).addressed
+
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    ("text", "command"), [("/status now", "/status now"), ("/status@Segue_bot now", "/status now")]
+)
+def test_a_command_comes_without_our_name(text: str, command: str):
+    entity = marked(text, text.split(maxsplit=1)[0], "bot_command")
+    inbound = said(GROUP, text, entities=[entity])
+    assert (inbound.kind, inbound.text) == (InboundKind.COMMAND, command)
+    assert inbound.addressed
+
+
+def test_a_command_for_another_bot_is_not_heard():
+    text = "/status@other_bot"
+    assert heard(**message(GROUP, text, entities=[marked(text, text, "bot_command")])) is None
+
+
+def test_a_command_later_in_a_text_is_none():
+    text = "try /status"
+    inbound = said(GROUP, text, entities=[marked(text, "/status", "bot_command")])
+    assert (inbound.kind, inbound.addressed) == (InboundKind.MESSAGE, False)
+
+
+def test_the_code_of_a_link_comes_as_the_gate_expects_it():
+    text = "/start ABCD-EFGH"
+    inbound = said(DM, text, entities=[marked(text, "/start", "bot_command")])
+    assert (inbound.kind, inbound.text) == (InboundKind.COMMAND, text)
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("fields", "attachment"),
+    [
+        (
+            {"photo": [
+                {"file_id": "small", "width": 90, "height": 90, "file_size": 9},
+                {"file_id": "large", "width": 900, "height": 900, "file_size": 99},
+                {"file_id": "middle", "width": 300, "height": 300},
+            ]},
+            Attachment("large", "photo.jpg", "image/jpeg", 99),
+        ),
+        (
+            {"document": {"file_id": "d", "file_name": "a.pdf", "mime_type": "application/pdf"}},
+            Attachment("d", "a.pdf", "application/pdf", 0),
+        ),
+        (
+            {"document": {"file_id": "d"}},
+            Attachment("d", "document", "application/octet-stream", 0),
+        ),
+        ({"voice": {"file_id": "v", "file_size": 5}}, Attachment("v", "voice.ogg", "audio/ogg", 5)),
+        (
+            {"audio": {"file_id": "a", "mime_type": "audio/flac"}},
+            Attachment("a", "audio.mp3", "audio/flac", 0),
+        ),
+        ({"video": {"file_id": "f"}}, Attachment("f", "video.mp4", "video/mp4", 0)),
+        ({"video_note": {"file_id": "n"}}, Attachment("n", "video.mp4", "video/mp4", 0)),
+        (
+            {"animation": {"file_id": "g"}, "document": {"file_id": "g"}},
+            Attachment("g", "animation.mp4", "video/mp4", 0),
+        ),
+        ({"sticker": {"file_id": "s"}}, Attachment("s", "sticker.webp", "image/webp", 0)),
+        (
+            {"sticker": {"file_id": "s", "is_animated": True}},
+            Attachment("s", "sticker.tgs", "application/x-tgsticker", 0),
+        ),
+        (
+            {"sticker": {"file_id": "s", "is_video": True}},
+            Attachment("s", "sticker.webm", "video/webm", 0),
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_comes_with_what_is_said_of_it(fields: dict[str, Any], attachment: Attachment):
+    inbound = said(DM, "", caption="look", **fields)
+    assert (inbound.attachments, inbound.text) == ((attachment,), "look")
+
+
+def test_our_name_under_a_file_is_a_name():
+    entity = marked("@segue_bot look", "@segue_bot", "mention")
+    fields = {
+        "caption": "@segue_bot look",
+        "caption_entities": [entity],
+        "photo": [{"file_id": "p"}],
+    }
+    inbound = said(GROUP, "", **fields)
+    assert (inbound.addressed, inbound.text) == (True, "look")
+
+
+# The rest
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        {"forum_topic_created": {"name": "x", "icon_color": 0}},
+        {"forum_topic_closed": {}},
+        {"new_chat_members": [ANNA]},
+        {"left_chat_member": ANNA},
+        {"new_chat_title": "x"},
+        {"pinned_message": message(GROUP)},
+        {"migrate_to_chat_id": -1009},
+    ],
+)
+def test_what_telegram_itself_writes_is_not_heard(service: dict[str, Any]):
+    assert heard(**message(GROUP, "", **service)) is None
+
+
+def test_an_edit_says_what_the_message_says_now():
+    inbound = heard("edited_message", **message(DM, "better"))
+    assert inbound is not None
+    assert (inbound.kind, inbound.text) == (InboundKind.EDIT, "better")
+
+
+def pressed(**fields: Any) -> Inbound | None:
+    ours = {**message(FORUM), "from": US, "message_thread_id": 12, "is_topic_message": True}
+    query = {"id": "q", "from": ANNA, "chat_instance": "1", "message": ours, "data": "a:1"}
+    return heard("callback_query", **{**query, **fields})
+
+
+def test_a_pressed_button_says_which():
+    inbound = pressed()
+    assert inbound is not None
+    assert (inbound.kind, inbound.text, inbound.message_id) == (InboundKind.BUTTON, "a:1", "3")
+    assert inbound.address == at(ChatType.GROUP, -1006, "12")
+    assert inbound.sender.user_id == "1"
+
+
+def test_a_button_of_a_message_that_cannot_be_placed_is_not_heard():
+    assert pressed(message={"message_id": 3, "date": 0, "chat": FORUM}) is None
+    assert pressed(message=None) is None
+    assert pressed(data=None) is None
+    assert pressed(**{"from": US}) is None
+
+
+def member(before: dict[str, Any], after: dict[str, Any], **fields: Any) -> Inbound | None:
+    change = {
+        "chat": FORUM, "from": ANNA, "date": 1,
+        "old_chat_member": {"user": US, **before}, "new_chat_member": {"user": US, **after},
+    }  # fmt: skip
+    return heard("my_chat_member", **{**change, **fields})
+
+
+def test_whoever_adds_us_to_a_chat_is_heard():
+    inbound = member({"status": "left"}, {"status": "member"})
+    assert inbound is not None
+    assert (inbound.kind, inbound.address) == (InboundKind.JOINED, at(ChatType.GROUP, -1006))
+    assert inbound.sender.user_id == "1"
+    assert member({"status": "kicked"}, {"status": "administrator"})
+    assert member({"status": "left"}, {"status": "restricted", "is_member": True})
+    assert member({"status": "kicked"}, {"status": "member"}, chat=DM)
+
+
+def test_other_changes_of_what_we_are_in_a_chat_are_not_heard():
+    assert member({"status": "member"}, {"status": "administrator"}) is None
+    assert member({"status": "member"}, {"status": "left"}) is None
+    assert member({"status": "left"}, {"status": "restricted", "is_member": False}) is None
+    assert member({"status": "left"}, {"status": "member"}, **{"from": US}) is None
