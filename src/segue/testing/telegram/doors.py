@@ -1,0 +1,218 @@
+"""The two doors of this Telegram: one for the bot, and one for the test.
+
+The bot's calls are at `/bot<token>/<method>` and its files at `/file/bot<token>/<file_path>`:
+core.telegram.org/bots/api#making-requests and #getfile. A token of a form that no token has, and a
+method that is not there, are 404; a token that is nobody's is 401 (`ClientManager` of
+tdlib/telegram-bot-api).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import urllib.parse
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from segue.testing.http import HangUp, Request, Response
+from segue.testing.platform import refusing as trouble
+from segue.testing.platform.doors import Door
+from segue.testing.platform.faults import Garble
+from segue.testing.platform.pulse import Pulse
+from segue.testing.telegram import orders, reading, wire
+from segue.testing.telegram.reading import Parameters
+from segue.testing.telegram.refusing import Malformed, Refuse, forbidden, too_often
+from segue.testing.telegram.shown import Called, Settings
+from segue.testing.telegram.world import World
+
+DOWNLOAD = "download"
+"""What getting a file's bytes is called where methods are named."""
+_TOKEN = re.compile(r"[0-9]{6,20}:[A-Za-z0-9_-]{30,64}")
+_TARGET = re.compile(r"(/file)?/bot([^/]*)/([^?]*)(?:\?.*)?")
+_BAD_GATEWAY = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
+
+
+class Doors:
+    def __init__(
+        self, settings: Settings, *, token: str, port: int = 0, journal: Path | None = None
+    ) -> None:
+        self._token = token
+        self._journal = journal
+        self._pulse = Pulse()
+        self._world = self._fresh(settings)
+        self.bot = Door(port)
+        self.test = Door()
+
+    def _fresh(self, settings: Settings) -> World:
+        return World(settings, int(self._token.partition(":")[0]), self._pulse)
+
+    async def open(self) -> None:
+        await self.bot.open(self._answer_bot)
+        await self.test.open(self._answer_test)
+
+    async def close(self) -> None:
+        await self.bot.close()
+        await self.test.close()
+
+    # The bot
+
+    async def _answer_bot(self, request: Request) -> Response:
+        world, noted = self._world, _Noted()
+        try:
+            response = await self._respond(world, request, noted)
+        except Malformed as malformed:
+            world.errors.append(f"{noted.method}: {malformed.reason}")
+            response = _refusal(malformed.refuse)
+            noted.description = malformed.refuse.description
+        except Refuse as refuse:
+            response = _refusal(refuse)
+            noted.description = refuse.description
+        except trouble.Refuse as ordered:
+            response = _troubled(ordered)
+            noted.description = ordered.refusal.reason
+        except Garble:
+            response = Response(body=b'{"ok": <html>')
+        except HangUp:
+            self._note(world, noted, 0)
+            raise
+        self._note(world, noted, response.status)
+        return response
+
+    async def _respond(self, world: World, request: Request, noted: _Noted) -> Response:
+        file, name = self._authorized(request)
+        if file:
+            noted.method = DOWNLOAD
+            noted.parameters = {"file_path": name}
+            self._begin(world, noted)
+            async with world.faults.around(DOWNLOAD, None):
+                content = world.asking.content(name)
+            return Response(headers={"Content-Type": "application/octet-stream"}, body=content)
+        kind = self._kind(name, noted)
+        self._begin(world, noted)
+        given = reading.parameters(request)
+        noted.parameters = given.values
+        call = reading.call(kind, given)
+        noted.parameters = _given(call, given)
+        chat = getattr(call, "chat_id", None)
+        async with world.faults.around(noted.method, None if chat is None else str(chat)):
+            if isinstance(call, wire.GetUpdates):
+                frames = await world.poll(call)
+                return Response(body=f'{{"ok":true,"result":[{",".join(frames)}]}}'.encode())
+            result = world.carry_out(call, given.files)
+        return Response(body=msgspec.json.encode({"ok": True, "result": result}))
+
+    def _authorized(self, request: Request) -> tuple[bool, str]:
+        """Whether it asks for a file, and what it names."""
+        match = _TARGET.fullmatch(request.target)
+        if match is None:
+            raise Malformed(
+                f"there is nothing at {request.target!r}", refuse=Refuse(404, "Not Found")
+            )
+        if _TOKEN.fullmatch(token := urllib.parse.unquote(match[2])) is None:
+            raise Refuse(404, "Not Found")
+        if token != self._token:
+            raise Refuse(401, "Unauthorized")
+        if request.method not in ("GET", "POST"):
+            raise Malformed(f"calls are got or posted, not {request.method}")
+        return match[1] is not None, urllib.parse.unquote(match[3])
+
+    def _kind(self, name: str, noted: _Noted) -> type[wire.Call]:
+        noted.method = name
+        kind = wire.METHODS.get(name.lower())
+        if kind is None:
+            raise Malformed(f"there is no method {name!r}", refuse=Refuse(404, "Not Found"))
+        noted.method = kind.__name__[0].lower() + kind.__name__[1:]
+        if noted.method in self._world.state.settings.missing:
+            raise Refuse(404, "Not Found")
+        return kind
+
+    def _begin(self, world: World, noted: _Noted) -> None:
+        world.counts[noted.method] += 1
+        self._pulse.beat()
+
+    def _note(self, world: World, noted: _Noted, status: int) -> None:
+        self._pulse.beat()
+        if noted.method == "getUpdates":
+            return
+        called = Called(
+            method=noted.method,
+            parameters=noted.parameters,
+            status=status,
+            description=noted.description,
+        )
+        world.calls.append(called)
+        if self._journal is not None:
+            with self._journal.open("ab") as journal:
+                journal.write(msgspec.json.encode(called) + b"\n")
+
+    # The test
+
+    async def _answer_test(self, request: Request) -> Response:
+        try:
+            order: orders.Order = msgspec.json.decode(request.body, type=orders.Order)
+            return Response(body=msgspec.json.encode(await self._obey(order)))
+        except msgspec.MsgspecError as error:
+            return _refusal(Refuse(400, str(error)))
+        except Refuse as refuse:
+            return _refusal(refuse)
+
+    async def _obey(self, order: orders.Order) -> object:
+        match order:
+            case orders.Look():
+                await self._pulse.until(lambda: self._pulse.count > order.after, order.seconds)
+                return self._world.shown(order.chat)
+            case orders.Shut():
+                await self.bot.shut()
+            case orders.Open():
+                await self.bot.open(self._answer_bot)
+            case orders.Clear():
+                self._world.faults.calm()
+                self._world = self._fresh(order.settings)
+                await self.bot.open(self._answer_bot)
+            case _:
+                return self._world.obey(order)
+        return None
+
+
+class _Noted:
+    """What is known of a call so far."""
+
+    def __init__(self) -> None:
+        self.method = ""
+        self.parameters: Mapping[str, object] = {}
+        self.description = ""
+
+
+def _given(call: wire.Call, given: Parameters) -> Mapping[str, object]:
+    """What was given, parsed; of files, what they are."""
+    parsed: dict[str, object] = msgspec.to_builtins(call)
+    files = {
+        name: {"name": sent.name, "media_type": sent.media_type, "size": len(sent.content)}
+        for name, sent in given.files.items()
+    }
+    return {name: parsed[name] for name in given.values} | files
+
+
+def _refusal(refuse: Refuse) -> Response:
+    answer: dict[str, object] = {
+        "ok": False,
+        "error_code": refuse.status,
+        "description": refuse.description,
+    }
+    if refuse.parameters is not None:
+        answer["parameters"] = refuse.parameters
+    return Response(refuse.status, body=msgspec.json.encode(answer))
+
+
+def _troubled(ordered: trouble.Refuse) -> Response:
+    """Trouble that a test ordered, as Telegram has it: what is broken there is a 502 from what
+    stands before its servers, in HTML."""
+    match ordered.status:
+        case 429:
+            return _refusal(too_often(max(math.ceil(ordered.refusal.retry_after or 0), 1)))
+        case 403:
+            return _refusal(forbidden("bot was kicked from the supergroup chat"))
+        case _:
+            return Response(502, {"Content-Type": "text/html"}, _BAD_GATEWAY)

@@ -1,0 +1,253 @@
+"""What a test does on this Telegram as its people, and sees there as they do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self, TypeVar
+
+import httpx2
+import msgspec
+
+from segue.testing.platform.client import tls
+from segue.testing.platform.orders import Trouble
+from segue.testing.telegram import orders
+from segue.testing.telegram.orders import Order, Upload
+from segue.testing.telegram.shown import Called, Kind, Message, Settings, Shown, Status, Topic
+
+WITHIN = 10.0
+"""Seconds that a test waits for what should come."""
+_LOOK_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class OrderRefused(Exception):
+    """The test asked for something that is not possible."""
+
+
+class Hands:
+    """People's hands and eyes; any process may have some, by the control URL. A message is named by
+    its chat and its id: two supergroups have messages of the same ids."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._http = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(WITHIN + _LOOK_SECONDS), verify=tls(), trust_env=False
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    # Who and where
+
+    async def user(self, name: str, *, username: str = "", bot: bool = False) -> int:
+        """A new one; their id."""
+        return await self._ask(orders.AddUser(name=name, username=username, bot=bot), int)
+
+    async def private(self, user: int, *, topics: bool | None = None) -> int:
+        """The chat with that person, which they have begun; it has topics as the bot has, or as is
+        said here. Its id is theirs."""
+        order = orders.AddChat(kind=Kind.PRIVATE, members=(user,), topics=topics)
+        return await self._ask(order, int)
+
+    async def chat(
+        self,
+        kind: Kind,
+        members: Sequence[int],
+        *,
+        title: str = "Team",
+        description: str = "",
+        admin: bool = False,
+        manage_topics: bool = False,
+    ) -> int:
+        """A new one, with these and the bot in it, the first of whom owns it; its id."""
+        order = orders.AddChat(
+            kind=kind,
+            members=tuple(members),
+            title=title,
+            description=description,
+            status=Status.ADMINISTRATOR if admin or manage_topics else Status.MEMBER,
+            manage_topics=manage_topics,
+        )
+        return await self._ask(order, int)
+
+    async def rights(
+        self, user: int, chat: int, status: Status, *, manage_topics: bool = False
+    ) -> None:
+        """That person makes the bot this there; it is told. KICKED in a private chat: blocked."""
+        await self._do(
+            orders.SetRights(user=user, chat=chat, status=status, manage_topics=manage_topics)
+        )
+
+    async def join(self, user: int, chat: int) -> None:
+        """Add the bot there, or begin the private chat anew; it is told."""
+        await self._do(orders.Join(user=user, chat=chat))
+
+    async def migrate(self, chat: int) -> int:
+        """Upgrade the group; the id of the supergroup."""
+        return await self._ask(orders.Migrate(chat=chat), int)
+
+    # What they say
+
+    async def say(
+        self,
+        user: int,
+        chat: int,
+        text: str,
+        *,
+        thread: int | None = None,
+        reply_to: int | None = None,
+        files: Sequence[Upload] = (),
+        anonymous: bool = False,
+    ) -> int:
+        """The id of the message. With a file the text is its caption; several files are several
+        messages. What begins with / is marked as a command. In a channel it is a post."""
+        order = orders.Say(
+            user=user,
+            chat=chat,
+            text=text,
+            thread=thread,
+            reply_to=reply_to,
+            files=tuple(files),
+            anonymous=anonymous,
+        )
+        return await self._ask(order, int)
+
+    async def edit(self, chat: int, message: int, text: str) -> None:
+        await self._do(orders.Rewrite(chat=chat, message=message, text=text))
+
+    async def press(
+        self, user: int, chat: int, message: int, label: str, *, old: bool = False
+    ) -> str:
+        """Press the button with that label; the id of the query. `old`: the bot cannot see the
+        message any more."""
+        order = orders.Press(user=user, chat=chat, message=message, label=label, old=old)
+        return await self._ask(order, str)
+
+    async def erase(self, chat: int, message: int) -> None:
+        """Delete a message; the bot is not told."""
+        await self._do(orders.Erase(chat=chat, message=message))
+
+    async def open_topic(self, user: int, chat: int, name: str) -> int:
+        """The id of its thread."""
+        return await self._ask(orders.OpenTopic(user=user, chat=chat, name=name), int)
+
+    async def close_topic(self, user: int, chat: int, thread: int, *, closed: bool = True) -> None:
+        await self._do(orders.CloseTopic(user=user, chat=chat, thread=thread, closed=closed))
+
+    async def delete_topic(self, chat: int, thread: int, *, silently: bool = False) -> None:
+        """The bot is not told. `silently`: what it sends there comes to the main chat."""
+        await self._do(orders.DeleteTopic(chat=chat, thread=thread, silently=silently))
+
+    # Eyes
+
+    async def look(self, chat: int | None = None) -> Shown:
+        """What is there now."""
+        return await self._ask(orders.Look(chat=chat), Shown)
+
+    async def until(
+        self,
+        condition: Callable[[Shown], bool],
+        *,
+        chat: int | None = None,
+        within: float = WITHIN,
+    ) -> Shown:
+        """What is there once the condition holds; AssertionError, with what was there, when it
+        does not in time."""
+        shown = await self.look(chat)
+        try:
+            async with asyncio.timeout(within):
+                while not condition(shown):
+                    order = orders.Look(after=shown.version, seconds=_LOOK_SECONDS, chat=chat)
+                    shown = await self._ask(order, Shown)
+        except TimeoutError:
+            raise AssertionError(f"not within {within} s; there is {shown}") from None
+        return shown
+
+    async def message(
+        self, text: str, *, chat: int | None = None, within: float = WITHIN
+    ) -> Message:
+        """The newest message with exactly this text, once there is one."""
+        shown = await self.until(lambda shown: text in shown.texts, chat=chat, within=within)
+        return next(message for message in reversed(shown.messages) if message.text == text)
+
+    async def topic(self, chat: int, *, within: float = WITHIN) -> Topic:
+        """The newest topic in that chat, once there is one."""
+        shown = await self.until(lambda shown: bool(shown.topics), chat=chat, within=within)
+        return shown.topics[-1]
+
+    async def calls(self, method: str | None = None) -> list[Called]:
+        """The calls so far, but for polls; of one method, if one is named."""
+        return await self._ask(orders.Recall(method=method), list[Called])
+
+    async def errors(self) -> tuple[str, ...]:
+        """What the bot did wrong: must be empty at the end of every test."""
+        return (await self.look(0)).errors
+
+    # The platform itself
+
+    async def bot(self, settings: Settings) -> None:
+        """From now on the bot and the server are this."""
+        await self._do(orders.SetBot(settings=settings))
+
+    async def fail(
+        self,
+        method: str,
+        trouble: Trouble,
+        *,
+        times: int = 1,
+        seconds: float = 0.05,
+        chat: int | None = None,
+    ) -> None:
+        """Trouble for the next calls of that method; `download` is getting a file's bytes."""
+        name = None if chat is None else str(chat)
+        order = orders.Fail(method=method, trouble=trouble, times=times, seconds=seconds, chat=name)
+        await self._do(order)
+
+    async def calm(self) -> None:
+        """No more trouble; what hangs is cut off."""
+        await self._do(orders.Calm())
+
+    async def inject(self, frames: Iterable[str]) -> None:
+        """Updates as they are, whatever they are, but for their ids, which are Telegram's; what is
+        no JSON object comes in the place of a message."""
+        await self._do(orders.Inject(frames=tuple(frames)))
+
+    async def repeat(self, last: int = 1) -> None:
+        """Deliver the last updates once more."""
+        await self._do(orders.Repeat(last=last))
+
+    async def hold(self) -> None:
+        """Let updates wait."""
+        await self._do(orders.Hold())
+
+    async def release(self, *, backwards: bool = False) -> None:
+        """Deliver what waits."""
+        await self._do(orders.Release(backwards=backwards))
+
+    async def down(self) -> None:
+        """The bot's connections are cut, and new ones refused, until `up`."""
+        await self._do(orders.Shut())
+
+    async def up(self) -> None:
+        await self._do(orders.Open())
+
+    async def clear(self, settings: Settings = Settings()) -> None:  # noqa: B008 - it is frozen
+        """Everything as at the start, with these."""
+        await self._do(orders.Clear(settings=settings))
+
+    async def _do(self, order: Order) -> bytes:
+        response = await self._http.post(self._url, content=msgspec.json.encode(order))
+        if response.status_code != 200:
+            raise OrderRefused(f"{order}: {response.json()['description']}")
+        return response.content
+
+    async def _ask(self, order: Order, answer: type[T]) -> T:
+        return msgspec.json.decode(await self._do(order), type=answer)

@@ -1,0 +1,93 @@
+"""Topics: core.telegram.org/bots/api#createforumtopic and those that follow it.
+
+In forums the bot must be an administrator with `can_manage_topics`; in private chats it needs the
+threaded mode (since Bot API 9.4). The words are those of `ForumTopicManager` in tdlib/td; those in
+capitals come from the servers behind it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from segue.testing.telegram import wire
+from segue.testing.telegram.entities import cleaned, is_empty, units
+from segue.testing.telegram.refusing import Malformed, bad
+from segue.testing.telegram.shown import Chat, Status, Topic
+from segue.testing.telegram.state import State
+from segue.testing.telegram.telling import Json
+
+_NAME_LIMIT = 128
+_COLORS = frozenset({7322096, 16766590, 13338331, 9367192, 16749490, 16478047})
+
+
+class Topics:
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def create(self, call: wire.CreateForumTopic) -> Json:
+        chat = self._forum(call.chat_id, "create a topic")
+        if call.icon_color is not None and call.icon_color not in _COLORS:
+            raise bad("invalid icon color specified")
+        topic = self._state.open_topic(chat, _name(call.name), self._state.bot)
+        return {"message_thread_id": topic.id, "name": topic.name, "icon_color": 7322096}
+
+    def edit(self, call: wire.EditForumTopic) -> bool:
+        chat = self._forum(call.chat_id, "edit the topic")
+        topic = self._topic(chat, call.message_thread_id)
+        name = topic.name if not call.name else _name(call.name)
+        if name == topic.name and call.icon_custom_emoji_id is None:
+            raise bad("TOPIC_NOT_MODIFIED")
+        self._keep(replace(topic, name=name))
+        return True
+
+    def close(self, call: wire.CloseForumTopic) -> bool:
+        return self._set_closed(call, closed=True)
+
+    def reopen(self, call: wire.ReopenForumTopic) -> bool:
+        return self._set_closed(call, closed=False)
+
+    def _set_closed(
+        self, call: wire.CloseForumTopic | wire.ReopenForumTopic, *, closed: bool
+    ) -> bool:
+        chat = self._forum(call.chat_id, "edit the topic")
+        if chat.private:
+            raise bad("the chat is not a forum")
+        topic = self._topic(chat, call.message_thread_id)
+        if topic.closed == closed:
+            raise bad("TOPIC_NOT_MODIFIED")
+        self._keep(replace(topic, closed=closed))
+        return True
+
+    def delete(self, call: wire.DeleteForumTopic) -> bool:
+        chat = self._forum(call.chat_id, "delete the topic")
+        self._state.delete_topic(chat, self._topic(chat, call.message_thread_id).id)
+        return True
+
+    def _forum(self, chat_id: wire.ChatId, purpose: str) -> Chat:
+        chat = self._state.writable(chat_id)
+        if not self._state.has_topics(chat):
+            raise bad("the chat is not a forum")
+        may = chat.status is Status.ADMINISTRATOR and chat.manage_topics
+        if not chat.private and not may:
+            raise bad(f"not enough rights to {purpose}")
+        return chat
+
+    def _topic(self, chat: Chat, name: int) -> Topic:
+        if (topic := self._state.topics.get((chat.id, name))) is None:
+            raise bad("TOPIC_ID_INVALID")
+        return topic
+
+    def _keep(self, topic: Topic) -> None:
+        self._state.topics[topic.chat, topic.id] = topic
+
+
+def _name(text: str) -> str:
+    """1 to 128 characters. What is longer Telegram cuts off; a bot should know what it sends."""
+    if units(text) > _NAME_LIMIT:
+        raise Malformed(f"the name of a topic has more than {_NAME_LIMIT} characters")
+    name = re.sub(r"[ \n\xa0]+", " ", cleaned(text)).strip()
+    if is_empty(name):
+        raise bad("title must be non-empty")
+    return name

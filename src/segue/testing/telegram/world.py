@@ -1,0 +1,134 @@
+"""All that this Telegram is at a moment; `Clear` makes it anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from segue.testing.platform.faults import Faults
+from segue.testing.platform.pulse import Pulse
+from segue.testing.telegram import orders, wire
+from segue.testing.telegram.asking import Asking
+from segue.testing.telegram.people import People
+from segue.testing.telegram.reading import Sent
+from segue.testing.telegram.sending import Sending
+from segue.testing.telegram.shown import Called, Settings, Shown, Typing
+from segue.testing.telegram.state import State
+from segue.testing.telegram.topics import Topics
+from segue.testing.telegram.updates import Updates
+
+Files = Mapping[str, Sent]
+
+
+class World:
+    def __init__(self, settings: Settings, bot: int, pulse: Pulse) -> None:
+        self.pulse = pulse
+        self.updates = Updates(pulse, settings.webhook)
+        self.faults = Faults(pulse)
+        self.state = State(settings, bot)
+        self.asking = Asking(self.state, self.updates)
+        self.counts: Counter[str] = Counter()
+        self.calls: list[Called] = []
+        self.errors: list[str] = []
+        self._people = People(self.state, self.updates)
+        sending, topics, asking = Sending(self.state), Topics(self.state), self.asking
+        self._with_files: Mapping[type[Any], Callable[[Any, Files], object]] = {
+            wire.SendDocument: sending.document,
+            wire.SendPhoto: sending.photo,
+        }
+        self._methods: Mapping[type[Any], Callable[[Any], object]] = {
+            wire.GetMe: asking.me,
+            wire.GetWebhookInfo: asking.webhook,
+            wire.DeleteWebhook: asking.delete_webhook,
+            wire.GetChat: asking.chat,
+            wire.GetChatMember: asking.member,
+            wire.GetChatAdministrators: asking.administrators,
+            wire.GetChatMemberCount: asking.count,
+            wire.GetFile: asking.file,
+            wire.SetMyCommands: asking.set_commands,
+            wire.GetMyCommands: asking.get_commands,
+            wire.DeleteMyCommands: asking.delete_commands,
+            wire.SendMessage: sending.message,
+            wire.SendMessageDraft: sending.draft,
+            wire.SendChatAction: sending.action,
+            wire.EditMessageText: sending.edit_text,
+            wire.EditMessageReplyMarkup: sending.edit_markup,
+            wire.DeleteMessage: sending.delete,
+            wire.SetMessageReaction: sending.react,
+            wire.AnswerCallbackQuery: sending.answer,
+            wire.CreateForumTopic: topics.create,
+            wire.EditForumTopic: topics.edit,
+            wire.CloseForumTopic: topics.close,
+            wire.ReopenForumTopic: topics.reopen,
+            wire.DeleteForumTopic: topics.delete,
+        }
+
+    def carry_out(self, call: wire.Call, files: Files) -> object:
+        """What any call but GetUpdates comes to. Raises Refuse or Malformed."""
+        if (with_files := self._with_files.get(type(call))) is not None:
+            return with_files(call, files)
+        return self._methods[type(call)](call)
+
+    def poll(self, call: wire.GetUpdates) -> Awaitable[list[str]]:
+        return self.updates.poll(call)
+
+    def obey(self, order: orders.Order) -> object:
+        """What people do, and what happens to the platform."""
+        result = self._steps()[type(order)](order)
+        self.pulse.beat()
+        return result
+
+    def _steps(self) -> Mapping[type[Any], Callable[[Any], object]]:
+        """What each order comes to."""
+        people, updates, faults = self._people, self.updates, self.faults
+        return {
+            orders.SetBot: people.set_bot,
+            orders.AddUser: people.add_user,
+            orders.AddChat: people.add_chat,
+            orders.SetRights: people.set_rights,
+            orders.Say: people.say,
+            orders.Rewrite: people.rewrite,
+            orders.Press: people.press,
+            orders.Join: people.join,
+            orders.Migrate: people.migrate,
+            orders.OpenTopic: people.open_topic,
+            orders.CloseTopic: people.close_topic,
+            orders.DeleteTopic: people.delete_topic,
+            orders.Erase: people.erase,
+            orders.Recall: self._recall,
+            orders.Fail: faults.order,
+            orders.Calm: lambda _: faults.calm(),
+            orders.Inject: lambda order: [updates.inject(frame) for frame in order.frames],
+            orders.Repeat: lambda order: updates.repeat(order.last),
+            orders.Hold: lambda _: updates.hold(),
+            orders.Release: lambda order: updates.release(backwards=order.backwards),
+        }
+
+    def _recall(self, order: orders.Recall) -> list[Called]:
+        return [call for call in self.calls if order.method in (None, call.method)]
+
+    def shown(self, chat: int | None) -> Shown:
+        """What there is to see, in that chat if one is named."""
+        state = self.state
+        typing = [
+            Typing(chat=where, thread=thread, action=action, times=times)
+            for (where, thread, action), times in state.typing.items()
+        ]
+        return Shown(
+            version=self.pulse.count,
+            messages=tuple(
+                it
+                for it in state.messages.values()
+                if it.service is None and chat in (None, it.chat)
+            ),
+            topics=tuple(it for it in state.topics.values() if chat in (None, it.chat)),
+            typing=tuple(it for it in typing if chat in (None, it.chat)),
+            drafts=tuple(it for it in state.drafts.values() if chat in (None, it.chat)),
+            answered=tuple(state.answered),
+            menus=tuple(state.menus),
+            counts=dict(self.counts),
+            errors=tuple(self.errors),
+            hanging=self.faults.hanging,
+            unconfirmed=self.updates.unconfirmed,
+        )
