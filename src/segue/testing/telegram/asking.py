@@ -90,9 +90,7 @@ class Asking:
 
     def file(self, call: wire.GetFile) -> Json:
         """#getfile; a bot can download 20 MB and no more."""
-        if (found := self._state.files.get(call.file_id)) is None:
-            raise bad("invalid file_id")
-        file, content = found
+        file, content = self._state.file(call.file_id)
         if len(content) > LARGEST_DOWNLOAD:
             raise bad("file is too big")
         return {

@@ -187,6 +187,10 @@ class Hands:
         """The calls so far, but for polls; of one method, if one is named."""
         return await self._ask(orders.Recall(method=method), list[Called])
 
+    async def content(self, file: str) -> bytes:
+        """What is in the file of a message, by its id."""
+        return await self._ask(orders.Fetch(file=file), bytes)
+
     async def errors(self) -> tuple[str, ...]:
         """What the bot did wrong: must be empty at the end of every test."""
         return (await self.look(0)).errors

@@ -151,8 +151,14 @@ class Recall(_Order, frozen=True):
     method: str | None = None
 
 
+class Fetch(_Order, frozen=True):
+    """Answered with the bytes of a file."""
+
+    file: str
+
+
 Order: TypeAlias = (
     SetBot | AddUser | AddChat | SetRights | Say | Rewrite | Press | Join | Migrate | OpenTopic
-    | CloseTopic | DeleteTopic | Erase | Clear | Look | Recall
+    | CloseTopic | DeleteTopic | Erase | Clear | Look | Recall | Fetch
     | Fail | Calm | Inject | Repeat | Hold | Release | Shut | Open
 )  # fmt: skip

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from segue.testing.telegram import orders, telling
 from segue.testing.telegram.entities import found
 from segue.testing.telegram.refusing import bad
-from segue.testing.telegram.shown import Chat, FileKind, Kind, Message, Status, User
+from segue.testing.telegram.shown import Chat, Kind, Message, Status, User
 from segue.testing.telegram.state import State
 from segue.testing.telegram.updates import Updates
 
@@ -140,8 +140,6 @@ class People:
         messages: list[Message] = []
         for upload in uploads:
             file = self._state.add_file(upload.kind, upload.name, upload.media_type, upload.content)
-            if upload.kind is FileKind.PHOTO:
-                self._state.files[f"{file.id}s"] = (file, upload.content)
             if not messages:
                 messages.append(replace(first, file=file, album=album))
             else:

@@ -65,15 +65,10 @@ class Sending:
             _check(kind, sent)
         formatted = texts.caption(call.caption, call.parse_mode, call.caption_entities)
         if sent is None:
-            file = self._known(value)
+            file, _ = self._state.file(value)
         else:
             file = self._state.add_file(kind, sent.name, sent.media_type, sent.content)
         return self._post(chat, call, formatted, source=call.caption, file=file)
-
-    def _known(self, file_id: str) -> File:
-        if (found := self._state.files.get(file_id)) is None:
-            raise bad("wrong remote file identifier specified: Wrong string length")
-        return found[0]
 
     def _post(
         self,
@@ -176,6 +171,20 @@ class Sending:
             source=call.text,
             buttons=texts.buttons(call.reply_markup),
             preview=options is None or not options.is_disabled,
+        )
+        return self._change(before, after)
+
+    def edit_caption(self, call: wire.EditMessageCaption) -> Json:
+        before = self._own(call.chat_id, call.message_id)
+        if before.file is None:
+            raise bad("there is no caption in the message to edit")
+        formatted = texts.caption(call.caption, call.parse_mode, call.caption_entities)
+        after = replace(
+            before,
+            text=formatted.text,
+            entities=formatted.entities,
+            source=call.caption,
+            buttons=texts.buttons(call.reply_markup),
         )
         return self._change(before, after)
 

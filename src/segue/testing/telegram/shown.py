@@ -40,6 +40,8 @@ class FileKind(StrEnum):
     PHOTO = "photo"
     """Telegram keeps neither its name nor its type."""
     VOICE = "voice"
+    AUDIO = "audio"
+    VIDEO = "video"
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -196,4 +196,11 @@ class State:
             size=len(content),
         )
         self.files[file.id] = (file, content)
+        if kind is FileKind.PHOTO:
+            self.files[f"{file.id}s"] = (file, content)  # a smaller size of it
         return file
+
+    def file(self, name: str) -> tuple[File, bytes]:
+        if (found := self.files.get(name)) is None:
+            raise bad("invalid file_id")
+        return found

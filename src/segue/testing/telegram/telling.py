@@ -144,13 +144,17 @@ def _content(it: Message) -> Json:
 
 
 def file(it: File) -> Json:
-    """#document, #photosize or #voice"""
+    """#document, #photosize, #voice, #audio or #video"""
     told: Json = {"file_id": it.id, "file_unique_id": f"u{it.id[-5:]}", "file_size": it.size}
     match it.kind:
         case FileKind.DOCUMENT:
             return {"document": {**told, "file_name": it.name, "mime_type": it.media_type}}
         case FileKind.VOICE:
             return {"voice": {**told, "duration": 3, "mime_type": it.media_type}}
+        case FileKind.AUDIO | FileKind.VIDEO:
+            more = {"file_name": it.name, "mime_type": it.media_type, "duration": 3}
+            size = {"width": 640, "height": 360} if it.kind is FileKind.VIDEO else {}
+            return {it.kind.value: {**told, **more, **size}}
         case FileKind.PHOTO:
             small = {"file_id": f"{it.id}s", "file_unique_id": f"s{it.id[-5:]}"}
             return {

@@ -180,6 +180,15 @@ class EditMessageReplyMarkup(_Strict, frozen=True):
     reply_markup: InlineKeyboard | None = None
 
 
+class EditMessageCaption(_Strict, frozen=True):
+    chat_id: ChatId
+    message_id: int
+    caption: str = ""
+    parse_mode: ParseMode | None = None
+    caption_entities: tuple[Entity, ...] = ()
+    reply_markup: InlineKeyboard | None = None
+
+
 class DeleteMessage(_Strict, frozen=True):
     chat_id: ChatId
     message_id: int
@@ -275,7 +284,8 @@ class GetChatMember(_Chat, frozen=True):
 
 Call: TypeAlias = (
     GetMe | GetUpdates | DeleteWebhook | GetWebhookInfo | SendMessage | SendDocument | SendPhoto
-    | SendMessageDraft | SendChatAction | EditMessageText | EditMessageReplyMarkup | DeleteMessage
+    | SendMessageDraft | SendChatAction | EditMessageText | EditMessageCaption
+    | EditMessageReplyMarkup | DeleteMessage
     | SetMessageReaction | GetFile | AnswerCallbackQuery | CreateForumTopic | EditForumTopic
     | CloseForumTopic | ReopenForumTopic | DeleteForumTopic | SetMyCommands | GetMyCommands
     | DeleteMyCommands | GetChat | GetChatAdministrators | GetChatMemberCount | GetChatMember
