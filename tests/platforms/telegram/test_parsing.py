@@ -14,8 +14,14 @@ from segue.platforms.telegram.parsing import parse
 from segue.platforms.telegram.wire import Me
 
 ME = Me(id=7, username="Segue_Bot")
-ANNA = {"id": 1, "is_bot": False, "first_name": "Anna", "last_name": "Berg", "username": "anna"}
-US = {"id": 7, "is_bot": True, "first_name": "Segue", "username": "segue_bot"}
+ANNA: dict[str, Any] = {
+    "id": 1,
+    "is_bot": False,
+    "first_name": "Anna",
+    "last_name": "Berg",
+    "username": "anna",
+}
+US: dict[str, Any] = {"id": 7, "is_bot": True, "first_name": "Segue", "username": "segue_bot"}
 DM = {"id": 1, "type": "private", "first_name": "Anna"}
 GROUP = {"id": -5, "type": "group", "title": "Team"}
 SUPERGROUP = {"id": -1005, "type": "supergroup", "title": "Team"}
@@ -23,7 +29,7 @@ FORUM = {"id": -1006, "type": "supergroup", "title": "Forum", "is_forum": True}
 CHANNEL = {"id": -1007, "type": "channel", "title": "News"}
 
 
-def heard(kind: str = "message", **fields: Any) -> Inbound | None:
+def heard(kind: str = "message", /, **fields: Any) -> Inbound | None:
     answer = {"ok": True, "result": [{"update_id": 40, kind: fields}]}
     [update] = polling.read(json.dumps(answer).encode(), None).updates
     return parse(update, ME)
@@ -91,8 +97,8 @@ def test_a_message_says_who_wrote_it_and_who_reads_along():
 
 
 def test_bots_and_those_who_speak_as_a_chat_are_not_heard():
-    assert heard(**{**message(GROUP), "from": US}) is None
-    assert heard(**{**message(GROUP), "from": {**ANNA, "is_bot": True}}) is None
+    assert heard(**message(GROUP, **{"from": US})) is None
+    assert heard(**message(GROUP, **{"from": {**ANNA, "is_bot": True}})) is None
     assert heard(**message(GROUP, sender_chat=GROUP)) is None
     nobody = message(GROUP)
     del nobody["from"]
@@ -149,7 +155,7 @@ def test_what_is_said_in_a_topic_that_we_created_does_not_answer_us():
         "message_id": 12, "date": 1, "chat": FORUM, "from": US,
         "forum_topic_created": {"name": "Moving in", "icon_color": 0},
     }  # fmt: skip
-    topic = {"message_thread_id": 12, "is_topic_message": True}
+    topic: dict[str, Any] = {"message_thread_id": 12, "is_topic_message": True}
     inbound = said(FORUM, reply_to_message=created, **topic)
     assert (inbound.addressed, inbound.topic) == (False, "Moving in")
     bare = {name: created[name] for name in ("message_id", "date", "chat", "from")}

@@ -5,6 +5,7 @@ The token is in every URL, so this module lets no URL out of it, in no error and
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import re
@@ -85,11 +86,28 @@ class Line(HTTPXRequest):
             pool_timeout=silence,
             httpx_kwargs={"trust_env": trust_env, "verify": _tls(trust_env)},
         )
+        self._calls: set[asyncio.Task[tuple[int, bytes]]] = set()
         _hush()
 
+    async def shutdown(self) -> None:
+        """End what is under way as well: a poll would wait for long, and the library forgets those
+        calls that are just being connected."""
+        calls = list(self._calls)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await super().shutdown()
+
     async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
+        call = asyncio.ensure_future(super().do_request(*args, **kwargs))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
         try:
-            status, payload = await super().do_request(*args, **kwargs)
+            status, payload = await call
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            raise Lost("it was closed", arrived=True) from None
         except TelegramError as error:
             raise _lost(error.__cause__) from error
         except (httpx.InvalidURL, RuntimeError) as error:
@@ -159,7 +177,7 @@ def _refused(status: int, payload: bytes) -> Refused:
 # Logs
 
 
-_LOGGERS = ("httpx", "httpcore", "telegram.Bot")
+_LOGGERS = ("httpx", "telegram.Bot")
 _IN_A_URL = re.compile(r"/bot[^/\s]*\S")
 
 

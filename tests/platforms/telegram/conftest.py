@@ -1,0 +1,34 @@
+"""A strict Telegram, and a bot there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+
+import pytest
+
+from segue.testing.telegram import Hands, Peer, Settings, running
+from tests.platforms.telegram.rig import TelegramRig
+
+
+@pytest.fixture(scope="session")
+def peer() -> Generator[Peer]:
+    with running() as peer:
+        yield peer
+
+
+@pytest.fixture
+def rig(peer: Peer, runner: asyncio.Runner) -> Generator[TelegramRig]:
+    async def begin() -> tuple[TelegramRig, Hands]:
+        hands = peer.hands()
+        rig = TelegramRig(peer, hands)
+        await rig.begin(Settings())
+        return rig, hands
+
+    async def end() -> None:
+        await rig.end()
+        await hands.close()
+
+    rig, hands = runner.run(begin())
+    yield rig
+    runner.run(end())

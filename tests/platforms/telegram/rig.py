@@ -1,0 +1,200 @@
+"""Telegram, plugged into the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from segue.platforms.base import Adapter
+from segue.platforms.telegram.adapter import TelegramAdapter
+from segue.testing.telegram import (
+    Hands,
+    Kind,
+    Message,
+    Peer,
+    Settings,
+    Trouble,
+    Upload,
+    cleaned,
+)
+from segue.testing.telegram.markup import parse_html
+from segue.testing.telegram.refusing import Refuse
+from tests.platforms.malformed import Specimen
+from tests.platforms.rig import Act, File, Lack, Place, Seen
+from tests.platforms.telegram.specimens import SPECIMENS
+
+IMPATIENT = 0.6
+UNKNOWN_TOKEN = "7000000001:a_token_that_nobody_has_given_to_it_01"
+
+
+class Shape(StrEnum):
+    TOPICS = "topics"
+    """A direct message, in which there are topics."""
+    DM = "dm"
+    GROUP = "group"
+    SUPERGROUP = "supergroup"
+    FORUM = "forum"
+    REFUSED = "refused"
+    """A forum whose topics the bot may not manage."""
+
+
+KINDS = {
+    Shape.GROUP: Kind.GROUP,
+    Shape.SUPERGROUP: Kind.SUPERGROUP,
+    Shape.FORUM: Kind.FORUM,
+    Shape.REFUSED: Kind.FORUM,
+}
+METHODS = {
+    Act.SEND: "sendMessage",
+    Act.EDIT: "editMessageText",
+    Act.TYPING: "sendChatAction",
+    Act.OPEN_THREAD: "createForumTopic",
+    Act.FETCH: "download",
+}
+
+
+class TelegramRig:
+    """Anna has a private chat of her own for every one that is asked for, with another account
+    each: nobody has two of them with one bot."""
+
+    def __init__(self, peer: Peer, hands: Hands) -> None:
+        self._peer = peer
+        self.hands = hands
+        self._other_bot = 0
+        self._annas: dict[int, int] = {}
+        """By chat."""
+        self._said: dict[str, int] = {}
+        """In which chat the last message with an id was said."""
+        self.anna = ""
+        self.name = "Anna"
+        self.lacks: frozenset[Lack] = frozenset()
+        self.usual = Shape.FORUM.value
+        self.adapter: Adapter = self.another()
+
+    async def begin(self, settings: Settings) -> None:
+        await self.hands.clear(settings)
+        self.anna = str(await self.hands.user(self.name))
+        self._other_bot = await self.hands.user("Other", username="other_bot", bot=True)
+        await self.adapter.connect()
+
+    async def end(self) -> None:
+        await self.adapter.close()
+        errors = await self.hands.errors()
+        await self.hands.clear()
+        assert errors == ()
+
+    def another(self) -> Adapter:
+        return TelegramAdapter(self._peer.token, self._peer.url)
+
+    def impatient(self) -> Adapter:
+        return TelegramAdapter(self._peer.token, self._peer.url, silence=IMPATIENT)
+
+    def denied(self) -> Adapter:
+        return TelegramAdapter(UNKNOWN_TOKEN, self._peer.url)
+
+    def has_threads(self, shape: str) -> bool:
+        return shape in (Shape.TOPICS, Shape.FORUM)
+
+    async def place(self, shape: str) -> Place:
+        if shape in (Shape.DM, Shape.TOPICS):
+            self.anna = str(await self.hands.user(self.name))
+            chat = await self.hands.private(int(self.anna), topics=shape == Shape.TOPICS)
+        else:
+            chat = await self.hands.chat(
+                KINDS[Shape(shape)], [int(self.anna)], manage_topics=shape == Shape.FORUM
+            )
+        self._annas[chat] = int(self.anna)
+        return Place(str(chat))
+
+    # Anna
+
+    async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
+        uploads = [
+            Upload(name=file.name, media_type=file.media_type, content=file.content)
+            for file in files
+        ]
+        chat, thread = _numbers(at)
+        said = await self.hands.say(self._annas[chat], chat, text, thread=thread, files=uploads)
+        self._said[str(said)] = chat
+        return str(said)
+
+    async def command(self, at: Place, text: str) -> str:
+        return await self.say(at, text)
+
+    async def edit(self, message: str, text: str) -> None:
+        await self.hands.edit(self._said[message], int(message), text)
+
+    async def press(self, message: str, label: str) -> None:
+        [found] = [
+            it
+            for it in (await self.hands.look()).messages
+            if it.id == int(message) and label in it.labels
+        ]
+        await self.hands.press(self._annas[found.chat], found.chat, found.id, label)
+
+    async def join(self, at: Place) -> None:
+        chat, _ = _numbers(at)
+        await self.hands.join(self._annas[chat], chat)
+
+    async def delete_thread(self, at: Place) -> None:
+        chat, thread = _numbers(at)
+        assert thread is not None
+        await self.hands.delete_topic(chat, thread)
+
+    async def other_bot_says(self, at: Place, text: str) -> None:
+        chat, thread = _numbers(at)
+        await self.hands.say(self._other_bot, chat, text, thread=thread)
+
+    # Her eyes
+
+    async def seen(self, text: str) -> Sequence[Seen]:
+        shown = await self.hands.look()
+        return [_seen(it) for it in shown.messages if it.text in _displayed(text)]
+
+    async def typing(self, at: Place) -> int:
+        chat, thread = _numbers(at)
+        shown = await self.hands.look(chat)
+        return sum(seen.times for seen in shown.typing if seen.thread == thread)
+
+    async def threads(self, at: Place) -> int:
+        return len((await self.hands.look(int(at.chat))).topics)
+
+    # The platform
+
+    async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
+        await self.hands.fail(METHODS[act], trouble, seconds=seconds)
+
+    async def calm(self) -> None:
+        await self.hands.calm()
+
+    async def down(self) -> None:
+        await self.hands.down()
+
+    async def up(self) -> None:
+        await self.hands.up()
+
+    async def repeat(self) -> None:
+        await self.hands.repeat()
+
+    async def inject(self, updates: Iterable[str]) -> None:
+        await self.hands.inject(updates)
+
+    def specimens(self) -> Sequence[Specimen]:
+        return SPECIMENS
+
+
+def _numbers(at: Place) -> tuple[int, int | None]:
+    return int(at.chat), None if at.thread is None else int(at.thread)
+
+
+def _seen(message: Message) -> Seen:
+    thread = str(message.thread) if message.topic else None
+    return Seen(str(message.id), Place(str(message.chat), thread), message.text, message.labels)
+
+
+def _displayed(text: str) -> tuple[str, ...]:
+    """What a text looks like: said by a person, sent as HTML, or sent as it is."""
+    try:
+        return text, cleaned(text), cleaned(parse_html(text).text)
+    except Refuse:
+        return text, cleaned(text)

@@ -1,0 +1,68 @@
+"""Good updates, and what in them we cannot do without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.platforms.malformed import Path, Specimen
+
+FORUM = {"id": -1001000000009, "type": "supergroup", "title": "Team", "is_forum": True}
+ANNA = {"id": 9, "is_bot": False, "first_name": "Anna"}
+BOT = {"id": 7000000001, "is_bot": True, "first_name": "Segue", "username": "segue_test_bot"}
+MESSAGE: dict[str, Any] = {
+    "message_id": 5,
+    "message_thread_id": 3,
+    "is_topic_message": True,
+    "from": ANNA,
+    "chat": FORUM,
+    "date": 1_790_000_000,
+    "text": "/status now",
+    "entities": [{"type": "bot_command", "offset": 0, "length": 7}],
+}
+FILE = {
+    "file_id": "f", "file_unique_id": "u", "file_name": "a.txt", "mime_type": "text/plain",
+    "file_size": 3,
+}  # fmt: skip
+IN_CHAT: tuple[Path, ...] = (("chat",), ("chat", "id"), ("chat", "type"))
+IN_USER: tuple[Path, ...] = (
+    ("from",), ("from", "id"), ("from", "is_bot"), ("from", "first_name"),
+)  # fmt: skip
+IN_MESSAGE: tuple[Path, ...] = (*IN_CHAT, *IN_USER, ("message_id",), ("date",))
+IN_ENTITY: tuple[Path, ...] = (
+    ("entities", 0, "type"), ("entities", 0, "offset"), ("entities", 0, "length"),
+)  # fmt: skip
+
+
+def specimen(kind: str, payload: dict[str, Any], *required: Path) -> Specimen:
+    update = {"update_id": 1, kind: payload}
+    return Specimen(update, ((kind,), *((kind, *path) for path in required)))
+
+
+def within(name: str, *paths: Path) -> tuple[Path, ...]:
+    return tuple((name, *path) for path in paths)
+
+
+QUERY = {
+    "id": "4300000000000000001", "from": ANNA, "chat_instance": "1", "data": "a:1:once",
+    "message": {**MESSAGE, "from": BOT},
+}  # fmt: skip
+MEMBER = {
+    "chat": FORUM, "from": ANNA, "date": 1_790_000_000,
+    "old_chat_member": {"user": BOT, "status": "left"},
+    "new_chat_member": {"user": BOT, "status": "member"},
+}  # fmt: skip
+WITH_A_FILE = {**MESSAGE, "text": "", "entities": [], "caption": "look", "document": FILE}
+
+SPECIMENS = (
+    specimen("message", MESSAGE, *IN_MESSAGE, ("text",), *IN_ENTITY),
+    specimen("edited_message", MESSAGE, *IN_MESSAGE, ("text",), *IN_ENTITY),
+    specimen("message", WITH_A_FILE, *IN_MESSAGE, ("document", "file_id")),
+    specimen(
+        "callback_query", QUERY, *IN_USER, ("id",), ("data",), ("message",),
+        *within("message", *IN_CHAT, ("message_id",), ("date",)),
+    ),
+    specimen(
+        "my_chat_member", MEMBER, *IN_CHAT, *IN_USER, ("old_chat_member",),
+        ("old_chat_member", "status"), ("new_chat_member",), ("new_chat_member", "status"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,19 @@
+"""Telegram keeps the contract of all platforms, in every shape of chat."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.platforms.contract import RemoteContract
+from tests.platforms.rig import RemoteRig
+from tests.platforms.telegram.rig import Shape, TelegramRig
+
+
+class TestTelegram(RemoteContract):
+    @pytest.fixture
+    def rig(self, rig: TelegramRig) -> RemoteRig:
+        return rig
+
+    @pytest.fixture(params=Shape)
+    def shape(self, request: pytest.FixtureRequest) -> str:
+        return request.param
