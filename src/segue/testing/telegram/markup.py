@@ -120,6 +120,8 @@ class _Reader:
             self._at = match.end()
             if self._at >= len(self._source):
                 raise self._wrong(f'Unclosed start tag "{name}"', begin)
+            if self._source[self._at] in "\"'":
+                raise self._wrong("Unclosed start tag", begin)
             bare = match[5] is not None
             if bare and (not match[5] or self._source[self._at] not in " \n\t>"):
                 raise self._wrong("Unexpected end of name token", match.end())
