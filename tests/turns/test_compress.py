@@ -15,7 +15,7 @@ from segue.core.transcript import Kind, Role
 from segue.turns import Place
 from tests.turns.conftest import Desk, call
 
-CONTEXT = 4096
+CONTEXT = 4352
 LONG = "word " * 400  # some 500 tokens
 
 

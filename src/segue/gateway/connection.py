@@ -7,11 +7,13 @@ import asyncio
 import contextlib
 import logging
 
+from segue import commands
+from segue.commands.base import Where
 from segue.core.address import Platform
-from segue.core.errors import ConnectFailed, StoreError
+from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
 from segue.gateway.inbound import Inbounds
 from segue.gateway.pace import Backoff
-from segue.platforms.base import Adapter
+from segue.platforms.base import Adapter, MenuEntry
 from segue.store import Store
 from segue.store.gateways import Link
 
@@ -56,11 +58,19 @@ class Connection:
             account=adapter.account,
             link=adapter.pairing_link(CODE),
         )
+        await self._offer()
         async with contextlib.aclosing(adapter.receive()) as coming:
             async for inbound in coming:
                 self._backoff.reset()
                 await self._inbounds.hear(adapter, inbound)
         raise ConnectFailed(platform=adapter.platform, reason="the connection ended")
+
+    async def _offer(self) -> None:
+        menu = [MenuEntry(c.name, c.summary) for c in commands.available(Where.CHAT)]
+        try:
+            await self.adapter.offer(menu)
+        except DeliveryFailed as error:  # people can still type them
+            logger.warning("The commands are not on the menu of %s: %s", self.platform, error)
 
     async def _down(self, reason: str) -> None:
         self.connected, self.tried = False, True

@@ -51,6 +51,8 @@ class Inbounds:
         owner = await self._gate.owner(inbound.sender)
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
+        if not inbound.addressed and not await self._is_ours(inbound.address):
+            return
         inbound = msgspec.structs.replace(inbound, text=whole(inbound.text))
         try:
             body = msgspec.json.encode(inbound).decode()
@@ -62,6 +64,10 @@ class Inbounds:
         )
         if no is not None:
             await self._route(Heard(no=no, owner=owner.id, inbound=inbound))
+
+    async def _is_ours(self, address: Address) -> bool:
+        """Whether it is a thread that a session lives in: whoever writes there writes to us."""
+        return address.thread_id is not None and await self._store.bindings.get(address) is not None
 
     async def go_on(self, platforms: Collection[Platform]) -> None:
         """Take up what a gateway before this one had recorded and not done with."""

@@ -1,6 +1,7 @@
 """What a person sees while the agent works: that it types, what it does, and what it says as it
 says it. All of it lives in one message, the bubble, which is edited; when a part of the answer is
-whole, that message becomes it."""
+whole, that message becomes it. Where a platform shows previews, there is no bubble: the answer
+takes the place of the preview."""
 
 from __future__ import annotations
 
@@ -90,6 +91,7 @@ class Live:
         self._tools: Counter[str] = Counter()
         self._dirty = asyncio.Event()
         self._drawing = asyncio.Lock()
+        self._preview = f"preview:{secrets.token_hex(8)}"
 
     def event(self, event: Event) -> None:
         match event:
@@ -113,7 +115,7 @@ class Live:
         """Show it for as long as this is open. `lock` is that of the chat: what is being delivered
         there comes first."""
         tasks = [asyncio.create_task(self._type())]
-        if self._adapter.capabilities.edits:
+        if self._adapter.capabilities.edits or self._adapter.previews(self._address):
             tasks.append(asyncio.create_task(self._draw(lock, pace)))
         try:
             yield
@@ -135,8 +137,10 @@ class Live:
 
     async def _draw(self, lock: asyncio.Lock, pace: Pace) -> None:
         await asyncio.sleep(FIRST)
+        stays = self._adapter.capabilities.preview_seconds
         while True:
-            await self._dirty.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._dirty.wait(), stays)
             self._dirty.clear()
             async with lock, self._drawing:
                 with _unimportant():
@@ -150,6 +154,9 @@ class Live:
             return
         text = self._activity if is_blank(self._text) else self._text.rstrip() + _MORE
         parts = markup.parts(text, self._adapter.capabilities)
+        if parts and not bubble and self._adapter.previews(self._address):
+            await self._adapter.preview(self._address, parts[-1], key=self._preview)
+            return
         if not parts or text == bubble.shown or (len(parts) > 1 and bubble.receipt):
             return
         await pace.turn(self._address)

@@ -7,15 +7,16 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
-from segue.gateway import approving
+from segue.gateway import approving, uploads
 from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
 from segue.platforms import markup
-from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt
+from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
 from segue.store import Store, Topic
 from segue.store.outbox import Outgoing
 from segue.store.wake import Waiter
@@ -30,6 +31,7 @@ MOST_ATTEMPTS = 20
 """With growing pauses, that is more than an hour."""
 LONGEST_PAUSE = 300.0
 _LONG = 10_000
+_NOTHING = Part(text="", plain="")
 
 logger = logging.getLogger(__name__)
 
@@ -162,14 +164,22 @@ class Outbound:
         body = outgoing.body
         if not adapter.capabilities.buttons:
             body, buttons = approving.without_buttons(body, buttons), []
-        parts = await _parts(body, adapter.capabilities)
+        file = await _file(outgoing, adapter.capabilities)
+        if isinstance(file, str):
+            body = f"{body}\n\n`{file}`".strip()
+        parts = await _parts(body, adapter.capabilities) or [_NOTHING] * isinstance(file, Upload)
         box = self._store.outbox
         for number, part in enumerate(parts):
             if number < len(outgoing.receipts):
                 continue
             is_last = number == len(parts) - 1
             await self.pace(adapter.platform).turn(outgoing.address)
-            receipt = await self._send(adapter, outgoing, number, part, buttons if is_last else [])
+            if isinstance(file, Upload) and number == 0:
+                key = f"{outgoing.key}/{number}"
+                receipt = await adapter.send_file(outgoing.address, file, part, key=key)
+            else:
+                pressed = buttons if is_last else []
+                receipt = await self._send(adapter, outgoing, number, part, pressed)
             await (box.sent if is_last else box.progress)(outgoing, receipt)
             bubble = self._bubbles.get(outgoing.address)
             if bubble is not None and bubble.receipt == receipt:
@@ -217,6 +227,12 @@ class Outbound:
     def _later(self, seconds: float) -> None:
         if self._woken is not None:
             asyncio.get_running_loop().call_later(seconds, self._woken.wake)
+
+
+async def _file(outgoing: Outgoing, able: Capabilities) -> Upload | str | None:
+    if outgoing.file is None:
+        return None
+    return await asyncio.to_thread(uploads.load, Path(outgoing.file), able)
 
 
 async def _parts(body: str, able: Capabilities) -> list[Part]:

@@ -152,6 +152,8 @@ class Capabilities:
     edits: bool = False
     buttons: bool = False
     typing: bool = False
+    files: bool = False
+    """Files can be sent there."""
     history: bool = False
     """Whoever opens a thread sees there what was said in its session before."""
     keys: bool = False

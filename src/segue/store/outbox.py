@@ -60,6 +60,8 @@ class Outgoing:
     address: Address
     session_id: str | None
     body: str
+    file: str | None
+    """The path of the one that it carries."""
     state: OutgoingState
     attempt: int
     buttons: Buttons
@@ -81,6 +83,7 @@ class Draft:
     body: str
     session_id: str | None = None
     buttons: Buttons = ()
+    file: str | None = None
 
 
 class Outbox:
@@ -185,14 +188,15 @@ class Outbox:
 
 _COLUMNS = (
     "no, key, address, session_id, body, state, attempt, buttons, receipts, error, queued,"
-    " finished, reported"
+    " finished, reported, file"
 )
 
 
 def enqueue(tx: Tx, draft: Draft) -> bool:
     queued = tx.change(
-        "INSERT INTO outbox (key, platform, address, session_id, body, buttons, state, queued)"
-        " VALUES (:key, :platform, :address, :session, :body, :buttons, 'queued', :now)"
+        "INSERT INTO outbox"
+        " (key, platform, address, session_id, body, buttons, file, state, queued)"
+        " VALUES (:key, :platform, :address, :session, :body, :buttons, :file, 'queued', :now)"
         " ON CONFLICT DO NOTHING",
         key=draft.key,
         platform=draft.address.platform.value,
@@ -200,6 +204,7 @@ def enqueue(tx: Tx, draft: Draft) -> bool:
         session=draft.session_id,
         body=text(draft.body),
         buttons=buttons_json(draft.buttons),
+        file=text(draft.file) if draft.file else None,
         now=tx.now,
     )
     if queued:
@@ -290,7 +295,8 @@ def recover(
     among = listed(Platform if platforms is None else platforms)
     # What was about to become a bubble can be repeated anywhere: it is an edit.
     rows = tx.rows(
-        "SELECT no, process, until, platform, receipts = '' AND EXISTS (SELECT 1 FROM bubbles b"
+        "SELECT no, process, until, platform, receipts = '' AND file IS NULL"
+        " AND EXISTS (SELECT 1 FROM bubbles b"
         " WHERE b.platform = o.platform AND b.address = o.address AND b.receipt <> '')"
         f" FROM outbox o WHERE state = 'sending' AND platform IN ({among}) {tx.for_update}"
     )
@@ -378,6 +384,7 @@ def _outgoing(row: Row) -> Outgoing:
         queued,
         finished,
         reported,
+        file,
     ) = row
     return Outgoing(
         no=no,
@@ -385,6 +392,7 @@ def _outgoing(row: Row) -> Outgoing:
         address=Address.parse(address),
         session_id=session_id,
         body=body,
+        file=file,
         state=OutgoingState(state),
         attempt=attempt,
         buttons=parse_buttons(buttons),

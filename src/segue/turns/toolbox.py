@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from segue.agent.tools.base import Tool, ToolFailed
 from segue.agent.tools.files import FILES
 from segue.agent.tools.notes import remember
-from segue.agent.tools.sending import send_message
+from segue.agent.tools.sending import send_file, send_message
 from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
@@ -36,13 +37,15 @@ def tools(
     async def keep(text: str) -> Note:
         return await store.notes.add(session.owner, text)
 
+    channels = _Channels(store, session, context)
     every: list[Tool[Any]] = [
         shell(environment),
         *FILES,
         FETCH,
         search_sessions(find),
         remember(keep),
-        send_message(_Channels(store, session, context).send),
+        send_message(channels.send),
+        send_file(channels.send),
     ]
     named = {tool.name: tool for tool in every}
     return {name: named[name] for name in _FOR_SMALL} if small else named
@@ -56,13 +59,14 @@ class _Channels:
         self._session = session
         self._context = context
 
-    async def send(self, to: Delivery, text: str) -> str:
+    async def send(self, to: Delivery, text: str, file: Path | None) -> str:
         address = await self._address(to)
         draft = Draft(
             key=f"sent:{secrets.token_hex(16)}",
             address=address,
             body=text,
             session_id=self._session.id,
+            file=None if file is None else str(file),
         )
         await self._store.outbox.enqueue(draft)
         if await self._store.gateways.serving(address.platform) is None:

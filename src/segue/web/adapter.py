@@ -17,10 +17,13 @@ from segue.platforms.base import (
     Button,
     Capabilities,
     Dialect,
+    Finding,
     Inbound,
     InboundKind,
+    MenuEntry,
     Part,
     Receipt,
+    Upload,
 )
 from segue.store import Store, Topic
 from segue.store.pages import Act, Page, PageUpdate
@@ -138,6 +141,15 @@ class WebAdapter:
             raise self._refused("that message is gone")
         server.changed(edited.page, edited.no)
 
+    async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
+        raise self._refused("the page takes no files yet")
+
+    def previews(self, at: Address) -> bool:
+        return False  # a bubble is there as quickly, and stays
+
+    async def preview(self, at: Address, part: Part, *, key: str) -> None:
+        raise self._refused("the page shows no previews")
+
     async def typing(self, at: Address) -> None:
         server = self._connected()
         if at.thread_id is not None:
@@ -151,6 +163,12 @@ class WebAdapter:
         page = await self._begin(home.chat_id, one_line(title, _TITLE), f"handoff:{key}")
         server.listed(home.chat_id)
         return addresses.of(home.chat_id, page.id)
+
+    async def offer(self, menu: Sequence[MenuEntry]) -> None:
+        pass  # /help lists them
+
+    async def examine(self, home: Address | None) -> Sequence[Finding]:
+        return ()
 
     def pairing_link(self, code: str) -> str | None:
         return None if self._server is None else f"{self._server.url}/#t={code}"

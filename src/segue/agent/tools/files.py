@@ -62,7 +62,7 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_file(arguments: ReadArguments, place: Workplace) -> str:
-    text = _text(_path(arguments.path, place), READ_LIMIT)
+    text = _text(resolve(arguments.path, place), READ_LIMIT)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     count = len(lines) if text else 0
     wanted = lines[arguments.first_line - 1 : arguments.first_line - 1 + arguments.lines]
@@ -74,7 +74,7 @@ def read_file(arguments: ReadArguments, place: Workplace) -> str:
 
 
 def write_file(arguments: WriteArguments, place: Workplace) -> str:
-    path = _path(arguments.path, place)
+    path = resolve(arguments.path, place)
     known = path.exists()
     content = arguments.content.encode()
     _replace(path, content)
@@ -82,7 +82,7 @@ def write_file(arguments: WriteArguments, place: Workplace) -> str:
 
 
 def edit_file(arguments: EditArguments, place: Workplace) -> str:
-    path = _path(arguments.path, place)
+    path = resolve(arguments.path, place)
     text = _text(path, finding.FILE_LIMIT)
     old, new = arguments.old, arguments.new
     if old not in text and "\r\n" in text:  # read_file shows the lines without their \r
@@ -96,7 +96,7 @@ def edit_file(arguments: EditArguments, place: Workplace) -> str:
 
 
 def list_files(arguments: ListArguments, place: Workplace) -> str:
-    folder = _path(arguments.path, place)
+    folder = resolve(arguments.path, place)
     pattern = _pattern(arguments.pattern)
     found: list[str] = []
     more = ""
@@ -112,7 +112,7 @@ def list_files(arguments: ListArguments, place: Workplace) -> str:
 
 
 async def search_files(arguments: SearchArguments, place: Workplace) -> str:
-    folder = _path(arguments.path, place)
+    folder = resolve(arguments.path, place)
     given = {
         "pattern": arguments.pattern,
         "folder": str(folder),
@@ -131,7 +131,7 @@ async def search_files(arguments: SearchArguments, place: Workplace) -> str:
     return f"{shorten(text)}\n[stopped: {why}; take a simpler or narrower search]".lstrip()
 
 
-def _path(given: str, place: Workplace) -> Path:
+def resolve(given: str, place: Workplace) -> Path:
     """Where that is, inside the working directory or not: whoever allows it has been told."""
     if "\0" in given:
         raise ToolFailed("A path has no NUL in it.")
@@ -198,7 +198,7 @@ def _ordinary(target: Path) -> os.stat_result | None:
 
 def _where(given: str, place: Workplace) -> str:
     """A path for the person who is asked: where it really leads, and whether that is elsewhere."""
-    path = _path(given, place)
+    path = resolve(given, place)
     real = os.path.realpath(path)
     leads = f" (which is {real})" if real != str(path) else ""
     inside = Path(real).is_relative_to(os.path.realpath(place.cwd))

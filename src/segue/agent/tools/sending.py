@@ -1,13 +1,15 @@
-"""Sending a message to somewhere else than the conversation itself."""
+"""Sending a message to somewhere else than the conversation itself, or a file."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace, visible
+from segue.agent.tools.files import PathArgument, resolve
 from segue.core.address import Platform
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, UserError
@@ -15,25 +17,38 @@ from segue.core.text import is_blank, one_line
 
 TEXT_LIMIT = 8000
 
-Send = Callable[[Delivery, str], Awaitable[str]]
-"""Sends a text, and gives the sentence that says where it went; a UserError says why not."""
+CAPTION_LIMIT = 900
+
+Send = Callable[[Delivery, str, Path | None], Awaitable[str]]
+"""Sends a text, perhaps with a file, and gives the sentence that says where it went; a UserError
+says why not."""
+
+To = Annotated[
+    str,
+    msgspec.Meta(
+        description=(
+            "origin for where this conversation takes place, local, the name of a platform "
+            "for its home channel, or platform:chat_id."
+        ),
+        min_length=1,
+    ),
+]
 
 
 class SendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    to: Annotated[
-        str,
-        msgspec.Meta(
-            description=(
-                "origin for where this conversation takes place, local, the name of a platform "
-                "for its home channel, or platform:chat_id."
-            ),
-            min_length=1,
-        ),
-    ]
+    to: To
     text: Annotated[
         str,
         msgspec.Meta(description="All that is sent.", min_length=1, max_length=TEXT_LIMIT),
     ]
+
+
+class SendFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: PathArgument
+    caption: Annotated[
+        str, msgspec.Meta(description="What is said of it.", max_length=CAPTION_LIMIT)
+    ] = ""
+    to: To = "origin"
 
 
 def send_message(send: Send) -> Tool[SendArguments]:
@@ -42,7 +57,7 @@ def send_message(send: Send) -> Tool[SendArguments]:
     async def work(arguments: SendArguments, _: Workplace) -> str:
         to = _checked(arguments)
         try:
-            return await send(to, arguments.text)
+            return await send(to, arguments.text, None)
         except UserError as error:
             raise ToolFailed(str(error)) from error
 
@@ -61,14 +76,50 @@ def send_message(send: Send) -> Tool[SendArguments]:
     )
 
 
+def send_file(send: Send) -> Tool[SendFileArguments]:
+    """The tool that sends a file with `send`."""
+
+    async def work(arguments: SendFileArguments, place: Workplace) -> str:
+        to = _place(arguments.to)
+        path = _file(arguments.path, place)
+        try:
+            return await send(to, arguments.caption, path)
+        except UserError as error:
+            raise ToolFailed(str(error)) from error
+
+    return Tool(
+        name="send_file",
+        description="Send a file or a picture of this machine to a chat.",
+        risk=Risk.SEND,
+        arguments=SendFileArguments,
+        work=work,
+        tell=lambda arguments, place: visible(
+            f"send {_file(arguments.path, place)} to {_where(_place(arguments.to))}"
+            f"\n{arguments.caption}".rstrip()
+        ),
+    )
+
+
 def _checked(arguments: SendArguments) -> Delivery:
     """Where to, if that is a place and there is something to see in the text."""
     if is_blank(one_line(arguments.text)):
         raise ToolFailed("There is nothing to see in that text.")
+    return _place(arguments.to)
+
+
+def _place(to: str) -> Delivery:
     try:
-        return parse_delivery(arguments.to)
+        return parse_delivery(to)
     except BadDelivery as error:
         raise ToolFailed(str(error)) from error
+
+
+def _file(given: str, place: Workplace) -> Path:
+    """The file that really goes out, wherever a link leads."""
+    path = resolve(given, place).resolve()
+    if not path.is_file():
+        raise ToolFailed(f"There is no file {path}.")
+    return path
 
 
 def _where(to: Delivery) -> str:

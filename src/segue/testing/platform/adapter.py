@@ -19,9 +19,12 @@ from segue.platforms.base import (
     Button,
     Capabilities,
     Dialect,
+    Finding,
     Inbound,
+    MenuEntry,
     Part,
     Receipt,
+    Upload,
 )
 from segue.testing.platform.client import Client, Lost, Refused
 from segue.testing.platform.parsing import address, parse
@@ -37,9 +40,13 @@ from segue.testing.platform.wire import (
     OpenThread,
     Rules,
     Send,
+    SendFile,
     Sent,
+    SetMenu,
+    ShowPreview,
     ShowTyping,
     WireButton,
+    WireEntry,
 )
 
 _POLL_SECONDS = 20.0
@@ -83,6 +90,7 @@ class PeerAdapter:
             edits=rules.edits,
             buttons=rules.buttons,
             typing=rules.typing,
+            files=rules.files,
             keys=rules.keys,
             length=rules.length,
             unit=rules.unit,
@@ -93,6 +101,7 @@ class PeerAdapter:
             edit_seconds=rules.edit_seconds,
             typing_seconds=rules.typing_seconds,
             attachment_bytes=rules.attachment_bytes,
+            upload_bytes=rules.upload_bytes,
         )
 
     @property
@@ -162,6 +171,36 @@ class PeerAdapter:
                 if refused.refusal.code != "not_changed":
                     raise
 
+    async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
+        async def send(text: str, form: Format) -> Sent:
+            call = SendFile(
+                chat=to.chat_id,
+                thread=to.thread_id,
+                text=whole(text),
+                format=form,
+                name=whole(file.name),
+                media_type=file.media_type,
+                data=file.data,
+                key=self._key(key),
+            )
+            return await self._connected().call("send_file", call, Sent)
+
+        with self._delivering():
+            return Receipt((await self._in_markup(part, send)).id)
+
+    def previews(self, at: Address) -> bool:
+        return self._me.rules.previews
+
+    async def preview(self, at: Address, part: Part, *, key: str) -> None:
+        async def show(text: str, form: Format) -> None:
+            call = ShowPreview(
+                chat=at.chat_id, thread=at.thread_id, text=whole(text), format=form, key=key
+            )
+            await self._connected().call("preview", call, type(None))
+
+        with self._delivering():
+            await self._in_markup(part, show)
+
     async def typing(self, at: Address) -> None:
         call = ShowTyping(chat=at.chat_id, thread=at.thread_id)
         with self._delivering():
@@ -184,6 +223,14 @@ class PeerAdapter:
                     return None
                 raise
         return address(self._platform, opened.chat, opened.thread)
+
+    async def offer(self, menu: Sequence[MenuEntry]) -> None:
+        entries = tuple(WireEntry(entry.name, entry.help) for entry in menu)
+        with self._delivering():
+            await self._connected().call("menu", SetMenu(menu=entries), type(None))
+
+    async def examine(self, home: Address | None) -> Sequence[Finding]:
+        return ()
 
     def _key(self, key: str) -> str | None:
         return key if self.capabilities.keys else None

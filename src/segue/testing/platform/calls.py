@@ -23,7 +23,10 @@ from segue.testing.platform.wire import (
     Opened,
     OpenThread,
     Send,
+    SendFile,
     Sent,
+    SetMenu,
+    ShowPreview,
     ShowTyping,
 )
 
@@ -52,15 +55,26 @@ class Calls:
                 return Me(id=BOT.id, name=BOT.name, rules=self._service.rules)
             case Send():
                 return self._once(call, call.key, lambda: self._send(call))
+            case SendFile():
+                return self._once(call, call.key, lambda: self._send_file(call))
             case OpenThread():
                 return self._once(call, call.key, lambda: self._open(call))
-            case Edit():
-                self._edit(call)
-            case ShowTyping():
-                self._type(call)
             case GetFile():
                 return self._file(call)
+            case _:
+                self._change(call)
         return None
+
+    def _change(self, call: Edit | ShowPreview | ShowTyping | SetMenu) -> None:
+        match call:
+            case Edit():
+                self._edit(call)
+            case ShowPreview():
+                self._preview(call)
+            case ShowTyping():
+                self._type(call)
+            case SetMenu():
+                self._service.menu = call.menu
 
     def _once(self, call: Call, key: str | None, do: Callable[[], Done]) -> Done:
         """What it comes to; under a key that was used, what it came to then."""
@@ -79,6 +93,24 @@ class Calls:
     def _send(self, call: Send) -> Sent:
         self._place(call.chat, call.thread)
         self._check(call.text, call.format, call.buttons)
+        return self._post(call, buttons=call.buttons)
+
+    def _send_file(self, call: SendFile) -> Sent:
+        self._can("files")
+        self._place(call.chat, call.thread)
+        if call.text:
+            self._check(call.text, call.format, ())
+        if not call.data:
+            raise Refuse(400, "empty", "There is nothing in the file.")
+        if len(call.data) > self._service.rules.upload_bytes:
+            raise Refuse(413, "too_large", "The file is too large.")
+        name = self._service.name("file")
+        self._service.files[name] = call.data
+        return self._post(call, file=call.name)
+
+    def _post(
+        self, call: Send | SendFile, *, buttons: Buttons = (), file: str | None = None
+    ) -> Sent:
         rules = self._service.rules
         self._pace(
             Pace("account", 1 / rules.per_second, max(round(rules.per_second), 1)),
@@ -91,11 +123,18 @@ class Calls:
             author=BOT.id,
             text=call.text,
             format=call.format,
-            buttons=call.buttons,
+            buttons=buttons,
             key=call.key,
+            file=file,
         )
         self._service.post(message)
         return Sent(id=message.id, thread=message.thread)
+
+    def _preview(self, call: ShowPreview) -> None:
+        self._can("previews")
+        self._place(call.chat, call.thread)
+        self._check(call.text, call.format, ())
+        self._service.previews[call.chat, call.thread] = call.text
 
     def _edit(self, call: Edit) -> None:
         self._can("edits")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from segue.testing.platform.wire import Refusal, Rules, WireButton
+from segue.testing.platform.wire import Refusal, Rules, WireButton, WireEntry
 
 
 class Shape(StrEnum):
@@ -222,6 +222,8 @@ class Message(Struct, frozen=True, kw_only=True):
     """What it said before each edit, the oldest first."""
     key: str | None = None
     """The key that it was sent under."""
+    file: str | None = None
+    """The name of the file in it."""
     at: float = field(default_factory=time.monotonic)
     """When it came to say this, on the clock that all processes of the machine share."""
 
@@ -239,6 +241,12 @@ class TypingSeen(Struct, frozen=True, kw_only=True):
     times: int
 
 
+class PreviewSeen(Struct, frozen=True, kw_only=True):
+    chat: str
+    thread: str | None
+    text: str
+
+
 class Refused(Struct, frozen=True, kw_only=True):
     method: str
     refusal: Refusal
@@ -252,6 +260,9 @@ class Shown(Struct, frozen=True, kw_only=True):
     """In the order in which they came."""
     threads: tuple[Thread, ...]
     typing: tuple[TypingSeen, ...]
+    previews: tuple[PreviewSeen, ...]
+    """Those that no message has taken the place of."""
+    menu: tuple[WireEntry, ...]
     calls: Mapping[str, int]
     """How often each method was called, refused or not."""
     refused: tuple[Refused, ...]

@@ -54,6 +54,7 @@ def _inbound(platform: Platform, update: Update) -> Inbound:
         text=text,
         message_id=message_id,
         attachments=tuple(map(_attachment, files)),
+        addressed=not isinstance(update, Said) or update.message.addressed,
         chat_name=update.chat.name,
         topic=update.chat.topic,
         readers=_readers(update.chat),

@@ -22,6 +22,7 @@ from segue.testing.platform.wire import (
     Said,
     Update,
     WireChat,
+    WireEntry,
     WireFile,
     WireMessage,
     WireUser,
@@ -68,6 +69,8 @@ class Service:
         self.messages: dict[str, Message] = {}
         self.files: dict[str, bytes] = {}
         self.typing: Counter[tuple[str, str | None]] = Counter()
+        self.previews: dict[tuple[str, str | None], str] = {}
+        self.menu: tuple[WireEntry, ...] = ()
 
     def name(self, kind: str) -> str:
         """A new id. It holds a colon, as those of some platforms do."""
@@ -146,9 +149,12 @@ class Service:
     def post(
         self, message: Message, *, files: tuple[WireFile, ...] = (), command: bool = False
     ) -> None:
-        """Show it, and tell the bot."""
+        """Show it, in the place of a preview that there was, and tell the bot."""
+        self.previews.pop((message.chat, message.thread), None)
         self.messages[message.id] = message
-        said = WireMessage(id=message.id, text=message.text, files=files)
+        said = WireMessage(
+            id=message.id, text=message.text, files=files, addressed=self._is_addressed(message)
+        )
         kind = Commanded if command else Said
         self._update(kind, message, message.author, message=said)
 
@@ -159,6 +165,10 @@ class Service:
         self.messages[message.id] = changed
         said = WireMessage(id=message.id, text=text)
         self._update(Changed, message, message.author, message=said)
+
+    def _is_addressed(self, message: Message) -> bool:
+        alone = len(self.chat(message.chat).members) <= 1
+        return alone or not self.rules.mentions or "@bot" in message.text
 
     def _update(
         self,

@@ -28,6 +28,8 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     edits: bool = True
     buttons: bool = True
     typing: bool = True
+    files: bool = True
+    previews: bool = False
     keys: bool = True
     length: int = 4096
     unit: Unit = Unit.CHARACTERS
@@ -38,8 +40,11 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     edit_seconds: float = 0.001
     typing_seconds: float = 5.0
     attachment_bytes: int = 20 * 1024 * 1024
+    upload_bytes: int = 4 * 1024 * 1024
     echo: bool = True
     """The bot's own messages come back to it as updates, as on Matrix and Slack."""
+    mentions: bool = False
+    """In a chat with several people, only what names @bot is meant for it."""
     link: str | None = "https://platform.test/bot?start={code}"
     """What a person opens to send a code to the bot."""
 
@@ -84,6 +89,38 @@ class Send(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     buttons: Buttons = ()
 
 
+class SendFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A file, and what is said of it, which may be nothing."""
+
+    chat: Id
+    text: str
+    name: Id
+    media_type: str
+    data: bytes
+    thread: Id | None = None
+    format: Format = "plain"
+    key: Key | None = None
+
+
+class ShowPreview(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    chat: Id
+    text: str
+    key: Key
+    thread: Id | None = None
+    format: Format = "plain"
+
+
+class WireEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(pattern="^[a-z][a-z0-9-]{0,31}$")]
+    help: Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class SetMenu(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    menu: Annotated[tuple[WireEntry, ...], Meta(max_length=100)]
+
+
 class Edit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     chat: Id
     message: Id
@@ -107,12 +144,26 @@ class GetFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file: Id
 
 
-Call: TypeAlias = AskMe | AskUpdates | Send | Edit | ShowTyping | OpenThread | GetFile
+Call: TypeAlias = (
+    AskMe
+    | AskUpdates
+    | Send
+    | SendFile
+    | ShowPreview
+    | Edit
+    | ShowTyping
+    | OpenThread
+    | GetFile
+    | SetMenu
+)
 
 CALLS: dict[str, type[Call]] = {
     "me": AskMe,
     "updates": AskUpdates,
     "send": Send,
+    "send_file": SendFile,
+    "preview": ShowPreview,
+    "menu": SetMenu,
     "edit": Edit,
     "typing": ShowTyping,
     "open_thread": OpenThread,
@@ -177,6 +228,7 @@ class WireMessage(Struct, frozen=True, kw_only=True):
     id: Id
     text: str
     files: tuple[WireFile, ...] = ()
+    addressed: bool = True
 
 
 class _Update(Struct, frozen=True, kw_only=True, tag_field="kind"):

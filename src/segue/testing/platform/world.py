@@ -6,7 +6,7 @@ from collections import Counter
 
 from segue.testing.platform.calls import Calls
 from segue.testing.platform.faults import Faults
-from segue.testing.platform.orders import Message, Refused, Shown, Thread, TypingSeen
+from segue.testing.platform.orders import Message, PreviewSeen, Refused, Shown, Thread, TypingSeen
 from segue.testing.platform.pulse import Pulse
 from segue.testing.platform.service import Service
 from segue.testing.platform.updates import Updates
@@ -26,16 +26,21 @@ class World:
     def shown(self, chat: str | None) -> Shown:
         """What there is to see, in that chat if one is named."""
 
-        def inside(it: Message | Thread | TypingSeen) -> bool:
+        def inside(it: Message | Thread | TypingSeen | PreviewSeen) -> bool:
             return chat in (None, it.chat)
 
         service = self.service
         typing = (TypingSeen(chat=c, thread=t, times=n) for (c, t), n in service.typing.items())
+        previews = (
+            PreviewSeen(chat=c, thread=t, text=text) for (c, t), text in service.previews.items()
+        )
         return Shown(
             version=self.pulse.count,
             messages=tuple(filter(inside, service.messages.values())),
             threads=tuple(filter(inside, service.threads.values())),
             typing=tuple(filter(inside, typing)),
+            previews=tuple(filter(inside, previews)),
+            menu=service.menu,
             calls=dict(self.counts),
             refused=tuple(self.refused),
             hanging=self.faults.hanging,

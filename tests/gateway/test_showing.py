@@ -1,0 +1,72 @@
+"""What a platform can show beside messages: previews, and a menu of commands."""
+
+from __future__ import annotations
+
+import asyncio
+
+from segue import commands
+from segue.agent.models.base import Prompt
+from segue.agent.models.scripted import ScriptedModel
+from segue.commands import Where
+from segue.testing.platform import Rules, Trouble
+from tests.gateway.conftest import House, echoing
+
+
+class Thoughtful(ScriptedModel):
+    """Says its answer once it may."""
+
+    def __init__(self) -> None:
+        super().__init__(echoing())
+        self.go = asyncio.Event()
+
+    async def stream(self, prompt: Prompt):
+        async for piece in super().stream(prompt):
+            yield piece
+            await self.go.wait()
+
+
+async def test_where_there_are_previews_the_answer_is_one_message(house: House):
+    """And no message of ours is ever edited."""
+    await house.hands.rules(Rules(previews=True))
+    chat = await house.chat()
+    model = Thoughtful()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "hello")
+        shown = await house.hands.until(lambda shown: bool(shown.previews), chat=chat)
+        assert shown.previews[0].text.endswith("…")
+        assert shown.texts == ["hello"]
+        model.go.set()
+        await house.hands.message("(1) hello", chat=chat)
+        await house.idle()
+    shown = await house.hands.look(chat)
+    assert shown.texts == ["hello", "(1) hello"]
+    assert shown.previews == ()
+    assert "edit" not in shown.calls
+
+
+async def test_an_answer_arrives_though_its_previews_fail(house: House):
+    await house.hands.rules(Rules(previews=True))
+    await house.hands.fail("preview", Trouble.FORBIDDEN, times=100)
+    chat = await house.chat()
+    model = Thoughtful()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.until(lambda shown: shown.calls.get("preview", 0) > 0)
+        model.go.set()
+        await house.hands.message("(1) hello", chat=chat)
+
+
+async def test_the_commands_of_chats_are_on_the_menu(house: House):
+    async with house.gateway():
+        shown = await house.hands.until(lambda shown: bool(shown.menu))
+    known = [command.name for command in commands.available(Where.CHAT)]
+    assert [entry.name for entry in shown.menu] == known
+    assert all(entry.help for entry in shown.menu)
+
+
+async def test_a_platform_that_refuses_the_menu_is_served_all_the_same(house: House):
+    await house.hands.fail("menu", Trouble.FORBIDDEN)
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
