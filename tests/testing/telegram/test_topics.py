@@ -77,11 +77,27 @@ async def test_a_bot_needs_the_right_to_manage_topics() -> None:
         await at.bot.create_forum_topic(at.forum, "x")
 
 
+async def test_a_bot_manages_what_it_has_opened_whatever_its_rights_are() -> None:
+    async with stage() as at:
+        own = (await at.bot.create_forum_topic(at.forum, "x")).message_thread_id
+        hers = await at.hands.open_topic(at.anna, at.forum, "y")
+        await at.hands.rights(at.anna, at.forum, Status.MEMBER)
+        await at.bot.close_forum_topic(at.forum, own)
+        closing = at.bot.close_forum_topic(at.forum, hers)
+        reason = "BadRequest: Not enough rights to close or open the topic"
+        assert await refusal(closing) == reason
+        dm = await at.hands.private(at.anna)
+        private = (await at.bot.create_forum_topic(dm, "x")).message_thread_id
+        await at.bot.edit_forum_topic(dm, private, "y")
+        closing = at.bot.close_forum_topic(dm, private)
+        assert await refusal(closing) == "BadRequest: The chat is not a supergroup forum"
+
+
 async def test_a_topic_has_a_name_of_1_to_128_characters() -> None:
     async with stage(errors=1) as at:
         await at.bot.create_forum_topic(at.forum, "x" * 128)
         empty = at.bot.create_forum_topic(at.forum, " \n ")
-        assert await refusal(empty) == "BadRequest: Title must be non-empty"
+        assert await refusal(empty) == "BadRequest: Name must be non-empty"
         await refusal(at.bot.create_forum_topic(at.forum, "x" * 129))
 
 

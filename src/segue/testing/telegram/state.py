@@ -138,7 +138,8 @@ class State:
 
     def place(self, chat: Chat, thread: int | None) -> tuple[int | None, bool]:
         """Where a message with that `message_thread_id` comes: its thread, and whether that is a
-        topic. The general topic of a forum has no id of its own: python-telegram-bot issue 4739."""
+        topic. The general topic of a forum has no id of its own: python-telegram-bot issue 4739.
+        Nobody writes in a closed topic here; Telegram lets who opened or manages it do so."""
         if thread is None or (chat.id, thread) in self.leaky:
             return None, False
         topic = self.topics.get((chat.id, thread))

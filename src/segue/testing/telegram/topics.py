@@ -27,17 +27,19 @@ class Topics:
         self._state = state
 
     def create(self, call: wire.CreateForumTopic) -> Json:
-        chat = self._forum(call.chat_id, "create a topic")
+        chat = self._forum(call.chat_id)
+        if not _manages(chat):
+            raise bad("not enough rights to create a topic")
         if call.icon_color is not None and call.icon_color not in _COLORS:
             raise bad("invalid icon color specified")
         topic = self._state.open_topic(chat, _name(call.name), self._state.bot)
         return {"message_thread_id": topic.id, "name": topic.name, "icon_color": 7322096}
 
     def edit(self, call: wire.EditForumTopic) -> bool:
-        chat = self._forum(call.chat_id, "edit the topic")
-        topic = self._topic(chat, call.message_thread_id)
-        name = topic.name if not call.name else _name(call.name)
-        if name == topic.name and call.icon_custom_emoji_id is None:
+        topic = self._editable(self._forum(call.chat_id), call.message_thread_id, "edit")
+        if not call.name:
+            return True
+        if (name := _name(call.name)) == topic.name:
             raise bad("TOPIC_NOT_MODIFIED")
         self._keep(replace(topic, name=name))
         return True
@@ -51,28 +53,33 @@ class Topics:
     def _set_closed(
         self, call: wire.CloseForumTopic | wire.ReopenForumTopic, *, closed: bool
     ) -> bool:
-        chat = self._forum(call.chat_id, "edit the topic")
+        chat = self._forum(call.chat_id)
         if chat.private:
-            raise bad("the chat is not a forum")
-        topic = self._topic(chat, call.message_thread_id)
+            raise bad("the chat is not a supergroup forum")
+        topic = self._editable(chat, call.message_thread_id, "close or open")
         if topic.closed == closed:
             raise bad("TOPIC_NOT_MODIFIED")
         self._keep(replace(topic, closed=closed))
         return True
 
     def delete(self, call: wire.DeleteForumTopic) -> bool:
-        chat = self._forum(call.chat_id, "delete the topic")
-        self._state.delete_topic(chat, self._topic(chat, call.message_thread_id).id)
+        chat = self._forum(call.chat_id)
+        topic = self._editable(chat, call.message_thread_id, "delete")
+        self._state.delete_topic(chat, topic.id)
         return True
 
-    def _forum(self, chat_id: wire.ChatId, purpose: str) -> Chat:
+    def _forum(self, chat_id: wire.ChatId) -> Chat:
         chat = self._state.writable(chat_id)
         if not self._state.has_topics(chat):
             raise bad("the chat is not a forum")
-        may = chat.status is Status.ADMINISTRATOR and chat.manage_topics
-        if not chat.private and not may:
-            raise bad(f"not enough rights to {purpose}")
         return chat
+
+    def _editable(self, chat: Chat, name: int, purpose: str) -> Topic:
+        """A topic that the bot has opened is its own, whatever its rights are."""
+        topic = self._topic(chat, name)
+        if not _manages(chat) and topic.by != self._state.bot:
+            raise bad(f"not enough rights to {purpose} the topic")
+        return topic
 
     def _topic(self, chat: Chat, name: int) -> Topic:
         if (topic := self._state.topics.get((chat.id, name))) is None:
@@ -83,11 +90,15 @@ class Topics:
         self._state.topics[topic.chat, topic.id] = topic
 
 
+def _manages(chat: Chat) -> bool:
+    return chat.private or (chat.status is Status.ADMINISTRATOR and chat.manage_topics)
+
+
 def _name(text: str) -> str:
     """1 to 128 characters. What is longer Telegram cuts off; a bot should know what it sends."""
     if units(text) > _NAME_LIMIT:
         raise Malformed(f"the name of a topic has more than {_NAME_LIMIT} characters")
     name = re.sub(r"[ \n\xa0]+", " ", cleaned(text)).strip()
     if is_empty(name):
-        raise bad("title must be non-empty")
+        raise bad("name must be non-empty")
     return name
