@@ -24,8 +24,10 @@ from segue.platforms.base import (
     Attachment,
     Button,
     InboundKind,
+    MenuEntry,
     Part,
     Receipt,
+    Upload,
 )
 from segue.testing.platform import Trouble
 from tests.platforms.malformed import broken
@@ -428,6 +430,57 @@ class AdapterContract:
             [seen] = await rig.seen("I am here.")
             await rig.adapter.typing(thread)
             assert await rig.typing(seen.place) == 1
+
+    async def test_a_file_is_seen_where_it_was_sent(self, rig: Rig, shape: str) -> None:
+        at = await rig.place(shape)
+        file = Upload(PHOTO.name, PHOTO.media_type, PHOTO.content)
+        async with listening(rig.adapter) as ear:
+            home = await home_of(rig, ear, at)
+            if not rig.adapter.capabilities.files:
+                failed = await failure(rig.adapter.send_file(home, file, part("Look."), key="1"))
+                assert (failed.retry, failed.arrived) == (False, False)
+                return
+            thread = await rig.adapter.create_handoff_thread(home, "Moving in", key="1") or home
+            await rig.adapter.send(thread, part("I am here."), key="2")
+            receipt = await rig.adapter.send_file(thread, file, part("Look."), key="3")
+            [here], [seen] = await rig.seen("I am here."), await rig.seen("Look.")
+            assert seen.place == here.place
+            if rig.adapter.capabilities.edits:
+                await rig.adapter.edit(thread, receipt, part("Look again."))
+                [after] = await rig.seen("Look again.")
+                assert after.id == seen.id
+            nowhere = dataclasses.replace(home, chat_id=f"{home.chat_id}9")
+            failed = await failure(rig.adapter.send_file(nowhere, file, part("Look."), key="4"))
+            assert (failed.retry, failed.arrived) == (False, False)
+
+    async def test_a_preview_is_no_message(self, rig: Rig, shape: str) -> None:
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            home = await home_of(rig, ear, at)
+            thread = await rig.adapter.create_handoff_thread(home, "Moving in", key="1") or home
+            if not rig.adapter.previews(thread):
+                return
+            for text in ("I am", "I am writ"):
+                await rig.adapter.preview(thread, part(text), key="2")
+                assert not await rig.seen(text)
+            await rig.adapter.send(thread, part("I am written."), key="2")
+            assert len(await rig.seen("I am written.")) == 1
+
+    async def test_a_menu_can_be_offered_again_and_again(self, rig: Rig) -> None:
+        menu = [MenuEntry("status", "See how things are"), MenuEntry("two-words", "Do so")]
+        for entries in (menu, menu, menu[:1], []):
+            await rig.adapter.offer(entries)
+
+    async def test_what_is_missing_is_named_with_a_fix(self, rig: Rig, shape: str) -> None:
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            home = await home_of(rig, ear, at)
+        unconnected = rig.another()
+        for adapter, place in itertools.product((rig.adapter, unconnected), (home, None)):
+            for finding in await adapter.examine(place):
+                assert finding.text
+                assert finding.ok == (not finding.fix)
+        await unconnected.close()
 
     # Keys
 

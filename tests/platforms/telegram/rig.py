@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from segue.core.address import Address
 from segue.platforms.base import Adapter
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.telegram import (
@@ -20,7 +21,7 @@ from segue.testing.telegram import (
 from segue.testing.telegram.markup import parse_html
 from segue.testing.telegram.refusing import Refuse
 from tests.platforms.malformed import Specimen
-from tests.platforms.rig import Act, File, Lack, Place, Seen
+from tests.platforms.rig import Act, File, Lack, Place, Seen, listening
 from tests.platforms.telegram.specimens import SPECIMENS
 
 IMPATIENT = 0.6
@@ -198,3 +199,14 @@ def _displayed(text: str) -> tuple[str, ...]:
         return text, cleaned(text), cleaned(parse_html(text).text)
     except Refuse:
         return text, cleaned(text)
+
+
+async def home_at(rig: TelegramRig, shape: Shape) -> Address:
+    """The address of a new chat of that shape."""
+    at = await rig.place(shape)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "This is home.")
+        # What came last in another chat was not confirmed.
+        while (address := (await ear.next()).address).chat_id != at.chat:
+            pass
+    return address

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from telegram import Bot
+from telegram.error import TelegramError
 
 from segue.config import Groups
 from segue.core.address import Address, ChatType, Platform
@@ -31,12 +32,13 @@ from segue.platforms.base import (
 from segue.platforms.telegram import examining, files, offering, polling, sending, topics
 from segue.platforms.telegram.failing import (
     NO_BOT,
+    SENSELESS,
     UNKNOWN_BOT,
     connecting,
     delivering,
     failed_connection,
 )
-from segue.platforms.telegram.line import TELEGRAM, Line, Lost, Refused
+from segue.platforms.telegram.line import TELEGRAM, Line, Refused
 from segue.platforms.telegram.parsing import parse
 from segue.platforms.telegram.wire import ASKED_FOR, Me, Update
 
@@ -111,6 +113,8 @@ class TelegramAdapter:
         self._me = Me(id=0, username="")
         self._offset: int | None = None
         self._drafts = True
+        self._undrafted: set[str] = set()
+        """Chats that take none."""
 
     @property
     def platform(self) -> Platform:
@@ -130,8 +134,8 @@ class TelegramAdapter:
     # Opening and closing
 
     async def connect(self) -> None:
-        await self.close()
-        connection = self._open()
+        # One that is open stays: what is being sent over it goes on.
+        connection = self._connection or self._open()
         try:
             with connecting():
                 me = await connection.bot.get_me()
@@ -139,7 +143,8 @@ class TelegramAdapter:
                 if (await connection.bot.get_webhook_info()).url:
                     await connection.bot.delete_webhook(drop_pending_updates=False)
         except ConnectFailed:
-            await connection.close()
+            if connection is not self._connection:
+                await connection.close()
             raise
         self._me = Me(id=me.id, username=me.username or "")
         self._connection = connection
@@ -202,7 +207,7 @@ class TelegramAdapter:
         depends on this: it may be too late, or the second time."""
         try:
             await self._bot.answer_callback_query(query)
-        except (Refused, Lost) as error:
+        except (TelegramError, *SENSELESS) as error:
             logger.info("A pressed button of Telegram was not told so: %s", error)
 
     # What goes out
@@ -224,7 +229,8 @@ class TelegramAdapter:
             return await files.send_file(self._bot, to, file, part)
 
     def previews(self, at: Address) -> bool:
-        return self._drafts and at.chat_type is ChatType.DM
+        possible = self._drafts and at.chat_id not in self._undrafted
+        return possible and at.chat_type is ChatType.DM
 
     async def preview(self, at: Address, part: Part, *, key: str) -> None:
         with delivering():
@@ -233,6 +239,8 @@ class TelegramAdapter:
             except Refused as refused:
                 if refused.status == 404:  # the server is older than drafts
                     self._drafts = False
+                elif refused.says("textdraft"):
+                    self._undrafted.add(at.chat_id)
                 raise
 
     async def typing(self, at: Address) -> None:

@@ -105,6 +105,8 @@ def _why_not_connected(refused: Refused) -> str:
     match refused.status:
         case 401 | 404:
             return UNKNOWN_BOT
+        case 409 if refused.says("webhook"):
+            return "another program has set a webhook for this bot; it will be removed"
         case 409:
             return TAKEN
         case _:

@@ -1,0 +1,202 @@
+"""What is heard on Telegram, from the server to the Inbound."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from segue.config import Groups
+from segue.core.errors import ConnectFailed
+from segue.platforms.base import Button, Inbound, InboundKind
+from segue.platforms.telegram.adapter import TelegramAdapter
+from segue.testing.telegram import Kind, Peer, Settings, Status, Trouble
+from tests.platforms.contract import part
+from tests.platforms.rig import Ear, home_of, listening
+from tests.platforms.telegram.rig import Shape, TelegramRig
+
+NAME = "@segue_test_bot"
+
+
+async def test_groups_are_heard_and_only_what_is_meant_for_us_is_addressed(rig: TelegramRig):
+    anna = int(rig.anna)
+    at = await rig.place(Shape.SUPERGROUP)
+    chat = int(at.chat)
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, at)
+        ours = await rig.adapter.send(home, part("Yes?"), key="1")
+        theirs = await rig.hands.say(anna, chat, "To each other.")
+        await rig.hands.say(anna, chat, "To her.", reply_to=theirs)
+        await rig.hands.say(anna, chat, "To us.", reply_to=int(ours))
+        await rig.hands.say(anna, chat, f"{NAME}, hello")
+        await rig.hands.say(anna, chat, f"hello {NAME}")
+        await rig.hands.say(anna, chat, "/status now")
+        await rig.hands.say(anna, chat, f"/status{NAME} now")
+        await rig.hands.say(anna, chat, "/status@other_bot now")
+        await rig.hands.say(anna, chat, "The end.")
+        heard = [await ear.next() for _ in range(8)]
+    assert [(it.text, it.addressed) for it in heard] == [
+        ("To each other.", False),
+        ("To her.", False),
+        ("To us.", True),
+        ("hello", True),
+        (f"hello {NAME}", True),
+        ("/status now", True),
+        ("/status now", True),
+        ("The end.", False),
+    ]
+    assert {it.address for it in heard} == {home}
+
+
+async def test_in_a_topic_that_we_opened_plain_words_are_not_an_answer_to_us(rig: TelegramRig):
+    at = await rig.place(Shape.FORUM)
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, at)
+        thread = await rig.adapter.create_handoff_thread(home, "Moving in", key="1")
+        assert thread is not None
+        where = int(thread.thread_id or 0)
+        await rig.hands.say(int(rig.anna), int(at.chat), "Among ourselves.", thread=where)
+        inbound = await ear.next()
+    assert (inbound.address, inbound.addressed) == (thread, False)
+
+
+async def test_when_all_is_to_be_answered_all_is_addressed(peer: Peer, rig: TelegramRig):
+    adapter = TelegramAdapter(peer.token, peer.url, groups=Groups.ALL)
+    await adapter.connect()
+    at = await rig.place(Shape.GROUP)
+    async with listening(adapter) as ear:
+        await rig.say(at, "To each other.")
+        assert (await ear.next()).addressed
+    await adapter.close()
+
+
+async def test_a_topic_that_a_person_opened_is_a_place_of_its_own(rig: TelegramRig):
+    anna = int(rig.anna)
+    at = await rig.place(Shape.FORUM)
+    thread = await rig.hands.open_topic(anna, int(at.chat), "Hers")
+    async with listening(rig.adapter) as ear:
+        await rig.hands.say(anna, int(at.chat), "Here.", thread=thread)
+        inbound = await ear.next()
+        assert (inbound.address.thread_id, inbound.topic) == (str(thread), "Hers")
+        await rig.adapter.send(inbound.address, part("Here too."), key="1")
+    [seen] = await rig.seen("Here too.")
+    assert seen.place.thread == str(thread)
+
+
+async def test_who_hides_behind_the_group_is_not_heard(rig: TelegramRig):
+    anna = int(rig.anna)
+    at = await rig.place(Shape.FORUM)
+    async with listening(rig.adapter) as ear:
+        await rig.hands.say(anna, int(at.chat), "Nobody says this.", anonymous=True)
+        await rig.say(at, "Anna says this.")
+        assert (await ear.next()).text == "Anna says this."
+
+
+async def test_channels_are_not_heard(rig: TelegramRig):
+    anna = int(rig.anna)
+    channel = await rig.hands.chat(Kind.CHANNEL, [anna], admin=True)
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        await rig.hands.say(anna, channel, "News.")
+        await rig.say(at, "Hello.")
+        assert (await ear.next()).text == "Hello."
+
+
+async def pressed(rig: TelegramRig, ear: Ear, *, old: bool = False) -> str:
+    """A button under a message of ours; the id of the query."""
+    at = await rig.place(Shape.DM)
+    home = await home_of(rig, ear, at)
+    receipt = await rig.adapter.send(home, part("Well?"), key="1", buttons=[Button("Yes", "y")])
+    return await rig.hands.press(int(rig.anna), int(at.chat), int(receipt), "Yes", old=old)
+
+
+async def test_a_pressed_button_stops_waiting(rig: TelegramRig):
+    async with listening(rig.adapter) as ear:
+        query = await pressed(rig, ear)
+        assert (await ear.next()).kind is InboundKind.BUTTON
+    assert [it.query for it in (await rig.hands.look()).answered] == [query]
+
+
+async def test_a_button_that_is_too_old_stops_waiting_and_does_nothing(rig: TelegramRig):
+    async with listening(rig.adapter) as ear:
+        query = await pressed(rig, ear, old=True)
+        await rig.hands.say(int(rig.anna), int(rig.anna), "Next.")
+        assert (await ear.next()).text == "Next."
+    assert [it.query for it in (await rig.hands.look()).answered] == [query]
+
+
+@pytest.mark.parametrize("trouble", [Trouble.BROKEN, Trouble.GARBLED, Trouble.DROP_BEFORE])
+async def test_a_button_is_heard_even_if_it_cannot_be_told_so(rig: TelegramRig, trouble: Trouble):
+    await rig.hands.fail("answerCallbackQuery", trouble)
+    async with listening(rig.adapter) as ear:
+        await pressed(rig, ear)
+        assert (await ear.next()).text == "y"
+
+
+async def test_only_being_added_is_heard_as_that(rig: TelegramRig):
+    anna = int(rig.anna)
+    at = await rig.place(Shape.FORUM)
+    async with listening(rig.adapter) as ear:
+        for status in (Status.MEMBER, Status.LEFT, Status.ADMINISTRATOR):
+            await rig.hands.rights(anna, int(at.chat), status)
+        inbound = await ear.next()
+        assert (inbound.kind, inbound.chat_name) == (InboundKind.JOINED, "Team")
+        await rig.say(at, "Hello.")
+        assert (await ear.next()).text == "Hello."
+
+
+async def test_updates_in_another_order_all_come_and_all_are_confirmed(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)
+        await rig.hands.hold()
+        for number in range(3):
+            await rig.say(at, str(number))
+        await rig.hands.release(backwards=True)
+        assert [(await ear.next()).text for _ in range(3)] == ["2", "1", "0"]
+        await rig.say(at, "after")
+        assert (await ear.next()).text == "after"
+    assert (await rig.hands.look()).unconfirmed == 1
+
+
+# Who else is there
+
+
+@contextlib.asynccontextmanager
+async def waiting(ear: Ear) -> AsyncGenerator[asyncio.Future[Inbound]]:
+    """While somebody waits for what comes next."""
+    next_ = asyncio.ensure_future(ear.next())
+    try:
+        yield next_
+    finally:
+        next_.cancel()
+        await asyncio.gather(next_, return_exceptions=True)
+
+
+async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: TelegramRig):
+    other = TelegramAdapter(peer.token, peer.url)
+    await other.connect()
+    async with listening(rig.adapter) as ear, listening(other) as theirs:
+        polls = (await rig.hands.look()).counts.get("getUpdates", 0)
+        async with waiting(ear) as ours:
+            await rig.hands.until(lambda shown: shown.counts.get("getUpdates", 0) > polls)
+            async with waiting(theirs):
+                with pytest.raises(ConnectFailed, match="another program"):
+                    await ours
+    await other.close()
+
+
+async def test_a_webhook_is_removed_and_what_waits_is_kept(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    await rig.hands.bot(Settings(webhook="https://example.com/hook"))
+    await rig.say(at, "Are you there?")
+    async with listening(rig.adapter) as ear:
+        with pytest.raises(ConnectFailed, match="webhook"):
+            await ear.next()
+    await rig.adapter.connect()
+    async with listening(rig.adapter) as ear:
+        assert (await ear.next()).text == "Are you there?"
+    [deleted] = await rig.hands.calls("deleteWebhook")
+    assert not deleted.parameters.get("drop_pending_updates")

@@ -1,0 +1,249 @@
+"""What goes out on Telegram, and what becomes of it when Telegram does not want it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from segue.core.address import Address
+from segue.core.errors import ConnectFailed
+from segue.platforms.base import Button, Part
+from segue.platforms.markup import parts
+from segue.testing.telegram import Kind, Settings, Status, Trouble
+from tests.platforms.contract import failure, part
+from tests.platforms.rig import Place, home_of, listening
+from tests.platforms.telegram.rig import Shape, TelegramRig, home_at
+
+
+async def topic(rig: TelegramRig, shape: Shape = Shape.FORUM) -> Address:
+    thread = await rig.adapter.create_handoff_thread(await home_at(rig, shape), "Work", key="1")
+    assert thread is not None
+    return thread
+
+
+def place(at: Address) -> tuple[int, int]:
+    assert at.thread_id is not None
+    return int(at.chat_id), int(at.thread_id)
+
+
+# What a message is
+
+
+async def test_markup_is_shown_and_no_link_is_fetched(rig: TelegramRig):
+    at = await home_at(rig, Shape.DM)
+    [made] = parts("**Look** at [this](https://example.com) & `x < 1`", rig.adapter.capabilities)
+    receipt = await rig.adapter.send(at, made, key="1")
+    message = await rig.hands.message("Look at this & x < 1")
+    assert [entity.type for entity in message.entities] == ["bold", "text_link", "code"]
+    assert not message.preview
+    [made] = parts("See https://example.com", rig.adapter.capabilities)
+    await rig.adapter.edit(at, receipt, made)
+    assert not (await rig.hands.message("See https://example.com")).preview
+
+
+async def test_markup_that_telegram_refuses_is_sent_plain(rig: TelegramRig):
+    at = await home_at(rig, Shape.DM)
+    receipt = await rig.adapter.send(at, Part("<b>broken", "broken"), key="1")
+    assert (await rig.hands.message("broken")).entities == ()
+    await rig.adapter.edit(at, receipt, Part("<u>worse</b>", "worse"))
+    await rig.hands.message("worse")
+
+
+async def test_nobody_is_called_by_a_name_in_an_answer(rig: TelegramRig):
+    at = await home_at(rig, Shape.GROUP)
+    [made] = parts("Ask @somebody and @everyone.", rig.adapter.capabilities)
+    await rig.adapter.send(at, made, key="1")
+    [message] = [it for it in (await rig.hands.look()).messages if it.text.startswith("Ask")]
+    assert message.entities == ()
+
+
+async def test_short_buttons_stand_side_by_side_and_long_ones_below_each_other(rig: TelegramRig):
+    at = await home_at(rig, Shape.DM)
+    short = [Button("Yes", "y"), Button("No", "n")]
+    long = [Button("Yes, and do not ask again", "y"), Button("No, stop the turn", "n")]
+    await rig.adapter.send(at, part("Short?"), key="1", buttons=short)
+    await rig.adapter.send(at, part("Long?"), key="2", buttons=long)
+    assert [it.row for it in (await rig.hands.message("Short?")).buttons] == [0, 0]
+    assert [it.row for it in (await rig.hands.message("Long?")).buttons] == [0, 1]
+
+
+# Topics
+
+
+async def test_a_closed_topic_is_opened_again(rig: TelegramRig):
+    at = await topic(rig)
+    await rig.hands.close_topic(int(rig.anna), *place(at))
+    await rig.adapter.send(at, part("Still here."), key="1")
+    message = await rig.hands.message("Still here.")
+    assert (message.chat, message.thread) == place(at)
+    assert len(await rig.hands.calls("reopenForumTopic")) == 1
+
+
+async def test_a_closed_topic_that_may_not_be_opened_is_named(rig: TelegramRig):
+    home = await home_at(rig, Shape.REFUSED)
+    chat = int(home.chat_id)
+    thread = await rig.hands.open_topic(int(rig.anna), chat, "Hers")
+    await rig.hands.close_topic(int(rig.anna), chat, thread)
+    at = dataclasses.replace(home, thread_id=str(thread))
+    failed = await failure(rig.adapter.send(at, part("Hello?"), key="1"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "closed" in failed.reason
+    assert len(await rig.hands.calls("sendMessage")) == 1
+
+
+@pytest.mark.parametrize("shape", [Shape.FORUM, Shape.TOPICS])
+async def test_a_deleted_topic_is_named_with_the_way_on(rig: TelegramRig, shape: Shape):
+    at = await topic(rig, shape)
+    await rig.hands.delete_topic(*place(at))
+    failed = await failure(rig.adapter.send(at, part("Hello?"), key="1"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "deleted" in failed.reason
+    assert "/resume" in failed.reason
+
+
+@pytest.mark.parametrize("shape", [Shape.FORUM, Shape.TOPICS])
+async def test_what_lands_outside_of_a_deleted_topic_is_taken_back(rig: TelegramRig, shape: Shape):
+    at = await topic(rig, shape)
+    await rig.hands.delete_topic(*place(at), silently=True)
+    failed = await failure(rig.adapter.send(at, part("For you only."), key="1"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "deleted" in failed.reason
+    assert not await rig.seen("For you only.")
+    [deleted] = await rig.hands.calls("deleteMessage")
+    assert deleted.status == 200
+
+
+async def test_what_could_not_be_taken_back_may_have_been_seen(rig: TelegramRig):
+    at = await topic(rig)
+    await rig.hands.delete_topic(*place(at), silently=True)
+    await rig.hands.fail("deleteMessage", Trouble.DROP_BEFORE)
+    failed = await failure(rig.adapter.send(at, part("For you only."), key="1"))
+    assert (failed.retry, failed.arrived) == (False, True)
+
+
+async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: TelegramRig):
+    first = await topic(rig)
+    second = await rig.adapter.create_handoff_thread(first, "More", key="2")
+    assert second is not None
+    assert (second.chat_id, second.thread_id != first.thread_id) == (first.chat_id, True)
+
+
+async def test_the_name_of_a_topic_is_cut_between_characters(rig: TelegramRig):
+    at = await home_at(rig, Shape.FORUM)
+    await rig.adapter.create_handoff_thread(at, "🇩🇪" * 100, key="1")
+    name = (await rig.hands.topic(int(at.chat_id))).name
+    assert name == "🇩🇪" * 31 + "…"
+
+
+@pytest.mark.parametrize("trouble", [Trouble.DROP_AFTER, Trouble.GARBLED])
+async def test_a_topic_that_may_be_there_is_not_opened_twice(rig: TelegramRig, trouble: Trouble):
+    at = await home_at(rig, Shape.FORUM)
+    await rig.hands.fail("createForumTopic", trouble)
+    failed = await failure(rig.adapter.create_handoff_thread(at, "Work", key="1"))
+    assert failed.arrived
+    assert len(await rig.hands.calls("createForumTopic")) == 1
+
+
+async def test_a_basic_group_cannot_have_topics(rig: TelegramRig):
+    chat = await rig.hands.chat(Kind.GROUP, [int(rig.anna)], admin=True)
+    at = dataclasses.replace(await home_at(rig, Shape.GROUP), chat_id=str(chat))
+    assert await rig.adapter.create_handoff_thread(at, "Work", key="1") is None
+
+
+# Those who do not want us
+
+
+async def test_who_blocks_the_bot_is_told_how_to_unblock_it(rig: TelegramRig):
+    at = await home_at(rig, Shape.DM)
+    await rig.hands.rights(int(rig.anna), int(at.chat_id), Status.KICKED)
+    failed = await failure(rig.adapter.send(at, part("Hello?"), key="1"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "unblock" in failed.reason
+
+
+@pytest.mark.parametrize("status", [Status.KICKED, Status.LEFT])
+async def test_a_group_without_the_bot_is_named(rig: TelegramRig, status: Status):
+    at = await home_at(rig, Shape.SUPERGROUP)
+    await rig.hands.rights(int(rig.anna), int(at.chat_id), status)
+    failed = await failure(rig.adapter.send(at, part("Hello?"), key="1"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "add it there again" in failed.reason
+
+
+async def test_a_group_that_became_a_supergroup_is_named_by_its_new_id(rig: TelegramRig):
+    at = await home_at(rig, Shape.GROUP)
+    new = await rig.hands.migrate(int(at.chat_id))
+    for doing in (
+        rig.adapter.send(at, part("Hello?"), key="1"),
+        rig.adapter.create_handoff_thread(at, "Work", key="2"),
+    ):
+        failed = await failure(doing)
+        assert (failed.retry, failed.arrived) == (False, False)
+        assert str(new) in failed.reason
+
+
+async def test_an_address_that_is_none_of_telegrams_is_refused(rig: TelegramRig):
+    at = await home_at(rig, Shape.FORUM)
+    for odd in (
+        dataclasses.replace(at, chat_id="!room:example.com"),
+        dataclasses.replace(at, thread_id="first"),
+    ):
+        failed = await failure(rig.adapter.send(odd, part("Hello?"), key="1"))
+        assert (failed.retry, failed.arrived) == (False, False)
+
+
+# Drafts
+
+
+async def test_a_draft_is_shown_in_a_direct_message_until_the_message_comes(rig: TelegramRig):
+    at = await topic(rig, Shape.TOPICS)
+    assert rig.adapter.previews(at)
+    for text in ("I", "I am"):
+        await rig.adapter.preview(at, part(text), key="1")
+    [draft] = (await rig.hands.look()).drafts
+    assert ((draft.chat, draft.thread), draft.text, draft.times) == (place(at), "I am", 2)
+    await rig.adapter.preview(at, Part("<b>broken", "broken"), key="2")
+    [draft] = (await rig.hands.look()).drafts
+    assert (draft.text, draft.times) == ("broken", 1)
+    await rig.adapter.send(at, part("I am here."), key="1")
+    assert (await rig.hands.look()).drafts == ()
+
+
+async def test_there_are_no_drafts_in_groups(rig: TelegramRig):
+    for shape in (Shape.GROUP, Shape.SUPERGROUP, Shape.FORUM):
+        assert not rig.adapter.previews(await home_at(rig, shape))
+
+
+async def test_a_server_without_drafts_is_asked_once(rig: TelegramRig):
+    at = await home_at(rig, Shape.DM)
+    await rig.hands.bot(Settings(missing=("sendMessageDraft",)))
+    failed = await failure(rig.adapter.preview(at, part("I"), key="1"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert not rig.adapter.previews(at)
+
+
+# The account
+
+
+async def test_a_token_that_was_revoked_is_no_fault_of_the_message(rig: TelegramRig):
+    at = await home_at(rig, Shape.DM)
+    denied = rig.denied()
+    # It was connected when the token was still good.
+    denied._connection = denied._open()  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(ConnectFailed, match="token"):
+        await denied.send(at, part("Hello?"), key="1")
+    await denied.close()
+
+
+async def test_a_reply_thread_of_a_group_without_topics_is_the_chat(rig: TelegramRig):
+    at = await rig.place(Shape.SUPERGROUP)
+    async with listening(rig.adapter) as ear:
+        where = await home_of(rig, ear, at)
+        receipt = await rig.adapter.send(where, part("Well?"), key="1")
+        await rig.hands.say(int(rig.anna), int(at.chat), "Good.", reply_to=int(receipt))
+        inbound = await ear.next()
+        assert (inbound.address, inbound.addressed) == (where, True)
+        await rig.adapter.send(inbound.address, part("Fine."), key="2")
+    [seen] = await rig.seen("Fine.")
+    assert seen.place == Place(at.chat)
