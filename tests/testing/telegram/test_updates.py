@@ -136,7 +136,8 @@ async def test_in_privacy_mode_a_bot_hears_what_is_meant_for_it() -> None:
             sent = await at.bot.send_message(group, "hi")
             hers = await at.hands.say(at.anna, group, "to nobody")
             await at.hands.say(at.anna, group, "to herself", reply_to=hers)
-            await at.hands.say(at.anna, group, "/help@other_bot")
+            for text in ("/help@other_bot", "so, @other_bot?"):
+                await at.hands.say(at.anna, group, text)
             for text in ("/help", "/help@segue_test_bot", "so, @Segue_Test_Bot?"):
                 await at.hands.say(at.anna, group, text)
             await at.hands.say(at.anna, group, "to it", reply_to=sent.message_id)

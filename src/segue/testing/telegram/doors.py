@@ -98,7 +98,7 @@ class Doors:
         chat = getattr(call, "chat_id", None)
         async with world.faults.around(noted.method, None if chat is None else str(chat)):
             if isinstance(call, wire.GetUpdates):
-                frames = await world.poll(call)
+                frames = await world.updates.poll(call)
                 return Response(body=f'{{"ok":true,"result":[{",".join(frames)}]}}'.encode())
             result = world.carry_out(call, given.files)
         return Response(body=msgspec.json.encode({"ok": True, "result": result}))

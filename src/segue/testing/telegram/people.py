@@ -253,9 +253,9 @@ class People:
         replied = state.messages.get((chat.id, message.reply_to or 0))
         if replied is not None and replied.author == state.bot:
             return True
-        return any(self._means_it(message, it.type, it.of(message.text)) for it in message.entities)
+        return any(self._means_it(it.type, it.of(message.text)) for it in message.entities)
 
-    def _means_it(self, message: Message, kind: str, said: str) -> bool:
+    def _means_it(self, kind: str, said: str) -> bool:
         """A command for no other bot, or the bot's name."""
         at = f"@{self._state.settings.username}".lower()
         if kind == "mention":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from segue.testing.platform.faults import Faults
@@ -70,9 +70,6 @@ class World:
         if (with_files := self._with_files.get(type(call))) is not None:
             return with_files(call, files)
         return self._methods[type(call)](call)
-
-    def poll(self, call: wire.GetUpdates) -> Awaitable[list[str]]:
-        return self.updates.poll(call)
 
     def obey(self, order: orders.Order) -> object:
         """What people do, and what happens to the platform."""
