@@ -15,7 +15,7 @@ from segue.config import Groups, PlatformSettings, Secret
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, LibraryMissing
 from segue.platforms import registry
-from segue.platforms.base import Adapter, Finding, MenuEntry
+from segue.platforms.base import Adapter, MenuEntry
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.telegram import TOKEN, Kind, Peer, Settings, Status, Trouble
 from tests.platforms.contract import part
@@ -34,7 +34,7 @@ async def test_a_token_that_is_not_right_is_named_and_not_shown(
         await adapter.connect()
     assert token not in str(caught.value)
     [finding] = await adapter.examine(None)
-    assert not finding.ok
+    assert (finding.ok, finding.vital) == (False, True)
     assert "@BotFather" in finding.fix
 
 
@@ -212,8 +212,34 @@ async def test_a_telegram_that_does_not_answer_is_named(rig: TelegramRig, troubl
     await rig.hands.fail("getWebhookInfo", trouble)
     first, second = await rig.adapter.examine(None)
     assert first.ok
-    assert second == Finding(False, second.text, second.fix)
+    assert (second.ok, second.vital) == (False, True)
     assert "network" in second.fix
+
+
+# Its chats
+
+
+@pytest.mark.parametrize("shape", Shape)
+async def test_a_chat_is_found_by_its_id(rig: TelegramRig, shape: Shape):
+    at = await home_at(rig, shape)
+    found = await rig.adapter.find_chat(f" {at.chat_id}\n")
+    assert found is not None
+    name = rig.name if shape in (Shape.DM, Shape.TOPICS) else "Team"
+    assert (found.address, found.name) == (at, name)
+
+
+async def test_a_chat_without_the_bot_is_not_found(rig: TelegramRig):
+    at = await home_at(rig, Shape.FORUM)
+    await rig.hands.rights(int(rig.anna), int(at.chat_id), Status.LEFT)
+    channel = await rig.hands.chat(Kind.CHANNEL, [int(rig.anna)], admin=True)
+    for chat in (at.chat_id, str(channel), "-1009999999999", "4711", "", "nowhere"):
+        assert await rig.adapter.find_chat(chat) is None
+
+
+async def test_a_chat_cannot_be_found_while_telegram_is_out_of_reach(rig: TelegramRig):
+    await rig.hands.fail("getChat", Trouble.DROP_BEFORE)
+    with pytest.raises(ConnectFailed):
+        await rig.adapter.find_chat("4711")
 
 
 # Making one

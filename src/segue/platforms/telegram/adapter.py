@@ -14,7 +14,7 @@ from telegram import Bot
 from telegram.error import TelegramError
 
 from segue.config import Groups
-from segue.core.address import Address, ChatType, Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import (
     Attachment,
@@ -29,7 +29,7 @@ from segue.platforms.base import (
     Unit,
     Upload,
 )
-from segue.platforms.telegram import examining, files, offering, polling, sending, topics
+from segue.platforms.telegram import chats, examining, files, offering, polling, sending, topics
 from segue.platforms.telegram.failing import (
     NO_BOT,
     SENSELESS,
@@ -263,6 +263,10 @@ class TelegramAdapter:
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
         with delivering():
             await offering.offer(self._bot, menu)
+
+    async def find_chat(self, chat_id: str) -> HomeChannel | None:
+        with connecting():
+            return await chats.find(self._bot, self._me, chat_id.strip())
 
     async def examine(self, home: Address | None) -> Sequence[Finding]:
         if not _TOKEN.fullmatch(self._token):

@@ -44,11 +44,11 @@ async def examine(bot: Bot, home: Address | None) -> list[Finding]:
 
 
 def no_token() -> Finding:
-    return Finding(False, "There is no token that Telegram accepts.", _BOT)
+    return Finding(False, "There is no token that Telegram accepts.", _BOT, vital=True)
 
 
 def _unanswered(reason: str) -> Finding:
-    return Finding(False, f"Telegram cannot be asked: {reason}.", _NETWORK)
+    return Finding(False, f"Telegram cannot be asked: {reason}.", _NETWORK, vital=True)
 
 
 async def _examine(bot: Bot, home: Address | None, found: list[Finding]) -> None:

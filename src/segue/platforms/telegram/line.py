@@ -136,8 +136,8 @@ class Line(HTTPXRequest):
                         break
         except httpx.HTTPError as error:
             raise _lost(error) from error
-        except RuntimeError as error:
-            raise Lost("it was closed", arrived=False) from error
+        except (httpx.InvalidURL, RuntimeError) as error:
+            raise Lost("its address makes no sense, or it was closed", arrived=False) from error
         if not whole:
             raise _refused(response.status_code, bytes(found))
         if len(found) > limit:
