@@ -24,7 +24,7 @@ _TYPES = {
     "blockquote": "blockquote", "tg-emoji": "custom_emoji",
 }  # fmt: skip
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"'}
-_CHARACTER = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-z]{2,4}));?")
+_CHARACTER = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z]+));?")
 _ATTRIBUTE = re.compile(r"""([^\s=>/"']*)\s*(?:(=)\s*(?:"([^"]*)"|'([^']*)'|([a-zA-Z0-9.-]*)))?""")
 _LINK = re.compile(r"(?:https?|tg|ton|mailto|tel|ftp)://\S+|mailto:\S+|tel:\S+", re.IGNORECASE)
 
@@ -124,7 +124,7 @@ class _Reader:
                 raise self._wrong("Unclosed start tag", begin)
             bare = match[5] is not None
             if bare and (not match[5] or self._source[self._at] not in " \n\t>"):
-                raise self._wrong("Unexpected end of name token", match.end())
+                raise self._wrong("Unexpected end of name token", match.start(5))
             value = next((group for group in match.group(3, 4, 5) if group is not None), "")
             attributes[match[1].lower()] = _CHARACTER.sub(lambda it: _decoded(it) or it[0], value)
 

@@ -2,7 +2,8 @@
 
 The form of an answer is that of core.telegram.org/bots/api#making-requests and
 #responseparameters. The texts are those of tdlib/telegram-bot-api (`Client.cpp`:
-`fail_query_with_error`, `check_chat`, `check_message`) and of tdlib/td, which it is built on.
+`fail_query_with_error`, `check_chat_access`, `check_message`) and of tdlib/td, which it is built
+on; where a module names no source for one, it is as bots report it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """What the bot sends and changes: core.telegram.org/bots/api#sendmessage and those that follow it,
-and #updating-messages."""
+and #updating-messages. Sizes are documented at #sending-files; the words for what is too large, and
+for pictures that are none, are as bots report them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The texts, captions and buttons that a bot sends: what Telegram makes of them, or says of them.
 
-core.telegram.org/bots/api#formatting-options and #inlinekeyboardbutton. The words are those of
-`get_formatted_text` in tdlib/telegram-bot-api, of `fix_formatted_text` in tdlib/td, and of the
-servers behind them (MESSAGE_TOO_LONG, BUTTON_DATA_INVALID).
+core.telegram.org/bots/api#formatting-options and #inlinekeyboardbutton. The documentation gives the
+limits and no words for them; these are as bots report them (such as nullclaw's pull request 329 for
+a text that is blank). Those in capitals come from the servers behind the Bot API.
 """
 
 from __future__ import annotations
