@@ -98,3 +98,24 @@ async def test_the_first_conversation_begins_with_an_introduction(house: House, 
         await house.hands.message("(1) hello again", chat=other)
         shown = [*(await house.hands.look(chat)).texts, *(await house.hands.look(other)).texts]
     assert sum("I am Segue" in text for text in shown) == 1
+
+
+async def test_handoffs_arrive_where_the_first_code_came_from(house: House):
+    chat = await house.hands.chat(Shape.DM, [house.eve])
+    other = await house.hands.chat(Shape.DM, [house.eve])
+    async with house.gateway():
+        for place in (chat, other):
+            code = await house.store.pairings.begin(ME)
+            await house.hands.say(house.eve, place, code)
+            await house.hands.until(lambda s: any("paired" in t for t in s.texts), chat=place)
+    (home,) = await house.store.owners.homes(ME)
+    assert home.address.chat_id == chat
+
+
+async def test_no_chat_in_which_others_read_becomes_a_home_by_itself(house: House):
+    chat = await house.hands.chat(Shape.GROUP, [house.eve, house.anna])
+    async with house.gateway():
+        code = await house.store.pairings.begin(ME)
+        await house.hands.say(house.eve, chat, code)
+        await house.hands.until(lambda s: any("paired" in t for t in s.texts), chat=chat)
+    assert await house.store.owners.homes(ME) == ()

@@ -15,6 +15,7 @@ from segue.core.errors import (
     NoHomeChannel,
     PageNotServed,
     PlatformNotEnabled,
+    PlatformNotSetUp,
     SessionHeld,
     SessionMoved,
     SessionNotFound,
@@ -175,7 +176,7 @@ async def test_failure_9_whoever_follows_each_advice_gets_there(
     assert isinstance(await refused(store, session), NoGateway)
     gateway = await open_store()
     await gateway.gateways.announce("gateway", [])
-    assert isinstance(await refused(store, session), PlatformNotEnabled)
+    assert isinstance(await refused(store, session), PlatformNotSetUp)
     await gateway.gateways.withdraw()  # `segue gateway stop`, as it says
     await gateway.gateways.announce("gateway", [TELEGRAM])
     assert isinstance(await refused(store, session), NoHomeChannel)

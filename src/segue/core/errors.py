@@ -6,10 +6,11 @@
     │   │                         SessionBusy, SessionChanged, MessageTaken, NothingSaid,
     │   │                         NothingToUndo, NothingToRestore, NothingToCompress
     │   ├── TitleError            TitleEmpty, TitleTaken
-    │   ├── HandoffError          UnknownPlatform, PlatformNotEnabled, PageNotServed,
-    │   │                         NoHomeChannel, NoGateway, HandoffInFlight, TurnRunning,
-    │   │                         UnknownChat
-    │   ├── PlatformError         BadAdapter, LibraryMissing, ConnectFailed, DeliveryFailed
+    │   ├── HandoffError          UnknownPlatform, PlatformNotSetUp, PlatformNotEnabled,
+    │   │                         PageNotServed, NoHomeChannel, NoGateway, HandoffInFlight,
+    │   │                         TurnRunning, UnknownChat
+    │   ├── PlatformError         BadAdapter, LibraryMissing, NoToken, SetupFailed, ConnectFailed,
+    │   │                         DeliveryFailed
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
     │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog, NoPage
@@ -130,6 +131,10 @@ class UnknownPlatform(HandoffError):
     """There is no platform {platform!r} to hand off to. Try {suggestion}."""
 
 
+class PlatformNotSetUp(HandoffError):
+    """The gateway that is running does not serve {platform}. Type `segue setup {platform}`."""
+
+
 class PlatformNotEnabled(HandoffError):
     """The gateway that is running does not serve {platform}. Type `segue config set
     platforms.{platform}.token` and the bot's token, then `segue gateway stop` and `segue gateway
@@ -180,6 +185,15 @@ class BadAdapter(PlatformError):
 
 class LibraryMissing(PlatformError):
     """{platform} needs one more package. Type `{python} -m pip install 'segue[{platform}]'`."""
+
+
+class NoToken(PlatformError):
+    """{platform} knows your bot by a token, and nobody is here to be asked for it. Add --token, or
+    --token - to read it from standard input."""
+
+
+class SetupFailed(PlatformError):
+    """It is not set up yet: {reason}. Mend that, and type `segue setup {platform}` again."""
 
 
 class ConnectFailed(PlatformError):

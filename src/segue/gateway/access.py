@@ -7,14 +7,16 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
-from segue.core.address import Platform, Sender
+from segue.core.address import ChatType, HomeChannel, Platform, Sender
 from segue.core.errors import IdentityTaken, PairingRefused
 from segue.core.pairing import looks_like_code
 from segue.core.session import Owner
+from segue.core.text import one_line
 from segue.gateway import texts
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store, inbox, outbox, pairings
+from segue.store import Store, inbox, outbox, owners, pairings
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 
@@ -70,9 +72,26 @@ class Gate:
 
 
 def _pair(tx: Tx, account: str, inbound: Inbound, digest: str) -> None:
-    pairings.redeem(tx, digest, inbound.sender)
+    owner = pairings.redeem(tx, digest, inbound.sender)
     address = inbound.address
+    is_home = _make_home(tx, owner.id, inbound)
     no = inbox.record(tx, account, inbound.update_id, address, "")
     if no is not None:  # so that it is no message when it comes again
         inbox.finish(tx, [no])
-        outbox.enqueue(tx, Draft(key=f"paired:{no}", address=address, body=texts.PAIRED))
+        told = texts.PAIRED_AT_HOME if is_home else texts.PAIRED
+        outbox.enqueue(tx, Draft(key=f"paired:{no}", address=address, body=told))
+
+
+def _make_home(tx: Tx, owner: str, inbound: Inbound) -> bool:
+    """Let handoffs arrive where the first code came from, unless somebody else reads there: that
+    is for its owner to decide."""
+    address = inbound.address
+    if inbound.readers or address.chat_type is not ChatType.DM:
+        return False
+    if any(home.platform is address.platform for home in owners.homes(tx, owner)):
+        return False
+    home = HomeChannel(
+        address=replace(address, thread_id=None), name=one_line(inbound.chat_name, 80)
+    )
+    owners.set_home(tx, owner, home)
+    return True

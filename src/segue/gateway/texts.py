@@ -14,6 +14,10 @@ INTRODUCTION = (
     " let handoffs arrive in this chat."
 )
 PAIRED = "You are paired: from now on I listen to you here. Type /help to see what I can do."
+PAIRED_AT_HOME = (
+    "You are paired: from now on I listen to you here, and handoffs arrive in this chat. Type"
+    " /sethome in another chat if they should arrive there, and /help to see what I can do."
+)
 BUSY = "I am busy with what you wrote before, and did not take this up. Send it again in a while."
 STOPPED = "Stopped."
 SILENT = "The agent had nothing to say to this."

@@ -22,6 +22,7 @@ from segue.core.errors import (
     NoHomeChannel,
     PageNotServed,
     PlatformNotEnabled,
+    PlatformNotSetUp,
     SessionNotFound,
     StoreError,
     StoreUncertain,
@@ -32,6 +33,7 @@ from segue.core.handoff import CANCELLED, TARGETS, Handoff
 from segue.core.lease import Lease
 from segue.core.text import one_line
 from segue.handoff.progress import Completed, Failed, Progress, progress
+from segue.platforms import registry
 from segue.store import Store, Topic
 from segue.turns import Held
 from segue.turns.taking import first_of
@@ -62,7 +64,7 @@ async def ask(
     patience: float = PATIENCE,
 ) -> Handoff:
     """Ask for the session to be moved to `platform`, or say at once what is in the way, in the
-    order in which a person can clear it: UnknownPlatform, NoGateway, PlatformNotEnabled,
+    order in which a person can clear it: UnknownPlatform, NoGateway, PlatformNotSetUp,
     NoHomeChannel or UnknownChat, then whatever `Store.request_handoff` refuses."""
     target = _target(platform)
     if (session := await store.sessions.get(session_id)) is None:
@@ -71,7 +73,8 @@ async def ask(
     if not gateways:
         raise NoGateway(platform=target)
     if not any(target in gateway.platforms for gateway in gateways):
-        refused = PageNotServed if target is Platform.WEB else PlatformNotEnabled
+        refused = PlatformNotSetUp if target in registry.BUILT_IN else PlatformNotEnabled
+        refused = PageNotServed if target is Platform.WEB else refused
         raise refused(platform=target)
     request = functools.partial(
         store.request_handoff,

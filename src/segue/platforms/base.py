@@ -14,7 +14,7 @@ from typing import NewType, Protocol
 
 from msgspec import Struct
 
-from segue.core.address import Address, Platform, Sender
+from segue.core.address import Address, HomeChannel, Platform, Sender
 
 BUTTON_LIMIT = 64
 """The most bytes that the data of a button may have; the strictest platform's."""
@@ -117,6 +117,8 @@ class Finding:
     text: str
     fix: str = ""
     """What the person has to do, and where; empty when it is in order."""
+    vital: bool = False
+    """Nothing works without it."""
 
 
 class Dialect(StrEnum):
@@ -262,6 +264,10 @@ class Adapter(Protocol):
     async def examine(self, home: Address | None) -> Sequence[Finding]:
         """What of the account, and of the home channel, is in order, and what is missing. Can be
         asked while a gateway is connected to the same account, and does not need `connect`."""
+        ...
+
+    async def find_chat(self, chat_id: str) -> HomeChannel | None:
+        """The chat that goes by that id there, if the bot is in it."""
         ...
 
     def pairing_link(self, code: str) -> str | None:

@@ -14,6 +14,15 @@ from segue.platforms.base import Adapter
 BUILT_IN: Mapping[Platform, str] = {Platform.TELEGRAM: "segue.platforms.telegram:make"}
 """`package.module:function` each. What it needs is imported when it is made, and only then."""
 
+GUIDES: Mapping[Platform, str] = {Platform.TELEGRAM: "segue.platforms.telegram.guide:STEPS"}
+"""Where each says how a person gets a token."""
+
+
+def guide(platform: Platform) -> str:
+    """What a person does to get a token there, a line for each step."""
+    module, _, name = GUIDES[platform].partition(":")
+    return getattr(import_module(module), name)
+
 
 def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     """The adapter of `platform`, not yet connected; BadAdapter when it cannot be had.

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import segue
-from segue.core.errors import ModelError, ModelOffline, StoreError
+from segue.core.errors import ModelError, ModelOffline, PlatformError, StoreError
 from segue.core.text import count
 from segue.terminal.words import size
 
 if TYPE_CHECKING:
     from segue.agent.models.catalog import Server
     from segue.config import Settings
+    from segue.core.address import Platform
+    from segue.platforms.base import Finding as Examined
     from segue.store import Store
 
 _PACKAGES = (
@@ -136,6 +138,44 @@ async def _gateway(store: Store) -> Finding:
         return Finding(about="gateway", told=told)
     each = (f"{gateway.name} serves {', '.join(sorted(gateway.platforms))}" for gateway in gateways)
     return Finding(about="gateway", told=f"Running: {'; '.join(each)}.")
+
+
+def bots(settings: Settings) -> list[Platform]:
+    """The platforms that a gateway would serve."""
+    return [name for name, given in settings.platforms.items() if given.enabled]
+
+
+def bot(settings: Settings, platform: Platform) -> list[Finding]:
+    """How the bot there and the home channel are set up."""
+    return asyncio.run(_bot(settings, platform))
+
+
+async def _bot(settings: Settings, platform: Platform) -> list[Finding]:
+    import segue.store  # noqa: PLC0415
+    from segue.core.session import ME  # noqa: PLC0415
+    from segue.platforms import registry  # noqa: PLC0415
+
+    try:
+        async with await segue.store.open(settings.store) as store:
+            homes = await store.owners.homes(ME) if await store.owners.get(ME) else ()
+        adapter = registry.make(platform, settings.platforms[platform])
+    except (StoreError, PlatformError) as error:
+        return [Finding(about=platform, verdict=Verdict.PROBLEM, told=str(error))]
+    home = next((home.address for home in homes if home.platform is platform), None)
+    findings = [_as_ours(platform, found) for found in await adapter.examine(home)]
+    if home is None:
+        told = f"No home channel yet. Type `segue setup {platform}`."
+        findings.append(Finding(about=platform, verdict=Verdict.WARNING, told=told))
+    return findings
+
+
+def _as_ours(platform: Platform, found: Examined) -> Finding:
+    verdict = Verdict.PROBLEM if found.vital else Verdict.WARNING
+    return Finding(
+        about=platform,
+        verdict=Verdict.OK if found.ok else verdict,
+        told=f"{found.text} {found.fix}".strip(),
+    )
 
 
 def model(settings: Settings, servers: Sequence[Server]) -> list[Finding]:

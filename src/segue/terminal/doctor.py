@@ -72,6 +72,8 @@ class Examination:
             self._start("settings", lambda: checks.settings_file(settings))
             self._start("store", lambda: checks.store(settings))
             self._start("model", lambda: checks.model(settings, servers))
+            for platform in checks.bots(settings):
+                self._start(platform, lambda platform=platform: checks.bot(settings, platform))
         self._start("terminal", checks.terminal)
         return [finding for check in self._checks for finding in check.found(deadline)]
 

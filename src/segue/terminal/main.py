@@ -28,6 +28,7 @@ _ELSEWHERE = {
     "model": "segue.terminal.model",
     "pair": "segue.terminal.pair",
     "sessions": "segue.terminal.sessions",
+    "setup": "segue.terminal.setup",
 }
 """Commands that have a module of their own, in which they go by the same name."""
 

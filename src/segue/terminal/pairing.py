@@ -124,7 +124,8 @@ async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> 
             if (sender.platform, sender.user_id) not in before:
                 name = f"{one_line(sender.name)}, " if sender.name else ""
                 click.echo(f"Paired with {name}{sender.platform} user {one_line(sender.user_id)}.")
-                if sender.platform is not Platform.WEB:  # where there is only one place
+                homes = await store.owners.homes(ME)
+                if all(home.platform is not sender.platform for home in homes):
                     click.echo("Send /sethome in the chat where handoffs should arrive.")
                 return True
         await asyncio.sleep(_LOOK)

@@ -167,6 +167,9 @@ class WebAdapter:
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
         pass  # /help lists them
 
+    async def find_chat(self, chat_id: str) -> HomeChannel | None:
+        return None
+
     async def examine(self, home: Address | None) -> Sequence[Finding]:
         return ()
 

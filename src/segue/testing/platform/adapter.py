@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from typing import TypeVar
 
 from segue.config import PlatformSettings
-from segue.core.address import Address, Platform
+from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import one_line, whole
 from segue.platforms.base import (
@@ -228,6 +228,9 @@ class PeerAdapter:
         entries = tuple(WireEntry(entry.name, entry.help) for entry in menu)
         with self._delivering():
             await self._connected().call("menu", SetMenu(menu=entries), type(None))
+
+    async def find_chat(self, chat_id: str) -> HomeChannel | None:
+        return None
 
     async def examine(self, home: Address | None) -> Sequence[Finding]:
         return ()
