@@ -12,7 +12,7 @@ from segue.config import Groups
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Inbound, InboundKind
 from segue.platforms.telegram.adapter import TelegramAdapter
-from segue.testing.telegram import Kind, Peer, Settings, Status, Trouble
+from segue.testing.telegram import Kind, Peer, Settings, Status, Trouble, Upload
 from tests.platforms.contract import part
 from tests.platforms.rig import Ear, home_of, listening
 from tests.platforms.telegram.rig import Shape, TelegramRig
@@ -60,6 +60,16 @@ async def test_in_a_topic_that_we_opened_plain_words_are_not_an_answer_to_us(rig
         await rig.hands.say(int(rig.anna), int(at.chat), "Among ourselves.", thread=where)
         inbound = await ear.next()
     assert (inbound.address, inbound.addressed) == (thread, False)
+
+
+async def test_all_files_of_an_album_are_meant_for_whom_its_text_is(rig: TelegramRig):
+    chat = int((await rig.place(Shape.GROUP)).chat)
+    files = [Upload(name=name, media_type="text/plain", content=b"x") for name in ("a", "b")]
+    async with listening(rig.adapter) as ear:
+        for text in (f"{NAME} compare", "among ourselves", ""):
+            await rig.hands.say(int(rig.anna), chat, text, files=files)
+        heard = [await ear.next() for _ in range(6)]
+    assert [it.addressed for it in heard] == [True, True, False, False, False, False]
 
 
 async def test_when_all_is_to_be_answered_all_is_addressed(peer: Peer, rig: TelegramRig):

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from segue.core.address import Address
+from segue.core.address import Address, ChatType
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Part
 from segue.platforms.markup import parts
@@ -221,6 +221,14 @@ async def test_a_server_without_drafts_is_asked_once(rig: TelegramRig):
     failed = await failure(rig.adapter.preview(at, part("I"), key="1"))
     assert (failed.retry, failed.arrived) == (False, False)
     assert not rig.adapter.previews(at)
+
+
+async def test_a_chat_that_takes_no_drafts_is_asked_once(rig: TelegramRig):
+    at = dataclasses.replace(await home_at(rig, Shape.GROUP), chat_type=ChatType.DM)
+    assert rig.adapter.previews(at)
+    assert not (await failure(rig.adapter.preview(at, part("I"), key="1"))).retry
+    assert not rig.adapter.previews(at)
+    assert rig.adapter.previews(await home_at(rig, Shape.DM))
 
 
 # The account

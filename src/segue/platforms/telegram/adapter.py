@@ -46,7 +46,8 @@ logger = logging.getLogger(__name__)
 
 _TOKEN = re.compile(r"[A-Za-z0-9:_-]+")
 _POLL_SECONDS = 25
-_SILENCE = 10.0
+_SILENCE = 20.0
+"""Nothing can be repeated safely here, so that it pays to wait a little longer."""
 
 CAPABILITIES = Capabilities(
     threads=True,
@@ -112,6 +113,8 @@ class TelegramAdapter:
         self._connection: _Connection | None = None
         self._me = Me(id=0, username="")
         self._offset: int | None = None
+        self._album = ""
+        """The last one that was meant for us."""
         self._drafts = True
         self._undrafted: set[str] = set()
         """Chats that take none."""
@@ -198,9 +201,17 @@ class TelegramAdapter:
         if update.callback_query is not None:
             await self._answer(update.callback_query.id)
         inbound = parse(update, self._me)
-        if inbound is not None and self._groups is Groups.ALL:
-            return msgspec.structs.replace(inbound, addressed=True)
-        return inbound
+        if inbound is None or self._is_addressed(inbound, update) == inbound.addressed:
+            return inbound
+        return msgspec.structs.replace(inbound, addressed=True)
+
+    def _is_addressed(self, inbound: Inbound, update: Update) -> bool:
+        """The files of an album come one by one, and only the first with what is said of them."""
+        album = update.message.media_group_id if update.message is not None else ""
+        if inbound.addressed:
+            self._album = album
+        in_album = bool(album) and album == self._album
+        return inbound.addressed or in_album or self._groups is Groups.ALL
 
     async def _answer(self, query: str) -> None:
         """Let the button stop waiting. The person sees what came of it anyway, so that nothing

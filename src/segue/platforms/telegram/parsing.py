@@ -114,10 +114,9 @@ def _topic(message: Message) -> int | None:
 
 def _answers_us(message: Message, me: Me) -> bool:
     replied = message.reply_to_message
-    # All that is said in a topic answers the message that created it, unless it answers another.
-    if replied is None or replied.forum_topic_created is not None:
-        return False
-    if replied.message_id == _topic(message):
+    # All that is said in a topic answers the message that created it, whose id it has, unless it
+    # answers another.
+    if replied is None or replied.message_id == _topic(message):
         return False
     return replied.sender is not None and replied.sender.id == me.id
 

@@ -77,6 +77,8 @@ class Message(Struct, frozen=True, rename={"sender": "from"}):
     message_thread_id: int | None = None
     is_topic_message: bool = False
     reply_to_message: Replied | None = None
+    media_group_id: str = ""
+    """The album that its file is in."""
     text: str = ""
     entities: tuple[Entity, ...] = ()
     caption: str = ""
