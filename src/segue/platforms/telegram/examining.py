@@ -14,7 +14,8 @@ _BOT = "Send /mybots to @BotFather, choose the bot and API Token, and type `segu
 
 _NETWORK = "Check the network, and platforms.telegram.url if you have set it."
 _THREADED = (
-    "Send /mybots to @BotFather, choose the bot, then Bot Settings, and turn Threaded Mode on."
+    "Open @BotFather, press Open there (the menu of /mybots does not have it), choose the bot, "
+    "then Bot Settings, and turn Threaded Mode on."
 )
 _TOPICS = "Turn Topics on in the settings of the group."
 _MANAGER = "Make the bot an administrator of the group, with the right to manage topics."

@@ -18,8 +18,8 @@ TAKEN = (
     "@BotFather"
 )
 TOPIC_GONE = (
-    "the topic was deleted; go on with `segue resume` in a terminal, or with /resume in another "
-    "chat"
+    "the topic was deleted, or Telegram does not find it; go on with `segue resume` in a terminal, "
+    "or with /resume in another chat"
 )
 NO_TOPIC = ("message thread not found", "topic_deleted", "topic_id_invalid")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 STEPS = """\
 1. In Telegram, open a chat with @BotFather and send /newbot. Choose a name for your bot, and a \
 username that ends in bot.
-2. Send /mybots, choose the bot, then Bot Settings, and turn Threaded Mode on: each handoff then \
-gets a topic of its own in your chat with the bot.
+2. Press Open in that chat, choose the bot, then Bot Settings, and turn Threaded Mode on: each \
+handoff then gets a topic of its own in your chat with the bot.
 3. BotFather has answered /newbot with a token such as 123456789:AAF… Copy it, and paste it here.
 """

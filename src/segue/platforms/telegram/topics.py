@@ -21,6 +21,7 @@ _UNTITLED = "Handoff"
 # we knew of the chat before may be out of date.
 _CANNOT = (
     "not a forum",
+    "forums_disabled",
     "not enough rights",
     "chat_admin_required",
     "channel_forum_missing",
