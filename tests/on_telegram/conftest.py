@@ -1,0 +1,248 @@
+"""A household whose phone is on Telegram: the Bot API, the gateway with its built-in adapter and
+each terminal is a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import segue.store
+from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
+from segue.core.handoff import Handoff, State
+from segue.core.session import ME, Session
+from segue.core.transcript import ToolCall
+from segue.store import Store, Topic
+from segue.store.gateways import Link
+from segue.testing.models.openai import Say
+from segue.testing.telegram import Hands, Kind, Message, Peer, Shown, running
+from tests.failures.conftest import Gateway, Mind
+from tests.terminal.conftest import Person
+from tests.terminal.conftest import person as person
+from tests.terminal.pty import CODE, Terminal
+
+TELEGRAM = Platform.TELEGRAM
+WITHIN = 20.0
+
+
+class Shape(StrEnum):
+    """Of the chat in which handoffs arrive."""
+
+    FORUM = "a group with topics"
+    TOPICS = "a direct message with topics"
+    DM = "a direct message without topics"
+    GROUP = "a group without topics"
+    SUPERGROUP = "a supergroup without topics"
+
+    @property
+    def has_topics(self) -> bool:
+        return self in (Shape.FORUM, Shape.TOPICS)
+
+    @property
+    def is_private(self) -> bool:
+        return self in (Shape.TOPICS, Shape.DM)
+
+
+KINDS = {
+    Shape.FORUM: Kind.FORUM,
+    Shape.GROUP: Kind.GROUP,
+    Shape.SUPERGROUP: Kind.SUPERGROUP,
+}
+
+
+@dataclass(kw_only=True)
+class Home:
+    person: Person
+    """At her terminals."""
+    peer: Peer
+    hands: Hands
+    """On her phone, and those of others."""
+    store: Store
+    """The test's own view of it."""
+    mind: Mind
+    anna: int
+    """The owner, as Telegram knows her."""
+    eve: int
+    """A stranger."""
+    errors: list[str] = field(default_factory=list[str])
+    """What the bot did wrong that the test expects; nothing, but for tests of trouble."""
+
+    @property
+    def log(self) -> Path:
+        return Path(self.person.environment["HOME"]) / "gateway.err"
+
+    # Who and where
+
+    async def chat(self, shape: Shape) -> int:
+        """Anna's with the bot; Eve is there too, where there can be others."""
+        if shape.is_private:
+            return await self.hands.private(self.anna, topics=shape.has_topics)
+        return await self.hands.chat(
+            KINDS[shape], [self.anna, self.eve], manage_topics=shape is Shape.FORUM
+        )
+
+    async def at_home(self, shape: Shape) -> int:
+        """A chat of Anna's in which handoffs arrive, without any pairing."""
+        chat = await self.chat(shape)
+        await self.store.owners.link(Sender(platform=TELEGRAM, user_id=str(self.anna)), ME)
+        kind = ChatType.DM if shape.is_private else ChatType.GROUP
+        address = Address(platform=TELEGRAM, chat_type=kind, chat_id=str(chat))
+        await self.store.owners.set_home(ME, HomeChannel(address=address, name="Home"))
+        return chat
+
+    # Processes
+
+    @contextlib.asynccontextmanager
+    async def gateway(self, *, until: Link = Link.CONNECTED) -> AsyncGenerator[Gateway]:
+        """One that has tried to reach Telegram; in the end it is killed."""
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(  # noqa: ASYNC220 - nothing waits for it
+                [sys.executable, "-m", "segue", "gateway", "run"],
+                env={**CODE, **self.person.environment},
+                cwd=self.person.environment["HOME"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        gateway = Gateway(process)
+        try:
+            await self.until_link(until)
+            yield gateway
+        finally:
+            gateway.kill()
+
+    async def until_link(self, state: Link, platform: Platform = TELEGRAM) -> str:
+        """Wait until a gateway says that of a platform; what else it says of it."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                serves = await self.store.gateways.serving(platform)
+                if serves and serves.links[platform].state is state:
+                    return serves.links[platform].detail or ""
+                await asyncio.sleep(0.02)
+
+    @contextlib.asynccontextmanager
+    async def terminal(
+        self, *said: str, title: str = "Sums", **more: Any
+    ) -> AsyncGenerator[Terminal]:
+        """A new session, in which that was said."""
+        async with self.person.opens("chat", "--title", title, **more) as shown:
+            await shown.ready()
+            await says(shown, *said)
+            yield shown
+
+    async def hands_off(self, shown: Terminal) -> Handoff:
+        """To the end, which is returned; the terminal is left."""
+        shown.say("/handoff telegram")
+        assert await shown.end() == 0
+        return await self.handoff(State.COMPLETED)
+
+    # What is there
+
+    async def session(self, title: str = "Sums") -> Session:
+        return await self.store.sessions.find(ME, title)
+
+    async def said(self, title: str = "Sums") -> list[tuple[str, str]]:
+        """By whom, and what."""
+        session = await self.session(title)
+        return [(m.role.value, m.content) for m in await self.store.transcripts.load(session.id)]
+
+    async def handoff(self, *states: State) -> Handoff:
+        """The newest one, once it is in one of these states."""
+        async with asyncio.timeout(WITHIN), self.store.listen(Topic.HANDOFFS) as wake:
+            while True:
+                for newest in await self.store.recent_handoffs(1):
+                    if newest.state in states:
+                        return newest
+                await wake.wait(0.1)
+
+    async def sees(
+        self, words: str, chat: int, *, thread: int | None = None, times: int = 1
+    ) -> Message:
+        """The newest message of the bot with these words at that very place, once there are so
+        many."""
+
+        def found(shown: Shown) -> list[Message]:
+            return [m for m in self.spoken(shown, thread) if words in m.text]
+
+        shown = await self.hands.until(
+            lambda shown: len(found(shown)) >= times, chat=chat, within=WITHIN
+        )
+        return found(shown)[-1]
+
+    def spoken(self, shown: Shown, thread: int | None) -> list[Message]:
+        """What the bot said in a topic; None: in the chat itself."""
+        people = (self.anna, self.eve)
+        return [
+            m
+            for m in shown.messages
+            if m.author not in people and (m.thread if m.topic else None) == thread
+        ]
+
+    async def confirmed(self) -> None:
+        """Wait until the gateway has taken up all that was said and done on Telegram."""
+        await self.hands.until(lambda shown: shown.unconfirmed == 0, within=WITHIN)
+
+
+async def says(shown: Terminal, *said: str, after: int = 0) -> None:
+    """Type that, one after another, and see it answered; `after` so many things before."""
+    for number, text in enumerate(said, after + 1):
+        shown.say(text)
+        await shown.shows(f"({number}) {text}")
+        await shown.ready()
+
+
+def wants(tool: str, number: int = 1, **arguments: object) -> Say:
+    """The model calls a tool."""
+    return Say(calls=(ToolCall(f"call_{number}", tool, msgspec.json.encode(arguments).decode()),))
+
+
+@pytest.fixture
+def home(person: Person, runner: asyncio.Runner) -> Generator[Home]:
+    """With Anna and Eve, who are strangers to the program yet, and nothing running but Telegram."""
+    stack = contextlib.AsyncExitStack()
+
+    async def build() -> Home:
+        peer = stack.enter_context(running())
+        hands = await stack.enter_async_context(peer.hands())
+        mind = Mind()
+        url = await stack.enter_async_context(mind.serving())
+        settle(person, peer)
+        person.environment.update(
+            SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
+        )
+        store = await stack.enter_async_context(
+            await segue.store.open(person.environment["SEGUE_STORE"])
+        )
+        await store.owners.ensure(ME)
+        await store.owners.introduced(ME)
+        anna, eve = await hands.user("Anna"), await hands.user("Eve")
+        return Home(
+            person=person, peer=peer, hands=hands, store=store, mind=mind, anna=anna, eve=eve
+        )
+
+    home = runner.run(build())
+    yield home
+    errors = list(runner.run(home.hands.errors()))
+    runner.run(stack.aclose())
+    assert errors == home.errors
+
+
+def settle(person: Person, peer: Peer) -> None:
+    """Let the person's settings name that Telegram."""
+    settings = Path(person.environment["HOME"]) / "config.toml"
+    settings.write_text(
+        f'[platforms.telegram]\nurl = "{peer.url}"\ntoken = "{peer.token}"\n', "utf-8"
+    )
+    settings.chmod(0o600)
+    person.environment.update(
+        SEGUE_CONFIG=str(settings), SEGUE_GATEWAY_LOG=str(settings.parent / "gateway.log")
+    )
