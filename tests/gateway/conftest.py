@@ -143,18 +143,11 @@ class House:
             ):
                 await wake.wait(0.05)
 
-    @contextlib.asynccontextmanager
-    async def terminal(self, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
+    def terminal(
+        self, *exchanges: tuple[str, str], **more: Any
+    ) -> contextlib.AbstractAsyncContextManager[Desk]:
         """A terminal with a session in which that was said."""
-        async with await segue.store.open(self.url) as store:
-            session = await store.sessions.create(ME, Platform.LOCAL, **more)
-            here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
-            async with hold(store, session.id, "a terminal on desk", address=here) as held:
-                for asked, answered in exchanges:
-                    now = session.started
-                    messages = [spoken(asked, now), Message(Role.ASSISTANT, answered, now)]
-                    await store.transcripts.append(held.lease, messages)
-                yield Desk(store, held, session)
+        return terminal(self.url, *exchanges, **more)
 
 
 @dataclass
@@ -173,6 +166,20 @@ class Desk:
         last = self.seen[-1]
         assert isinstance(last, Completed | Failed), last
         return last.handoff
+
+
+@contextlib.asynccontextmanager
+async def terminal(url: str, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
+    """One with a session, in the store at `url`, in which that was said."""
+    async with await segue.store.open(url) as store:
+        session = await store.sessions.create(ME, Platform.LOCAL, **more)
+        here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
+        async with hold(store, session.id, "a terminal on desk", address=here) as held:
+            for asked, answered in exchanges:
+                now = session.started
+                messages = [spoken(asked, now), Message(Role.ASSISTANT, answered, now)]
+                await store.transcripts.append(held.lease, messages)
+            yield Desk(store, held, session)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from segue.store.gateways import Link
 from segue.testing.clock import FakeClock
 from segue.turns import Turns
 from segue.web.server import Server
-from tests.gateway.conftest import Desk, House, echoing
+from tests.gateway.conftest import Desk, echoing, terminal
 from tests.turns.conftest import Offered
 from tests.web.browser import WITHIN, Browser
 from tests.web.door import Door
@@ -90,11 +90,10 @@ class Site:
         async with connect(url, additional_headers=headers, proxy=None) as wire:
             yield Browser(wire)
 
-    @contextlib.asynccontextmanager
-    async def terminal(self, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
-        house = House(None, None, self.settings.store, self.settings, self.store)  # pyright: ignore[reportArgumentType]
-        async with house.terminal(*exchanges, **more) as desk:
-            yield desk
+    def terminal(
+        self, *exchanges: tuple[str, str], **more: Any
+    ) -> contextlib.AbstractAsyncContextManager[Desk]:
+        return terminal(self.settings.store, *exchanges, **more)
 
 
 @pytest.fixture

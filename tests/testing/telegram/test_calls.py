@@ -59,6 +59,14 @@ async def test_a_token_of_nobodys_is_401_and_one_of_no_form_is_404() -> None:
                     pass
 
 
+async def test_a_token_that_was_revoked_is_nobodys_until_it_is_given_back() -> None:
+    async with stage() as at:
+        await at.hands.bot(Settings(revoked=True))
+        assert await at.post("getMe") == (401, "Unauthorized")
+        await at.hands.bot(Settings())
+        assert await at.post("getMe") == (200, "ok")
+
+
 async def test_what_is_malformed_is_refused_and_noted() -> None:
     async with stage(errors=9) as at:
         assert await at.post("getme") == (200, "ok")

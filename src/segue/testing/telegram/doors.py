@@ -112,7 +112,7 @@ class Doors:
             )
         if _TOKEN.fullmatch(token := urllib.parse.unquote(match[2])) is None:
             raise Refuse(404, "Not Found")
-        if token != self._token:
+        if token != self._token or self._world.state.settings.revoked:
             raise Refuse(401, "Unauthorized")
         if request.method not in ("GET", "POST"):
             raise Malformed(f"calls are got or posted, not {request.method}")

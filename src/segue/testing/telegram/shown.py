@@ -56,6 +56,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Privacy mode is off: `can_read_all_group_messages`."""
     missing: tuple[str, ...] = ()
     """Methods that this server does not have yet."""
+    revoked: bool = False
+    """The token is nobody's any more."""
     webhook: str = ""
     """Where updates go; no bot that polls can have one."""
     chat_seconds: float = 0.0
