@@ -25,7 +25,8 @@ from segue.store import Store, Topic
 from segue.store.gateways import Link
 from segue.testing.models.openai import Say
 from segue.testing.telegram import Hands, Kind, Message, Peer, Shown, running
-from tests.failures.conftest import Gateway, Mind
+from tests.failures.conftest import HANDED_OFF, Gateway, Mind
+from tests.gateway.conftest import Desk, terminal
 from tests.terminal.conftest import Person
 from tests.terminal.conftest import person as person
 from tests.terminal.pty import CODE, Terminal
@@ -138,6 +139,23 @@ class Home:
             await shown.ready()
             await says(shown, *said)
             yield shown
+
+    def desk(self, **more: Any) -> contextlib.AbstractAsyncContextManager[Desk]:
+        """A terminal without a screen, which is quicker; one thing was said in its session."""
+        url = self.person.environment["SEGUE_STORE"]
+        return terminal(url, ("what is 2 and 2?", "4."), **{"title": "Sums", **more})
+
+    async def arrives(self, chat: int, title: str = "Sums") -> int | None:
+        """A session goes to that chat; the topic in which it is then. The next thing that is said
+        there is the third."""
+        async with self.desk(title=title) as desk:
+            done = await desk.hand_off()
+        assert done.state is State.COMPLETED, done.error
+        assert done.thread is not None
+        assert done.thread.chat_id == str(chat)
+        thread = None if done.thread.thread_id is None else int(done.thread.thread_id)
+        await self.sees(HANDED_OFF, chat, thread=thread)
+        return thread
 
     async def hands_off(self, shown: Terminal) -> Handoff:
         """To the end, which is returned; the terminal is left."""
