@@ -143,11 +143,11 @@ class House:
             ):
                 await wake.wait(0.05)
 
-    def terminal(
-        self, *exchanges: tuple[str, str], **more: Any
-    ) -> contextlib.AbstractAsyncContextManager[Desk]:
+    @contextlib.asynccontextmanager
+    async def terminal(self, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
         """A terminal with a session in which that was said."""
-        return terminal(self.url, *exchanges, **more)
+        async with terminal(self.url, *exchanges, **more) as desk:
+            yield desk
 
 
 @dataclass

@@ -90,10 +90,10 @@ class Site:
         async with connect(url, additional_headers=headers, proxy=None) as wire:
             yield Browser(wire)
 
-    def terminal(
-        self, *exchanges: tuple[str, str], **more: Any
-    ) -> contextlib.AbstractAsyncContextManager[Desk]:
-        return terminal(self.settings.store, *exchanges, **more)
+    @contextlib.asynccontextmanager
+    async def terminal(self, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
+        async with terminal(self.settings.store, *exchanges, **more) as desk:
+            yield desk
 
 
 @pytest.fixture

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import multiprocessing
-from collections.abc import Mapping
+import random
+from collections.abc import AsyncGenerator, Mapping
 from multiprocessing.context import ForkServerProcess
 
 from segue import config
 from segue.gateway import service
-from segue.web import adapter as adapter  # so that each finds everything imported when it starts
+
+MOST_MOMENTS = 20
+"""A gateway lives for so many at most: steps of handoffs, and messages that people are told of."""
+LATER = 0.03
+"""Seconds by which it is killed later than that, at most."""
+AT_BIRTH = 0.2
+"""How likely one is killed while it starts, and within how many seconds."""
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["__main__", __name__])
+# So that each finds everything imported when it starts.
+_ADAPTERS = ["segue.web.adapter", "segue.platforms.telegram.adapter"]
+_processes.set_forkserver_preload(["__main__", __name__, *_ADAPTERS])
 
 
 def _run(environment: Mapping[str, str]) -> None:
@@ -32,3 +42,61 @@ def kill(process: ForkServerProcess) -> None:
     process.kill()
     process.join()
     process.close()
+
+
+class Killer:
+    """Kills the gateway, and starts another."""
+
+    def __init__(
+        self, environment: dict[str, str], chance: random.Random, most: int = MOST_MOMENTS
+    ) -> None:
+        """A gateway lives for `most` moments, or less."""
+        self.kills = 0
+        self._environment = environment
+        self._chance = chance
+        self._most = most
+        self._left = 0
+        self._now = asyncio.Event()
+
+    def moment(self) -> None:
+        """Something has happened, so that this may be the moment."""
+        self._left -= 1
+        if self._left == 0:
+            self._now.set()
+
+    @contextlib.asynccontextmanager
+    async def killing(self) -> AsyncGenerator[None]:
+        """From now on, until `spare`; in the end none is left."""
+        self._process = await asyncio.to_thread(started, self._environment)
+        self._task = asyncio.create_task(self._kill())
+        try:
+            yield
+        finally:
+            await self.spare()
+            kill(self._process)
+
+    async def spare(self) -> None:
+        """The one that there is now lives on."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    def strike(self) -> None:
+        """Kill it now; the next one begins to start."""
+        kill(self._process)
+        self.kills += 1
+        self._process = started(self._environment)
+
+    async def _kill(self) -> None:
+        while True:
+            await self._its_moment()
+            self.strike()
+
+    async def _its_moment(self) -> None:
+        if self._chance.random() < AT_BIRTH:
+            await asyncio.sleep(self._chance.uniform(0, AT_BIRTH))
+            return
+        self._now.clear()
+        self._left = self._chance.randint(1, self._most)
+        await self._now.wait()
+        await asyncio.sleep(self._chance.uniform(0, LATER))

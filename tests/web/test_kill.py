@@ -4,10 +4,8 @@ lost, nothing is there twice, and each session is in one place."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import socket
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from segue.core.session import ME
 from segue.handoff import Completed, hand_off
 from tests.gateway.conftest import Desk
 from tests.web.conftest import Site
-from tests.web.killed import kill, started
+from tests.web.killed import Killer
 from tests.web.reader import Reader
 
 ROUNDS = 10
@@ -29,64 +27,8 @@ TERMINALS = 5
 """Which hand off at one time."""
 HANDOFFS = 6
 """Of each of them, in one round."""
-MOST_MOMENTS = 20
-"""A gateway lives for so many at most: steps of handoffs, and messages that the page is told of."""
-LATER = 0.03
-"""Seconds by which it is killed later than that, at most."""
-AT_BIRTH = 0.2
-"""How likely one is killed while it starts, and within how many seconds."""
 WITHIN = 55.0
 GREETING = "[This session has just been handed off to web."
-
-
-class Killer:
-    """Kills the gateway, and starts another."""
-
-    def __init__(self, environment: dict[str, str], chance: random.Random) -> None:
-        self.kills = 0
-        self._environment = environment
-        self._chance = chance
-        self._left = 0
-        self._now = asyncio.Event()
-
-    def moment(self) -> None:
-        """Something has happened, so that this may be the moment."""
-        self._left -= 1
-        if self._left == 0:
-            self._now.set()
-
-    @contextlib.asynccontextmanager
-    async def killing(self) -> AsyncGenerator[None]:
-        """From now on, until `spare`; in the end none is left."""
-        self._process = await asyncio.to_thread(started, self._environment)
-        self._task = asyncio.create_task(self._kill())
-        try:
-            yield
-        finally:
-            await self.spare()
-            kill(self._process)
-
-    async def spare(self) -> None:
-        """The one that there is now lives on."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-
-    async def _kill(self) -> None:
-        while True:
-            await self._its_moment()
-            kill(self._process)
-            self.kills += 1
-            self._process = started(self._environment)
-
-    async def _its_moment(self) -> None:
-        if self._chance.random() < AT_BIRTH:
-            await asyncio.sleep(self._chance.uniform(0, AT_BIRTH))
-            return
-        self._now.clear()
-        self._left = self._chance.randint(1, MOST_MOMENTS)
-        await self._now.wait()
-        await asyncio.sleep(self._chance.uniform(0, LATER))
 
 
 @dataclass(frozen=True)
