@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
+from types import CoroutineType
 from typing import Any
 
 import msgspec
@@ -24,6 +25,8 @@ from segue.store.sqlite import SqliteEngine
 from segue.testing.platform import adapter
 
 LOOK = 0.004
+
+Write = Callable[..., CoroutineType[Any, Any, Any]]
 
 
 class Trap(msgspec.Struct, frozen=True):
@@ -89,9 +92,7 @@ def install(folder: Path) -> None:
         engine.write = _trapped(engine.write, traps)
 
 
-def _trapped(
-    write: Callable[..., Coroutine[Any, Any, Any]], traps: Traps
-) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _trapped(write: Write, traps: Traps) -> Write:
     caught: dict[Trap, int] = {}
 
     async def look(work: str, *, after: bool, told: object) -> None:
