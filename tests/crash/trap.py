@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from types import CoroutineType
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -26,7 +26,7 @@ from segue.testing.platform import adapter
 
 LOOK = 0.004
 
-Write = Callable[..., CoroutineType[Any, Any, Any]]
+Write: TypeAlias = "Callable[..., CoroutineType[Any, Any, Any]]"
 
 
 class Trap(msgspec.Struct, frozen=True):
