@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import CoroutineType
+from typing import Any, TypeAlias
 
 import msgspec
 
-import segue.store
 from segue.config import PlatformSettings
 from segue.platforms.base import Adapter
-from segue.store import Store
+from segue.store.base import Engine
+from segue.store.postgres import PostgresEngine
+from segue.store.sqlite import SqliteEngine
 from segue.testing.platform import adapter
 
 LOOK = 0.004
+
+Write: TypeAlias = "Callable[..., CoroutineType[Any, Any, Any]]"
 
 
 class Trap(msgspec.Struct, frozen=True):
@@ -82,20 +86,13 @@ def make(settings: PlatformSettings) -> Adapter:
 
 
 def install(folder: Path) -> None:
-    """From now on, a store that is opened in this process looks for traps in `folder`."""
+    """From now on, every store of this process looks for traps in `folder`, open or not."""
     traps = Traps(folder / "traps")
-    opened = segue.store.open
-
-    async def open_trapped(*args: Any, **more: Any) -> Store:
-        store = await opened(*args, **more)
-        engine = store._engine
+    for engine in (SqliteEngine, PostgresEngine):
         engine.write = _trapped(engine.write, traps)
-        return store
-
-    segue.store.open = open_trapped
 
 
-def _trapped(write: Callable[..., Awaitable[Any]], traps: Traps) -> Callable[..., Awaitable[Any]]:
+def _trapped(write: Write, traps: Traps) -> Write:
     caught: dict[Trap, int] = {}
 
     async def look(work: str, *, after: bool, told: object) -> None:
@@ -110,10 +107,10 @@ def _trapped(write: Callable[..., Awaitable[Any]], traps: Traps) -> Callable[...
             await asyncio.sleep(LOOK)
         caught.clear()
 
-    async def trapped(work: Callable[..., Any], *args: Any, **more: Any) -> Any:
+    async def trapped(engine: Engine, work: Callable[..., Any], *args: Any, **more: Any) -> Any:
         name = f"{work.__module__.rpartition('.')[2]}.{work.__name__}"
         await look(name, after=False, told=(args, more))
-        result = await write(work, *args, **more)
+        result = await write(engine, work, *args, **more)
         await look(name, after=True, told=(args, more, result))
         return result
 

@@ -48,6 +48,9 @@ _TYPES = {Shape.DM: ChatType.DM, Shape.CHANNEL: ChatType.CHANNEL}
 _ROOT = Path(__file__).parents[2]
 _CODE = os.pathsep.join([str(Path(segue.__file__).parents[1]), str(_ROOT)])
 _SETTINGS = """
+[web]
+enabled = false
+
 [platforms.telegram]
 adapter = "tests.crash.trap:make"
 

@@ -244,6 +244,10 @@ def test_a_line_that_only_looks_like_a_list_or_a_heading_is_none():
         assert shown(line, Dialect.MARKDOWN) == expected
 
 
+def test_italics_right_behind_bold_do_not_run_into_it():
+    assert shown("**one**_`two`_", Dialect.MARKDOWN) == "**one**_`two`_"
+
+
 def test_emphasis_within_a_word_is_not_left_as_stars():
     assert shown("un**believ**able", Dialect.MARKDOWN) == "un**believ**able"
     assert shown("un*believ*able", Dialect.MARKDOWN) == "un*believ*able"

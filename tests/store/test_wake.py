@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import segue.store
-from segue.core.address import Platform
+from segue.core.address import Platform, Sender
 from segue.core.approval import Answer
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreBusy
 from segue.core.handoff import Step
@@ -202,6 +202,13 @@ async def test_every_topic_wakes_its_own_waiter(
                     lease = await store.leases.acquire(session.id, "me", take_over=True)
                     asked = await store.approvals.ask(lease, "1", "f", "rm", DM, seconds=9)
                     await other.approvals.answer(asked.id, "me", DM, Answer.ONCE)
+                case Topic.PAGES:
+                    page = await other.pages.begin("me", "Sums", key="1")
+                    await other.pages.say(page.id, "1", "b1", "hello")
+                case Topic.OWNERS:
+                    sender = Sender(platform=Platform.TELEGRAM, user_id="1")
+                    await other.owners.link(sender, "me")
+                    await other.owners.unlink(Platform.TELEGRAM, "1")
             assert await wake.wait(SOON)
 
 

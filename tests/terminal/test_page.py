@@ -113,7 +113,7 @@ async def test_where_the_page_is_switched_off_that_is_told(person: Person):
         await begun(shown, "hello")
         shown.say("/handoff web")
         await shown.shows("No gateway is running")
-        await shown.shows("Nor is web set up yet: see `segue config set web.enabled`.")
+        await shown.shows("Nor is web set up yet: type `segue config set web.enabled true`.")
         await shown.ready()
         assert (await says(person, "gateway", "start")).returncode == 0
         shown.say("/handoff web")

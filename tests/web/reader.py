@@ -8,6 +8,7 @@ import contextlib
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -85,8 +86,9 @@ class Reader:
         while True:
             try:
                 await self._connected()
-            except InvalidStatus as error:
-                assert error.response.status_code != 401, "the browser was forgotten"
+            except InvalidStatus as refused:
+                if refused.response.status_code == HTTPStatus.UNAUTHORIZED:
+                    raise  # the browser was forgotten
             except (OSError, ConnectionClosed, InvalidHandshake, TimeoutError):
                 pass
             finally:

@@ -248,4 +248,4 @@ async def test_a_store_that_fails_under_a_talk_ends_it_loudly(
         await browser.until("hello")
         with pytest.raises(ConnectionClosed):
             await broken(browser)
-    assert "connection handler failed" in caplog.text
+    await until(lambda: "connection handler failed" in caplog.text)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from itertools import zip_longest
 
-import segno
-
 from segue import config
 from segue.terminal.output import screen
 
@@ -29,6 +27,8 @@ def on_screen(text: str) -> list[str]:
 def drawn(text: str, *, colours: bool) -> list[str]:
     """The code of `text`. Without `colours` the light parts are drawn, for the dark background that
     such a terminal most likely has."""
+    import segno  # noqa: PLC0415 - most who could draw a code never do
+
     rows = [list(row) for row in segno.make(text, micro=False).matrix_iter(border=_BORDER)]
     paper = [0] * len(rows[0])
     pairs = zip_longest(rows[::2], rows[1::2], fillvalue=paper)

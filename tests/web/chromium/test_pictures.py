@@ -81,11 +81,13 @@ async def prepare(page: Page) -> None:
 
 async def other_conversations(site: Site) -> None:
     """The first of them has gone back to the terminal."""
+    sessions: list[str] = []
     for title in reversed(OTHERS):
         async with site.terminal(("Hello", "Hello"), title=title) as desk:
-            done = await desk.hand_off("web")
-    at = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=done.session_id)
-    async with hold(site.store, done.session_id, "a terminal", address=at, take_over=True):
+            sessions.append((await desk.hand_off("web")).session_id)
+    back = sessions[-1]
+    at = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=back)
+    async with hold(site.store, back, "a terminal", address=at, take_over=True):
         pass
 
 

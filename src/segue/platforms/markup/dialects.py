@@ -29,6 +29,8 @@ class Marks:
     """Bold, italic and struck through. What is missing is not shown."""
     styles_in_word: Mapping[Kind, Wrap] | None = None
     """Where they begin or end within a word; None when that is as good a place as any."""
+    parted: bool = False
+    """Whether a word ends at a sign, so that the next can begin behind it."""
     span_code: Callable[[str], Wrap | None] = lambda code: None
     """Around code in a line; None when this code cannot be shown as such."""
     link: Callable[[str], Wrap] = lambda href: Wrap("", written_out(href))
@@ -131,6 +133,7 @@ _DIALECTS = {
             Kind.ITALIC: _around("*"),
             Kind.STRIKE: _around("~~"),
         },
+        parted=True,
         span_code=_discord_code,
         link=_discord_link,
         code_in_link=True,

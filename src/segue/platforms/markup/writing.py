@@ -190,7 +190,7 @@ class _Writer:
             self._line(line, base)
 
     def _line(self, line: Line, base: Frame) -> None:
-        in_word = _within_words(line)
+        in_word = _within_words(line, parted=self._marks.parted)
         frames: dict[Mark, Frame] = {}
         for n, span in enumerate(line):
             outer = frame = base
@@ -278,10 +278,13 @@ def _with(mark: Mark, span: Span) -> Span:
     return Span(span.text, (mark, *marks))
 
 
-def _within_words(line: Line) -> set[Mark]:
-    """The marks that begin or end in the midst of a word."""
+def _within_words(line: Line, *, parted: bool) -> set[Mark]:
+    """The marks that begin or end in the midst of a word; if it is `parted`, not where one ends and
+    another begins, so that there is a sign between."""
     found: set[Mark] = set()
     for one, other in pairwise(line):
         if one.text[-1:].isalnum() and other.text[:1].isalnum():
-            found |= set(one.marks) ^ set(other.marks)
+            ended, begun = set(one.marks) - set(other.marks), set(other.marks) - set(one.marks)
+            if not (parted and ended and begun):
+                found |= ended | begun
     return found
