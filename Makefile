@@ -62,7 +62,8 @@ lock: .venv/.dev ## Lock the dependencies anew; UPGRADE=--upgrade takes the newe
 	cp $(WHOLE) requirements/build.txt
 	$(COMPILE) --group build -o requirements/build.txt
 	cp $(WHOLE) requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra postgres --extra local --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra postgres --extra local --extra telegram --group dev \
+		-o requirements/dev.txt
 	for extra in $(EXTRAS); do \
 		cp $(WHOLE) requirements/$$extra.txt && \
 		$(COMPILE) pyproject.toml --extra $$extra -o requirements/$$extra.txt || exit 1; \

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure, progress
-from benchmarks.gateway import handing, idling, talking
+from benchmarks.gateway import handing, idling, loading, talking
 
 _TOPICS = {
+    "libraries": loading.measure,
     "ready and idle": idling.measure,
     "handoffs": handing.measure,
     "messages": talking.measure,
