@@ -33,6 +33,8 @@ async def test_a_token_that_is_not_right_is_named_and_not_shown(
     with pytest.raises(ConnectFailed, match="token is not right") as caught:
         await adapter.connect()
     assert token not in str(caught.value)
+    with pytest.raises(ConnectFailed, match="token is not right"):
+        await adapter.send(home_at(1), part("hello"), key="1")
     [finding] = await adapter.examine(None)
     assert (finding.ok, finding.vital) == (False, True)
     assert "@BotFather" in finding.fix

@@ -111,6 +111,8 @@ class TelegramAdapter:
         self._groups = groups
         self._silence = silence
         self._connection: _Connection | None = None
+        self._why = "it is not connected"
+        """Why there is none."""
         self._me = Me(id=0, username="")
         self._offset: int | None = None
         self._album = ""
@@ -137,6 +139,13 @@ class TelegramAdapter:
     # Opening and closing
 
     async def connect(self) -> None:
+        try:
+            await self._connect()
+        except ConnectFailed as error:
+            self._why = str(error.fields["reason"])
+            raise
+
+    async def _connect(self) -> None:
         # One that is open stays: what is being sent over it goes on.
         connection = self._connection or self._open()
         try:
@@ -166,7 +175,7 @@ class TelegramAdapter:
 
     def _connected(self) -> _Connection:
         if self._connection is None:
-            raise failed_connection("it is not connected")
+            raise failed_connection(self._why)
         return self._connection
 
     @property
