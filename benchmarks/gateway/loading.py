@@ -1,0 +1,66 @@
+"""What a platform's library costs a gateway that does not speak to it: nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.figures import Figure, median, milliseconds
+
+_WITHOUT = ""
+_WITH = '[platforms.telegram]\ntoken = "1:a"\n'
+_MOST = 0.9
+"""A gateway that pays for what it does not use takes as long as one that uses it: 1."""
+_PROGRAM = """
+import sys
+from segue import config
+from segue.gateway import service, speaking
+speaking.adapters(config.load({"SEGUE_CONFIG": sys.argv[1]}), None)
+print(sum(name.partition(".")[0] == "telegram" for name in sys.modules))
+"""
+"""All that a gateway loads before it connects, in a fresh interpreter."""
+
+
+def measure(*, quick: bool) -> Iterator[Figure]:
+    runs = 5 if quick else 15
+    with tempfile.TemporaryDirectory() as folder:
+        without, with_it = (_settings(Path(folder), text) for text in (_WITHOUT, _WITH))
+        modules = [_once(without)[1], _once(with_it)[1]]  # which fills caches, too
+        if not modules[1]:
+            raise RuntimeError("with Telegram its library should be loaded, and is not")
+        pairs = [(_once(without)[0], _once(with_it)[0]) for _ in range(runs)]
+    less, more = median([pair[0] for pair in pairs]), median([pair[1] for pair in pairs])
+    yield Figure(
+        name="gateway: modules of Telegram's library, without Telegram",
+        value=modules[0],
+        unit="modules",
+        target=0,
+    )
+    yield milliseconds("gateway: to load everything, without Telegram", less)
+    yield milliseconds("gateway: to load everything, with Telegram", more)
+    yield Figure(
+        name="gateway: to load without Telegram, against with it",
+        value=less / more,
+        unit="×",
+        target=_MOST,
+    )
+
+
+def _settings(folder: Path, text: str) -> Path:
+    path = folder / f"{len(text)}.toml"
+    path.write_text(text, "utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def _once(settings: Path) -> tuple[float, int]:
+    """The seconds that it took, and how many modules of the library were loaded."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(settings)], check=True, capture_output=True, text=True
+    )
+    return time.perf_counter() - began, int(done.stdout)
