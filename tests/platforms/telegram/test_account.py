@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pytest
 
 from segue.config import Groups, PlatformSettings, Secret
-from segue.core.address import Address, Platform
+from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, LibraryMissing
 from segue.platforms import registry
 from segue.platforms.base import Adapter, MenuEntry
@@ -21,6 +21,8 @@ from segue.testing.telegram import TOKEN, Kind, Peer, Settings, Status, Trouble
 from tests.platforms.contract import part
 from tests.platforms.rig import home_of, listening
 from tests.platforms.telegram.rig import UNKNOWN_TOKEN, Shape, TelegramRig, home_at
+
+HOME = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
 
 # The token
 
@@ -34,7 +36,7 @@ async def test_a_token_that_is_not_right_is_named_and_not_shown(
         await adapter.connect()
     assert token not in str(caught.value)
     with pytest.raises(ConnectFailed, match="token is not right"):
-        await adapter.send(home_at(1), part("hello"), key="1")
+        await adapter.send(HOME, part("hello"), key="1")
     [finding] = await adapter.examine(None)
     assert (finding.ok, finding.vital) == (False, True)
     assert "@BotFather" in finding.fix
