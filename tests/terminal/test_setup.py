@@ -42,6 +42,10 @@ def kept(person: Person) -> str:
     return path.read_text()
 
 
+def keep(person: Person, settings: str) -> None:
+    Path(person.environment["SEGUE_CONFIG"]).write_text(settings)
+
+
 def code_of(text: str) -> str:
     (code,) = re.findall(r"\?start=(\S+)", text)
     return code
@@ -109,6 +113,21 @@ async def test_a_wrong_token_changes_nothing_and_says_where_to_get_one(person: P
         assert "Nothing was changed." in told.stderr
         assert WRONG not in told.stdout + told.stderr
         assert kept(person) == ""
+
+
+async def test_a_token_that_is_no_longer_good_is_asked_for_anew(person: Person):
+    async with telegram(person) as (peer, hands):
+        anna = await hands.user("Anna")
+        await hands.private(anna)
+        keep(person, f'[platforms.telegram]\ntoken = "{WRONG}"\nurl = "{peer.url}"\n')
+        words = ["setup", "telegram", "--owner", str(anna)]
+        async with person.opens(*words, lines=60) as shown:
+            await shown.shows("There is no token that Telegram accepts.")
+            await shown.see("Token (not shown):")
+            shown.say(peer.token)
+            await shown.shows("Done. In a conversation", 40)
+            assert await shown.end() == 0
+        assert peer.token in kept(person)
 
 
 async def test_without_a_person_the_missing_flag_is_named(person: Person):

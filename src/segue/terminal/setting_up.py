@@ -59,11 +59,11 @@ class Wish:
 
 async def set_up(wish: Wish) -> bool:
     """Do all of it, telling each step; False when something is left for the person to do."""
-    token, given = _given(wish, config.load())
-    adapter = registry.make(wish.platform, given)
-    if not _tell(await adapter.examine(None)):
+    tried = await _tried(wish)
+    if tried is None:
         notice("Nothing was changed.")
         return False
+    token, adapter = tried
     is_new = _keep(wish, token)
     settings = config.load()
     async with await segue.store.open(settings.store) as store:
@@ -82,12 +82,23 @@ async def set_up(wish: Wish) -> bool:
 # The token
 
 
-def _given(wish: Wish, settings: Settings) -> tuple[str, PlatformSettings]:
-    """The token, and all that it takes to speak to the platform, whether or not that is kept."""
-    known = settings.platforms.get(wish.platform) or PlatformSettings(platform=wish.platform)
-    token = wish.token or _token(known) or _ask(wish)
-    url = wish.url or known.url
-    return token, replace(known, enabled=True, url=url, token=Secret(token, "this set-up"))
+async def _tried(wish: Wish) -> tuple[str, Adapter] | None:
+    """A token that is good, and the adapter that has it; None when there is none."""
+    known = config.load().platforms.get(wish.platform) or PlatformSettings(platform=wish.platform)
+    known = replace(known, enabled=True, url=wish.url or known.url)
+    kept = _token(known)
+    token = wish.token or kept or _ask(wish)
+    adapter = await _examined(known, token)
+    if adapter is None and token == kept and wish.asks:  # then it is time for another
+        token = _ask(wish)
+        adapter = await _examined(known, token)
+    return None if adapter is None else (token, adapter)
+
+
+async def _examined(known: PlatformSettings, token: str) -> Adapter | None:
+    given = replace(known, token=Secret(token, "this set-up"))
+    adapter = registry.make(known.platform, given)
+    return adapter if _tell(await adapter.examine(None)) else None
 
 
 def _token(known: PlatformSettings | None) -> str | None:
