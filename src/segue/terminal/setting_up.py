@@ -229,7 +229,8 @@ async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChan
 
 async def _prove(adapter: Adapter, home: HomeChannel) -> bool:
     """A message in a fresh thread of the home channel."""
-    _tell(await adapter.examine(home.address))
+    told = set(await adapter.examine(None))
+    _tell([new for new in await adapter.examine(home.address) if new not in told])
     key = f"setup:{secrets.token_hex(8)}"
     hello = _HELLO.format(platform=adapter.platform)
     (part,) = markup.parts(hello, adapter.capabilities)
