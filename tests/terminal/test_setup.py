@@ -154,7 +154,8 @@ async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: P
             finally:
                 process.kill()
         assert process.returncode == 0
-        assert "turn Threaded Mode on" in " ".join(rest.split())
+        assert "turn Threaded Mode on" in " ".join(told.split())
+        assert "Done." in rest
         assert (await arrived(hands, chat)).topics == ()
 
 
