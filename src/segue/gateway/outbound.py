@@ -21,7 +21,7 @@ from segue.store import Store, Topic
 from segue.store.outbox import Outgoing
 from segue.store.wake import Waiter
 
-LOOK = 1.0
+LOOK = 5.0
 """Seconds between two looks when nothing is heard."""
 RECOVER = 15.0
 """Seconds between two looks for what somebody left in the middle of sending it."""

@@ -49,7 +49,7 @@ T = TypeVar("T")
 SAFE_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL database that processes share
 BATCH = 64
 READERS = 2
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.5
 
 # How many stores of this process have a file open; while there are any, it must not be probed.
 _open_here: Counter[Path] = Counter()
