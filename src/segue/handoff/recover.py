@@ -21,10 +21,12 @@ async def claims(
     What nobody may carry out any more is failed on the way, so that its session can go on.
     """
     async with store.listen(Topic.HANDOFFS) as wake:
+        woken = True
         while True:
-            if in_flight := await store.in_flight():
+            if woken or await store.in_flight():
                 while claim := await store.claim_next_handoff(platforms()):
                     yield claim
+                in_flight = await store.in_flight()
                 if any(handoff.claimed_by != store.process for handoff in in_flight):
                     await store.expire_handoffs()
-            await wake.wait(LOOK)
+            woken = await wake.wait(LOOK)

@@ -67,9 +67,9 @@ async def ask(
     order in which a person can clear it: UnknownPlatform, NoGateway, PlatformNotSetUp,
     NoHomeChannel or UnknownChat, then whatever `Store.request_handoff` refuses."""
     target = _target(platform)
-    if (session := await store.sessions.get(session_id)) is None:
+    session, gateways = await asyncio.gather(store.sessions.get(session_id), store.gateways.alive())
+    if session is None:
         raise SessionNotFound(name=session_id)
-    gateways = await store.gateways.alive()
     if not gateways:
         raise NoGateway(platform=target)
     if not any(target in gateway.platforms for gateway in gateways):
@@ -149,13 +149,18 @@ async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
 async def _looks(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
     """How it stands, whenever that may have changed, until it is over."""
     async with store.listen(Topic.HANDOFFS) as wake:
+        woken = True
         while True:
             now = await _current(store, handoff)
-            alive = {gateway.process for gateway in await store.gateways.alive()}
-            yield progress(now, at_work=now.claimed_by in alive)
+            # Whoever has just told us something is alive; a silent one may not be.
+            yield progress(now, at_work=woken or await _is_alive(store, now.claimed_by))
             if not now.in_flight:
                 return
-            await wake.wait(LOOK)
+            woken = await wake.wait(LOOK)
+
+
+async def _is_alive(store: Store, gateway: str | None) -> bool:
+    return any(found.process == gateway for found in await store.gateways.alive())
 
 
 async def _current(store: Store, handoff: Handoff) -> Handoff:
