@@ -55,7 +55,7 @@ async def test_a_token_that_is_refused_is_named_and_the_page_is_served_all_the_s
         async with home.desk() as desk:
             failed = await desk.hand_off()
         assert failed.state is State.FAILED
-        assert "type `segue gateway status` to see how it stands" in (failed.error or "")
+        assert "the token is not right" in (failed.error or "")
         await home.hands.bot(Settings())
         await home.until_link(Link.CONNECTED)
         thread = await home.arrives(chat, "Products")
