@@ -61,6 +61,7 @@ def row(number: int, key: str, body: str) -> Outgoing:
         address=THREAD,
         session_id="s",
         body=body,
+        file=None,
         state=OutgoingState.SENT,
         attempt=1,
         buttons=(),
