@@ -165,6 +165,8 @@ def answering(moment: Moment, *, task: bool = False, more: int = 0) -> Play:
 
         async with moment.point.at(world, life, act):
             for _ in range(more):
+                # Its turn may have begun by the time of the kill, if the one before is over.
+                life.most_asked[world.next_word] = 2 if moment.kept else 1
                 await world.say_in_chat(life)
             since = await _kill(world, life, Victim.GATEWAY, rng)
         await _comes_back(world, since, life)

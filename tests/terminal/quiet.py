@@ -7,9 +7,20 @@ from collections.abc import AsyncGenerator, Sequence
 from itertools import count
 
 from segue.config import PlatformSettings
-from segue.core.address import Address, Platform
+from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import BadSettings
-from segue.platforms.base import Attachment, Button, Capabilities, Inbound, Part, Receipt
+from segue.platforms.base import (
+    Adapter,
+    Attachment,
+    Button,
+    Capabilities,
+    Finding,
+    Inbound,
+    MenuEntry,
+    Part,
+    Receipt,
+    Upload,
+)
 
 NAME = "tests.terminal.quiet:quiet"
 REFUSES = "tests.terminal.quiet:refuses"
@@ -42,6 +53,14 @@ class Quiet:
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
     ) -> None: ...
 
+    async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
+        return Receipt(str(next(self._sent)))
+
+    def previews(self, at: Address) -> bool:
+        return False
+
+    async def preview(self, at: Address, part: Part, *, key: str) -> None: ...
+
     async def typing(self, at: Address) -> None: ...
 
     async def fetch(self, attachment: Attachment) -> bytes:
@@ -50,13 +69,21 @@ class Quiet:
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         return None
 
+    async def offer(self, menu: Sequence[MenuEntry]) -> None: ...
+
+    async def find_chat(self, chat_id: str) -> HomeChannel | None:
+        return None
+
+    async def examine(self, home: Address | None) -> Sequence[Finding]:
+        return ()
+
     def pairing_link(self, code: str) -> str | None:
         return f"{LINK}{code}"
 
 
-def quiet(settings: PlatformSettings) -> Quiet:
+def quiet(settings: PlatformSettings) -> Adapter:
     return Quiet(settings.platform)
 
 
-def refuses(settings: PlatformSettings) -> Quiet:
+def refuses(settings: PlatformSettings) -> Adapter:
     raise BadSettings(path="the test", reason="this adapter makes nothing")

@@ -17,8 +17,8 @@ from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
 from segue.store.gateways import Gateway
-from segue.terminal import demo_browser, qr
-from segue.terminal.demo_browser import text
+from segue.terminal import qr
+from segue.terminal.demo.browser import let_in, opened, text
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import alive, none_left, segue_says
 from tests.terminal.pty import Terminal
@@ -87,7 +87,7 @@ async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(per
             link = link_on(shown)
             drawing = qr.drawn(link, colours=False)
             assert drawing[5].translate(_INVERTED).strip() in "\n".join(shown.screen)
-        async with demo_browser.opened(link) as browser:
+        async with opened(link) as browser:
             assert [text(line.html) for line in browser.history if line.role == "user"] == [
                 "the boat is red",
                 "it is called Nautilus",
@@ -97,7 +97,7 @@ async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(per
                 lambda: any("and it is fast" in text(m.html) for m in browser.answers(asked))
             )
         with pytest.raises(DemoFailed, match="refused with HTTP 403"):
-            async with demo_browser.opened(link):
+            async with opened(link):
                 pass
         async with person.opens("resume", "boats") as back:
             await back.shows("what I hear: and it is fast")
@@ -133,7 +133,7 @@ async def test_a_script_is_given_the_link(person: Person):
         last = json.loads(told.stdout.splitlines()[-1])
         assert last["event"] == "completed"
         assert last["address"].endswith(last["link"].partition("&c=")[2])
-        async with demo_browser.opened(last["link"]) as browser:
+        async with opened(last["link"]) as browser:
             assert text(browser.history[0].html) == "hello"
         assert (await says(person, "-c", "-p", "once more")).returncode == 0
         words = (await says(person, "handoff", "latest", "web")).stdout
@@ -145,11 +145,11 @@ async def test_a_script_is_given_the_link(person: Person):
 # Pairing
 
 
-async def opened(link: str) -> None:
+async def enter(link: str) -> None:
     """A browser opens a link that leads to no conversation."""
     parts = urlsplit(link)
     site, token = f"http://{parts.netloc}", parts.fragment.removeprefix("t=")
-    assert (await demo_browser.let_in(site, token)).startswith("segue=")
+    assert (await let_in(site, token)).startswith("segue=")
 
 
 async def test_a_browser_is_paired_by_a_link_and_no_code_is_shown(person: Person):
@@ -159,7 +159,7 @@ async def test_a_browser_is_paired_by_a_link_and_no_code_is_shown(person: Person
             await shown.see("Waiting until it is opened")
             link = link_on(shown)
             assert "Your code" not in shown.text
-            await opened(link)
+            await enter(link)
             await shown.shows("Paired with a browser, web user")
             assert await shown.end() == 0
             assert "/sethome" not in shown.text
@@ -172,7 +172,7 @@ async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Pers
     async with none_left(person):
         assert (await says(person, "gateway", "start")).returncode == 0
         link = json.loads((await says(person, "pair", "--json")).stdout)["links"]["web"]
-        await opened(link)
+        await enter(link)
         (browser,) = json.loads((await says(person, "pair", "list", "--json")).stdout)
         revoked = await says(person, "pair", "revoke", "web", browser["user_id"], "--yes")
         assert revoked.returncode == 0, revoked.stderr

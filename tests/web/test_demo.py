@@ -15,7 +15,7 @@ import pytest
 
 from segue import config
 from segue.core.transcript import ToolCall
-from segue.terminal import demo_play
+from segue.terminal.demo.play import FACT, QUESTION
 from segue.testing.models.openai import Answer, Say
 from tests.terminal.conftest import Person
 from tests.terminal.conftest import person as person
@@ -73,9 +73,9 @@ def test_each_step_is_told_with_its_time_in_80_columns(person: Person, folder: P
     headings = [line for line in lines if line[:1].isdigit()]
     assert [line[:2] for line in headings] == [f"{n}." for n in range(1, 7)]
     assert sum(line.strip().startswith("(") and line.endswith("s)") for line in lines) == 6
-    assert f"   you    {demo_play.FACT}" in lines
-    assert f"   you    {demo_play.QUESTION}" in lines
-    assert "opening a thread on web…" in told.stdout
+    assert f"   you    {FACT}" in lines
+    assert f"   you    {QUESTION}" in lines
+    assert "The session is on the web page now." in told.stdout
     assert "The reply on the page knew what was said in the terminal." in told.stdout
     assert "\x1b" not in told.stdout
     nothing_left(person, folder)
@@ -101,8 +101,8 @@ async def test_the_model_of_the_person_is_used(person: Person, folder: Path):
     assert (code, told["model"], told["reply"]) == (0, "openai/gpt-test", "It is the Aurora.")
     assert told["saw_earlier"] is True
     asked = [message["content"] for message in model.requests[-1]["messages"]]
-    assert demo_play.FACT in asked, "the model was shown what was said in the terminal"
-    assert asked[-1] == demo_play.QUESTION
+    assert FACT in asked, "the model was shown what was said in the terminal"
+    assert asked[-1] == QUESTION
     nothing_left(person, folder)
 
 

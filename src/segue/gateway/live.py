@@ -140,7 +140,8 @@ class Live:
         stays = self._adapter.capabilities.preview_seconds
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._dirty.wait(), stays)
+                async with asyncio.timeout(stays):
+                    await self._dirty.wait()
             self._dirty.clear()
             async with lock, self._drawing:
                 with _unimportant():

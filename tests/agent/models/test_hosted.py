@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -245,15 +247,19 @@ async def test_five_thousand_messages_are_accepted(provider: Provider):
 
 
 @EACH
-@pytest.mark.parametrize(("length", "limit"), [(1000, 0.010), (5000, 0.030)])
-def test_a_long_request_is_built_quickly(provider: Provider, length: int, limit: float):
+@pytest.mark.parametrize("length", [1000, 5000])
+def test_a_long_request_is_built_quickly(provider: Provider, length: int):
     prompt = ask(*long_history(length))
 
-    def cost() -> float:
+    def bare() -> None:
+        json.dumps([{"role": m.role.value, "content": m.content} for m in prompt.messages])
+
+    def cost(work: Callable[[], object]) -> float:
         begun = time.process_time()  # Ours alone, whatever else the machine does.
-        msgspec.json.encode(provider.build(prompt))
+        work()
         return time.process_time() - begun
 
-    best = min(cost() for _ in range(7))
-    print(f"{provider.name}: {length} messages in {best * 1000:.1f} ms")
-    assert best < limit
+    pairs = [
+        (cost(lambda: msgspec.json.encode(provider.build(prompt))), cost(bare)) for _ in range(9)
+    ]
+    assert min(ours for ours, _ in pairs) < 5 * min(bare for _, bare in pairs)

@@ -23,10 +23,12 @@ from segue.core.text import count
 from segue.core.transcript import Message, Role, Transcript
 from segue.handoff import Completed, Failed
 from segue.store import Store, Topic
-from segue.terminal import demo_browser, demo_gateway, demo_model, page
+from segue.terminal import page
 from segue.terminal.chat import moving
-from segue.terminal.demo_browser import Browser
-from segue.terminal.demo_told import Record, Step, Told
+from segue.terminal.demo.browser import Browser, opened, text
+from segue.terminal.demo.gateway import running, staged
+from segue.terminal.demo.model import models
+from segue.terminal.demo.told import Record, Step, Told
 from segue.terminal.here import address, holder
 from segue.turns import Held, Place, Turns, hold
 from segue.web import render
@@ -45,7 +47,7 @@ class Play:
     def __init__(
         self, settings: Settings, choice: Choice, folder: Path, record: Record, told: Told
     ) -> None:
-        self._settings = demo_gateway.staged(settings, folder, choice.name)
+        self._settings = staged(settings, folder, choice.name)
         self._choice = choice
         self._folder = folder
         self._record = record
@@ -63,13 +65,13 @@ class Play:
             contextlib.AsyncExitStack() as until_the_end,
         ):
             async with self._step("gateway", "A gateway starts, in a process of its own.", _QUICK):
-                gateway = demo_gateway.running(store, self._folder, self._choice.name)
+                gateway = running(store, self._folder, self._choice.name)
                 url = await until_the_end.enter_async_context(gateway)
                 self._told.line(f"It serves the page at {url}.")
             link, session = await self._leave_terminal(store)
             async with contextlib.AsyncExitStack() as until_closed:
                 async with self._step("page", "A browser opens the link.", _QUICK):
-                    browser = await until_closed.enter_async_context(demo_browser.opened(link))
+                    browser = await until_closed.enter_async_context(opened(link))
                     self._told.line(_seen(browser))
                 asks = "On the page: a question that only the terminal's words answer."
                 async with self._step("reply", asks, _SLOW):
@@ -113,7 +115,7 @@ class Play:
         session_id = held.lease.session_id
         place = Place(context=Context(source=address(session_id)), holder=holder())
         self._told.said("you", FACT)
-        turns = Turns(store, self._settings, models=demo_model.models(self._choice))
+        turns = Turns(store, self._settings, models=models(self._choice))
         async with (
             turns,
             contextlib.aclosing(turns.take_turn(session_id, FACT, place, held=held)) as events,
@@ -156,7 +158,7 @@ class Play:
         shown = browser.answers(asked)
         reply = await _last(store, session.id)
         if reply.role is not Role.ASSISTANT:
-            words = demo_browser.text(shown[-1].html)
+            words = text(shown[-1].html)
             raise DemoFailed(reason=f"the agent gave no answer there; the page says: {words}")
         await browser.until(lambda: _shows(browser, asked, reply))
         self._record.reply = reply.content
@@ -198,7 +200,7 @@ async def _last(store: Store, session_id: str) -> Message:
 
 def _seen(browser: Browser) -> str:
     """What the browser shows; DemoFailed when what was said in the terminal is not there."""
-    if all(FACT not in demo_browser.text(line.html) for line in browser.history):
+    if all(FACT not in text(line.html) for line in browser.history):
         raise DemoFailed(reason="the page does not show what was said in the terminal")
     history = count(len(browser.history), "message")
     return f"It is let in once, and shows {history} from the terminal."

@@ -16,9 +16,9 @@ from segue.agent.models.choice import Choice
 from segue.config import Settings
 from segue.core.errors import UserError
 from segue.core.text import one_line
-from segue.terminal import demo_model
-from segue.terminal.demo_play import Play
-from segue.terminal.demo_told import Record, Silence, Told, Words
+from segue.terminal.demo.model import ready
+from segue.terminal.demo.play import Play
+from segue.terminal.demo.told import Record, Silence, Told, Words
 from segue.terminal.output import notice, print_json
 
 COMPLETED = 0
@@ -35,7 +35,7 @@ def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     try:
         settings = config.load()
         with _said_aside(as_json):
-            choice = demo_model.ready(settings, yes=yes, scripted=scripted)
+            choice = ready(settings, yes=yes, scripted=scripted)
         asyncio.run(_perform(settings, choice, record, told))
     except UserError as error:
         record.error = str(error)

@@ -26,7 +26,8 @@ from segue.core.errors import DemoFailed
 from segue.core.reset import ResetPolicies
 from segue.store import Store, Topic
 from segue.store.gateways import Link
-from segue.terminal import demo_model, gateway_log
+from segue.terminal import gateway_log
+from segue.terminal.demo.model import models
 from segue.web import links
 
 _IDLE_MINUTES = 0.05
@@ -111,7 +112,7 @@ def main(folder: Path, model: str) -> None:
     gateway_log.write_to(_log(folder))
     settings = staged(config.load(), folder, model)
     try:
-        asyncio.run(serve(settings, models=demo_model.models(model)))
+        asyncio.run(serve(settings, models=models(model)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
