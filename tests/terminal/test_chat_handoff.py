@@ -58,7 +58,7 @@ async def test_without_a_gateway_a_platform_that_is_not_set_up_is_told_too(perso
     async with person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
-        await shown.shows("Nor is telegram set up yet: type `segue config set platforms.telegram.")
+        await shown.shows("Nor is telegram set up yet: type `segue setup telegram`.")
         await shown.ready()
 
 

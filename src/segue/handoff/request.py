@@ -149,14 +149,15 @@ async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
 async def _looks(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
     """How it stands, whenever that may have changed, until it is over."""
     async with store.listen(Topic.HANDOFFS) as wake:
-        woken = True
+        before: Handoff | None = None
         while True:
             now = await _current(store, handoff)
-            # Whoever has just told us something is alive; a silent one may not be.
-            yield progress(now, at_work=woken or await _is_alive(store, now.claimed_by))
+            # Whoever has just done something is alive; who has not may be gone.
+            yield progress(now, at_work=now != before or await _is_alive(store, now.claimed_by))
             if not now.in_flight:
                 return
-            woken = await wake.wait(LOOK)
+            before = now
+            await wake.wait(LOOK)
 
 
 async def _is_alive(store: Store, gateway: str | None) -> bool:

@@ -8,6 +8,7 @@ import contextlib
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import NoGateway
+from segue.platforms import registry
 from segue.store import Store
 from segue.terminal import background, page
 from segue.terminal.chat.display import Display
@@ -62,8 +63,16 @@ async def _is_wanted(settings: Settings, display: Display, platform: Platform) -
     """Whether the platform is set up, and the person wants a gateway for it."""
     given = settings.platforms.get(platform)
     if given is None or not given.enabled:
-        setting = f"platforms.{platform}.{'enabled true' if given else 'token'}"
-        setting = "web.enabled true" if platform is Platform.WEB else setting
-        await display.notice(f"Nor is {platform} set up yet: type `segue config set {setting}`.")
+        way = _way(platform, known=given is not None)
+        await display.notice(f"Nor is {platform} set up yet: type `segue {way}`.")
         return False
     return await display.ask_whether("Start one now?")
+
+
+def _way(platform: Platform, *, known: bool) -> str:
+    """The command that sets it up."""
+    if platform is Platform.WEB:
+        return "config set web.enabled true"
+    if platform in registry.BUILT_IN:
+        return f"setup {platform}"
+    return f"config set platforms.{platform}.{'enabled true' if known else 'token'}"
