@@ -137,6 +137,16 @@ async def test_without_a_person_the_missing_flag_is_named(person: Person):
         assert "Add --token" in told.stderr
 
 
+async def test_a_variable_that_would_win_over_the_token_is_named(person: Person):
+    async with telegram(person) as (peer, _):
+        person.environment["SEGUE_TELEGRAM_TOKEN"] = WRONG
+        words = ["--url", peer.url, "--token", TOKEN]
+        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert told.returncode == 1
+        assert "SEGUE_TELEGRAM_TOKEN holds another token" in told.stderr
+        assert WRONG not in told.stdout + told.stderr
+
+
 async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: Person):
     async with telegram(person, topics=False) as (peer, hands):
         with begin(

@@ -65,7 +65,7 @@ async def set_up(wish: Wish) -> bool:
         return False
     token, adapter = tried
     is_new = _keep(wish, token)
-    settings = config.load()
+    settings = _in_force(wish.platform, token)
     async with await segue.store.open(settings.store) as store:
         await store.owners.ensure(ME)
         gateway = await _gateway(store, settings, wish, restart=is_new)
@@ -127,6 +127,17 @@ def _keep(wish: Wish, token: str) -> bool:
         path = config.change(f"{name}.{key}", [value])
         click.echo(f"Kept as {name}.{key} in {path}.")
     return bool(wanted)
+
+
+def _in_force(platform: Platform, token: str) -> Settings:
+    """The settings, if a gateway would find that token in them."""
+    settings = config.load()
+    kept = settings.platforms[platform].token
+    if kept is not None and kept.reveal() != token:
+        raise SetupFailed(
+            platform=platform, reason=f"{kept.setting} holds another token, which wins"
+        )
+    return settings
 
 
 # The gateway
