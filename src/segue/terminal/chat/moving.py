@@ -73,6 +73,10 @@ def _way(platform: Platform, *, known: bool) -> str:
     """The command that sets it up."""
     if platform is Platform.WEB:
         return "config set web.enabled true"
-    if platform in registry.BUILT_IN:
-        return f"setup {platform}"
-    return f"config set platforms.{platform}.{'enabled true' if known else 'token'}"
+    if known:  # and switched off
+        return f"config set platforms.{platform}.enabled true"
+    return (
+        f"setup {platform}"
+        if platform in registry.BUILT_IN
+        else f"config set platforms.{platform}.token"
+    )
