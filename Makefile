@@ -3,8 +3,9 @@
 
 # The first of these that is new enough makes .venv; name another with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.13 python3.12 python3.11
-# Processes of `make test`: more than there are processors, because many tests mostly wait.
-JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+# Processes of `make test`. With more than there are processors it is quicker, but what is measured
+# in tests gets noisy.
+JOBS ?= auto
 # Passed on to the program by run, bench, test and test-real.
 ARGS ?=
 # `make lock UPGRADE=--upgrade`, or UPGRADE="--upgrade-package ruff".

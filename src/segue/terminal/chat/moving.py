@@ -75,8 +75,6 @@ def _way(platform: Platform, *, known: bool) -> str:
         return "config set web.enabled true"
     if known:  # and switched off
         return f"config set platforms.{platform}.enabled true"
-    return (
-        f"setup {platform}"
-        if platform in registry.BUILT_IN
-        else f"config set platforms.{platform}.token"
-    )
+    if platform in registry.BUILT_IN:
+        return f"setup {platform}"
+    return f"config set platforms.{platform}.token"
