@@ -209,7 +209,7 @@ def test_hostile_text_takes_no_more_than_its_length_deserves(name: str, dialect:
         return best(lambda: parts(text, able))
 
     # Four times the text: 4 when it is linear, 16 when it is quadratic.
-    assert took(12_000) < 12 * max(took(3_000), 0.005)
+    assert quietly(lambda: took(12_000) < 9 * max(took(3_000), 0.005))
 
 
 def test_deep_nesting_takes_no_more_than_its_length_deserves():
@@ -219,7 +219,7 @@ def test_deep_nesting_takes_no_more_than_its_length_deserves():
         def took(depth: int, opening: str = opening, closing: str = closing) -> float:
             return best(lambda: parts(opening * depth + "x" + closing * depth, able))
 
-        assert took(3_200) < 12 * max(took(800), 0.005)
+        assert quietly(lambda: took(3_200) < 9 * max(took(800), 0.005))
 
 
 def test_fifty_thousand_of_anything_give_parts():
@@ -236,6 +236,11 @@ def test_a_long_answer_is_rendered_while_nobody_waits():
     answer = (section * (100_000 // len(section) + 1))[:100_000]
     for dialect in (Dialect.MARKDOWN, Dialect.MATRIX):
         assert best(lambda dialect=dialect: parts(answer, capabilities(dialect))) < 0.6
+
+
+def quietly(holds: Callable[[], bool]) -> bool:
+    """Whether it holds in a moment when the machine is quiet: what grows too much never does."""
+    return any(holds() for _ in range(3))
 
 
 def best(run: Callable[[], object]) -> float:

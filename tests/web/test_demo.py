@@ -75,7 +75,9 @@ def test_each_step_is_told_with_its_time_in_80_columns(person: Person, folder: P
     assert sum(line.strip().startswith("(") and line.endswith("s)") for line in lines) == 6
     assert f"   you    {FACT}" in lines
     assert f"   you    {QUESTION}" in lines
-    assert "The session is on the web page now." in told.stdout
+    third = lines[lines.index(headings[2]) + 1 : lines.index(headings[3])]
+    assert any(line.endswith("…") for line in third), "no step of the handoff was told"
+    assert "   The session is on the web page now." in third
     assert "The reply on the page knew what was said in the terminal." in told.stdout
     assert "\x1b" not in told.stdout
     nothing_left(person, folder)

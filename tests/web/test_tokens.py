@@ -304,7 +304,8 @@ async def test_a_revoked_browser_is_refused_at_once(door: Door):
     await door.store.owners.unlink(Platform.WEB, browser)
     assert await door.upgrade([origin, ("Cookie", cookie)]) == 401
     assert await door.upgrade([origin, ("Cookie", other)]) == 101
-    assert len(await door.store.owners.identities("me")) == 1
+    (left,) = await door.store.owners.identities("me")
+    assert left.sender.user_id == await door.store.pages.browser(other.partition("=")[2])
 
 
 async def test_a_page_that_is_open_ends_when_its_browser_is_revoked(door: Door, tmp_path):

@@ -259,7 +259,8 @@ def test_a_long_request_is_built_quickly(provider: Provider, length: int):
         work()
         return time.process_time() - begun
 
-    pairs = [
-        (cost(lambda: msgspec.json.encode(provider.build(prompt))), cost(bare)) for _ in range(9)
-    ]
-    assert min(ours for ours, _ in pairs) < 5 * min(bare for _, bare in pairs)
+    def ratio() -> float:
+        ours = min(cost(lambda: msgspec.json.encode(provider.build(prompt))) for _ in range(7))
+        return ours / min(cost(bare) for _ in range(7))
+
+    assert any(ratio() < 3.5 for _ in range(3)), "also when the machine is quiet"
