@@ -105,14 +105,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def main(folder: Path, model: str) -> None:
-    from segue.gateway.service import serve  # noqa: PLC0415 - heavy, and for this process only
-
+    """Serve until the demo ends, however it does; then nothing of it is left."""
     signal.signal(signal.SIGTERM, _leave)
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
-    gateway_log.write_to(_log(folder))
-    settings = staged(config.load(), folder, model)
     try:
-        asyncio.run(serve(settings, models=models(model)))
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
+        from segue.gateway.service import serve  # noqa: PLC0415 - heavy, and here only
+
+        gateway_log.write_to(_log(folder))
+        asyncio.run(serve(staged(config.load(), folder, model), models=models(model)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
