@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,12 @@ def acquired(player: Player, session: str, *, seconds: float = LEASE) -> int:
 def claimed(player: Player, handoff: int) -> dict[str, Any]:
     """Take the handoff up as soon as whoever has it is known to be gone."""
     return until(lambda: player.ask("claim", handoff=handoff))
+
+
+def settled(player: Player, session: str) -> None:
+    """Wait for the commit that a server may still be at for somebody who is dead by now."""
+    with suppress(Refused):  # it has moved the session away
+        player.ask("renew", session=session)
 
 
 def handed_over(troupe: Troupe, url: str) -> tuple[Player, str, int]:
@@ -186,6 +192,7 @@ class TestAKilledGateway:
             first.tell("carry_out", handoff=handoff, thread=topic(n), texts=CONFIRMING)
             spin(chance.uniform(0, 1.2 * whole))
             first.kill()
+            settled(terminal, session)
             state = terminal.ask("state", session=session)
             states[state] += 1
             if state != State.COMPLETED:
