@@ -16,7 +16,7 @@ from segue.core.transcript import INTERRUPTED, Kind, Message, Role, ToolCall
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.testing.platform import Message as Shown
 from segue.testing.platform import Thread
-from tests.crash.oracle import LEFT, Evidence, violations
+from tests.crash.oracle import Evidence, violations
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CHAT = "!dm:1"
@@ -169,8 +169,10 @@ def test_without_keys_half_a_message_may_be_left_if_that_is_told():
     messages = (*HONEST.messages, half)
     untold = replace(HONEST, messages=messages, keys=False)
     assert violations(untold)
-    assert not violations(replace(untold, log=f"WARNING {LEFT} at …"))
-    assert violations(replace(untold, log=f"WARNING {LEFT} at …", keys=True))
+    told = row(10, "half:s/8", "If half a message stands above, …")
+    rows, all_shown = (*HONEST.outgoing, told), (*messages, shown(told))
+    assert not violations(replace(untold, outgoing=rows, messages=all_shown))
+    assert violations(replace(untold, outgoing=rows, messages=all_shown, keys=True))
 
 
 Lie = Callable[[], Evidence]

@@ -30,7 +30,7 @@ async def expire(house: House, *script: object) -> None:
     """The watcher looks once, with an agent that follows the script."""
     models = Offered(ScriptedModel(script))  # pyright: ignore[reportArgumentType]
     async with Turns(house.store, house.settings, models=models, titles=False) as turns:
-        places = Places(house.store, "a gateway", lambda: [TELEGRAM])
+        places = Places("a gateway", lambda: [TELEGRAM])
         await Expiry(house.store, turns, house.settings, places, lambda: [TELEGRAM]).look()
 
 

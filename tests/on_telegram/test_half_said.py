@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from segue.gateway import texts
 from segue.store import Topic
 from segue.testing.models.openai import Say
 from segue.testing.models.travel import AT_ONCE, Travel
@@ -70,12 +71,15 @@ async def test_half_a_message_of_which_nobody_knows_is_told_of(home: Home):
         begun = await grows(home, chat, thread)
         await home.hands.until(lambda shown: shown.hanging == 1)
     await home.hands.calm()
-    shown = await answers(home, chat, thread)
-    _, _, left, answer = home.spoken(shown, thread)
+    home.mind.travel = AT_ONCE
+    async with home.gateway():
+        await home.sees("half a message stands above", chat, thread=thread)
+        shown = await home.hands.look(chat)
+    _, _, left, answer, told = home.spoken(shown, thread)
     assert left.id == begun.id
     assert half(left)
     assert answer.text == "(3) a story"
-    assert "Half a message may be left" in home.log.read_text()
+    assert told.text == texts.HALF
 
 
 async def test_a_draft_gives_way_to_the_answer(home: Home):

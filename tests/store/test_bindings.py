@@ -330,10 +330,14 @@ async def test_nobody_is_told_when_a_session_leaves_a_terminal_or_nothing_or_doe
     assert await told(store) == []
 
 
-async def test_nobody_is_told_when_a_session_leaves_by_a_handoff(store: Store, session: Session):
+async def test_a_chat_is_told_where_a_session_went_that_was_handed_off_from_there(
+    store: Store, session: Session
+):
     for address in (DM, TOPIC):
         await store.bindings.rebind(session.id, address, Origin.HANDOFF)
-    assert await told(store) == []
+    (line,) = await told(store)
+    assert line.address == DM
+    assert f"went to {TOPIC}. " in line.body
 
 
 # Ended where it is

@@ -24,6 +24,7 @@ from segue.platforms.base import (
 
 NAME = "tests.terminal.quiet:quiet"
 REFUSES = "tests.terminal.quiet:refuses"
+BROKEN = "tests.terminal.quiet:broken"
 LINK = "https://quiet.example.com/"
 
 
@@ -87,3 +88,7 @@ def quiet(settings: PlatformSettings) -> Adapter:
 
 def refuses(settings: PlatformSettings) -> Adapter:
     raise BadSettings(path="the test", reason="this adapter makes nothing")
+
+
+def broken(settings: PlatformSettings) -> Adapter:
+    raise RuntimeError("this adapter is broken")

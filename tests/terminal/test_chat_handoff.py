@@ -92,14 +92,14 @@ async def test_a_gateway_is_started_when_wanted_and_the_handoff_goes_on(person: 
 
 
 async def test_a_gateway_that_does_not_start_says_why_and_the_session_stays(person: Person):
-    serving(person, quiet.REFUSES)
+    serving(person, quiet.BROKEN)
     async with none_left(person), person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
         await shown.see("Start one now?")
         shown.press("y")
         await shown.shows("The gateway did not start:")
-        await shown.shows("this adapter makes nothing")
+        await shown.shows("this adapter is broken")
         await shown.ready()
         shown.say("still writable")
         await shown.shows("what I hear: still writable")

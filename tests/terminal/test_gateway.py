@@ -103,17 +103,28 @@ async def test_a_second_one_is_refused_by_name(person: Person):
 
 
 async def test_one_that_cannot_start_says_why_at_once(person: Person):
-    log = serving(person, quiet.REFUSES)
+    log = serving(person, quiet.BROKEN)
     async with none_left(person):
         began = time.monotonic()
         started = segue_says(person, "gateway", "start")
         assert time.monotonic() - began < 15, "nobody waits for what has ended"
         assert started.returncode == 1
         assert "The gateway did not start: " in started.stderr
-        assert "this adapter makes nothing" in started.stderr
+        assert "this adapter is broken" in started.stderr
         assert "Traceback" not in started.stderr
-        assert "this adapter makes nothing" in log.read_text()
+        assert "this adapter is broken" in log.read_text()
         assert await alive(person) == ()
+
+
+async def test_a_platform_that_cannot_be_had_says_why_and_does_not_stop_the_others(person: Person):
+    serving(person, quiet.REFUSES)
+    async with none_left(person):
+        started = segue_says(person, "gateway", "start")
+        assert started.returncode == 0, started.stderr
+        assert "It serves telegram (down), web (connected)." in started.stdout
+        for told in (started.stdout, segue_says(person, "gateway", "status").stdout):
+            assert "this adapter makes nothing" in told
+            assert "Then stop the gateway, and start it again" in told
 
 
 async def test_one_without_a_place_for_its_log_is_not_started(person: Person):

@@ -405,6 +405,15 @@ async def test_notes_are_shown_in_every_session_of_their_owner_and_no_other(
         assert ("Lives in Oslo." in model.prompts[0].system) is knows
 
 
+async def test_the_agent_knows_the_home_channels_of_its_person_wherever_it_is(
+    desk: Desk, session: Session
+):
+    await desk.store.owners.set_home("me", HomeChannel(address=DM, name="Notes"))
+    model = ScriptedModel(["Hm."])
+    await desk.take(model, session)
+    assert 'Home channels: telegram "Notes"' in model.prompts[0].system
+
+
 async def test_earlier_sessions_of_the_same_owner_are_found_and_no_others(
     desk: Desk, session: Session
 ):

@@ -24,7 +24,7 @@ from segue.core.events import (
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import INTERRUPTED, Message, Role, spoken
-from segue.gateway import attachments, texts
+from segue.gateway import approving, attachments, texts
 from segue.gateway.expiry import Expiry
 from segue.gateway.live import Live
 from segue.gateway.outbound import Outbound
@@ -181,7 +181,8 @@ class Conversations:
         """What is left to be told, and done with, at the end; None when the turn did it all."""
         address = heard.address
         adapter = self._adapters[address.platform]
-        place = await self.places.place(session, address, heard=heard.inbound, held=held)
+        approve = approving.asking(self.store, held, session, address)
+        place = self.places.place(address, heard=heard.inbound, approve=approve)
         live = Live(self.store, adapter, address, session.id, self._outbound.bubble(address))
         ended: str | None = None
         spoke = False

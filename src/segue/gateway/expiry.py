@@ -87,7 +87,7 @@ class Expiry:
 
     async def note(self, session: Session, address: Address) -> None:
         """Let the agent note down what matters of a session that was at `address`."""
-        place = await self._places.place(session, address)
+        place = self._places.place(address)
         try:
             async with asyncio.timeout(NOTE_SECONDS):
                 await self._turns.aside(session.id, place, PROMPT, only=("remember",))

@@ -6,16 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 
-from segue.core.address import Address, Platform
+from segue.core.address import Platform
 from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
-from segue.core.session import Session
 from segue.gateway.places import Places
 from segue.handoff.deliver import Desk, deliver
 from segue.handoff.recover import claims
 from segue.platforms.base import Adapter
 from segue.store import Store
-from segue.turns import Place, Turns
+from segue.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +58,9 @@ class Handoffs:
             store=self._store,
             turns=self._turns,
             adapter=self._adapters[claim.platform],
-            place=self._place,
+            place=self._places.place,
         )
         try:
             await deliver(desk, claim)
         except StoreError as error:  # the claim lapses, and the next one goes on
             logger.error("The handoff of %s waits: %s", claim.session_id, error)  # noqa: TRY400
-
-    async def _place(self, session: Session, address: Address) -> Place:
-        return await self._places.place(session, address)

@@ -12,13 +12,13 @@ from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
-from segue.gateway import approving, uploads
+from segue.gateway import approving, texts, uploads
 from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
 from segue.store import Store, Topic
-from segue.store.outbox import Outgoing
+from segue.store.outbox import Draft, Outgoing
 from segue.store.wake import Waiter
 
 LOOK = 5.0
@@ -202,10 +202,21 @@ class Outbound:
             if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt
             if not receipt:
-                logger.warning("Half a message may be left at %s, where a gateway stopped", address)
+                await self._tell_half(outgoing)
             await self._store.outbox.bubble(address, None)
             bubble.clear()
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
+
+    async def _tell_half(self, outgoing: Outgoing) -> None:
+        """Behind the answer, once: a gateway stopped, and what it was writing may still be seen."""
+        logger.warning("Half a message may be left at %s", outgoing.address)
+        draft = Draft(
+            key=f"half:{outgoing.key}",
+            address=outgoing.address,
+            body=texts.HALF,
+            session_id=outgoing.session_id,
+        )
+        await self._store.outbox.enqueue(draft)
 
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed, adapter: Adapter) -> None:
         box = self._store.outbox

@@ -55,7 +55,7 @@ class Chat:
         mine = session if session is not None and session.owner == heard.owner else None
         chat = cls(conversations, heard, mine)
         if mine is not None:
-            chat.place = await conversations.places.place(mine, heard.address, heard=heard.inbound)
+            chat.place = conversations.places.place(heard.address, heard=heard.inbound)
         return chat
 
     # For every command

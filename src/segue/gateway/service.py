@@ -77,7 +77,7 @@ class Gateway:
         self._serving: frozenset[Platform] = frozenset()
         self._connections: dict[Platform, asyncio.Task[None]] = {}
         self._links: dict[Platform, Connection] = {}
-        places = Places(store, self._name, self.connected)
+        places = Places(self._name, self.connected)
         self._outbound = Outbound(store, self._adapters, self.connected)
         self._expiry = Expiry(store, turns, settings, places, self.serving)
         self._conversations = Conversations(

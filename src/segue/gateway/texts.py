@@ -25,6 +25,10 @@ NOTHING_TO_STOP = "Nothing is under way here."
 ANSWERED_ALREADY = (
     "What you changed was answered already. Send it as a new message, or type /undo first."
 )
+HALF = (
+    "I was stopped while I wrote here. If half a message stands above, the whole answer is the one"
+    " that follows it."
+)
 JOINED = "I am here. Type /sethome if handoffs should arrive in this chat."
 FAULT = (
     "Something went wrong in Segue itself, and this was not answered. `segue gateway logs` has"

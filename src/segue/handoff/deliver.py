@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 
 from segue.core.address import Address
@@ -56,8 +56,8 @@ class Desk:
     store: Store
     turns: Turns
     adapter: Adapter
-    place: Callable[[Session, Address], Awaitable[Place]]
-    """How a turn of that session takes place at that address."""
+    place: Callable[[Address], Place]
+    """How a turn takes place at that address."""
 
 
 class _NoLongerOurs(Exception):
@@ -149,7 +149,7 @@ async def _create(adapter: Adapter, home: Address, title: str, key: str) -> Addr
 async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) -> Reply:
     """What the agent says in the thread, or why it says nothing: a model that is out of reach is no
     reason to leave the person without their session."""
-    place = await desk.place(session, thread)
+    place = desk.place(thread)
     prompt = greeting.prompt(claim, thread)
     try:
         async with asyncio.timeout(REPLY_SECONDS):

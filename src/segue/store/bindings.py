@@ -62,8 +62,8 @@ class Bindings:
         """Move the session to `address`. Returns the session that was there, now set aside;
         AddressTaken when it is somebody else's.
 
-        What either of them asked elsewhere is void. A chat that a session left because somebody
-        resumed it is told where it went.
+        What either of them asked elsewhere is void, and a chat that the session left is told where
+        it went.
         """
         return await self._engine.write(rebind, session_id, address, origin)
 
@@ -182,7 +182,7 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
         sessions.reopen(tx, session_id)
     if left is None or left[0] != address.key:
         approvals.void(tx, session_id)
-        if left is not None and origin is Origin.RESUME:
+        if left is not None:
             _tell_left(tx, Address.parse(left[0]), sessions.found(tx, session_id))
     if there is None or there.session_id == session_id:
         return None

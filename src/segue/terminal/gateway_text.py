@@ -13,7 +13,7 @@ from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.store import Store
-from segue.store.gateways import Gateway, PlatformHealth
+from segue.store.gateways import Gateway, Link, PlatformHealth
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
 from segue.terminal import page
@@ -117,9 +117,14 @@ def started(gateway: Gateway, log: Path, *, lan: bool) -> list[str]:
     told = f"It serves {served}." if served else _NOTHING
     return [
         f"Running now: {one_line(gateway.name)}. {told}",
+        *(_down(health) for health in _links(gateway) if health.state is Link.DOWN),
         *_page(gateway, lan=lan),
         f"It tells what it does in {one_line(str(log))}; `segue gateway logs` shows that.",
     ]
+
+
+def _down(health: PlatformHealth) -> str:
+    return one_line(f"{health.platform} is out of reach: {health.detail}.")
 
 
 def _page(gateway: Gateway, *, lan: bool) -> list[str]:

@@ -20,7 +20,7 @@ from segue.agent.models.base import Model
 from segue.agent.models.pool import Models, Pool
 from segue.agent.tools.base import Workplace
 from segue.config import Settings
-from segue.core.address import Address, ChatType, Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Answer, Policy
 from segue.core.context import Context
 from segue.core.errors import ModelError, UserError
@@ -37,7 +37,7 @@ from segue.core.lease import Lease
 from segue.core.note import Note
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, Transcript, spoken
-from segue.store import Store, approvals, grants, notes, sessions, transcripts
+from segue.store import Store, approvals, grants, notes, owners, sessions, transcripts
 from segue.store.base import Tx
 from segue.turns import aside, compress, toolbox
 from segue.turns.aside import Aside, nobody
@@ -77,6 +77,7 @@ class _Known:
 
     session: Session
     notes: tuple[Note, ...]
+    homes: tuple[HomeChannel, ...]
     granted: frozenset[str]
     """What the person has allowed for the whole session."""
 
@@ -230,7 +231,7 @@ class Turns:
         session = known.session
         model = await self.model(session)
         cwd = Path(session.cwd) if session.cwd else Path.home()
-        context = replace(place.context, cwd=str(cwd))
+        context = replace(place.context, cwd=str(cwd), homes=known.homes)
         settings = self._settings
         return Agent(
             model=model,
@@ -369,6 +370,7 @@ def _known(tx: Tx, session_id: str) -> _Known:
     return _Known(
         session=session,
         notes=notes.list_notes(tx, session.owner),
+        homes=owners.homes(tx, session.owner),
         granted=grants.granted(tx, session_id),
     )
 
