@@ -219,6 +219,7 @@ async def nothing_was_executed(household: Household, calls: int) -> None:
     assert all(handoff.attempt == 0 for handoff in await household.handoffs())
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("key", ["n", "c-c"])
 async def test_without_a_gateway_it_is_said_at_once_and_nothing_is_left_to_execute(
     household: Household, key: str

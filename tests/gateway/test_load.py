@@ -49,6 +49,7 @@ async def crowded(
             yield crowd, gateway
 
 
+@pytest.mark.measures
 async def test_five_hundred_chats_at_once_are_each_answered_in_order(peer: Peer, tmp_path: Path):
     async with crowded(peer, tmp_path) as (crowd, gateway):
         await crowd.at_once(within=40)

@@ -78,6 +78,7 @@ async def test_a_platform_is_known_however_it_is_typed(store: Store, session: Se
     assert (await ask(store, session.id, None, name)).platform is TELEGRAM
 
 
+@pytest.mark.measures
 @pytest.mark.usefixtures("home")
 async def test_failure_5_without_a_gateway_it_is_refused_at_once(store: Store, session: Session):
     await refused(store, session)  # threads and pages are warm

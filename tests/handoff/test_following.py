@@ -67,6 +67,7 @@ async def test_each_step_is_told_once_as_it_happens(store: Store, asked: Handoff
     assert [step async for step in steps] == []
 
 
+@pytest.mark.measures
 async def test_each_step_is_told_within_a_moment(store: Store, asked: Handoff, gateway: Gateway):
     steps = follow(store, asked)
     await told(steps)
@@ -306,6 +307,7 @@ async def test_a_store_that_stays_out_of_order_does_not_look_like_an_idle_one(
     assert engine.reads == []
 
 
+@pytest.mark.measures
 async def test_following_costs_next_to_nothing_while_nothing_happens(
     store: Store, asked: Handoff, gateway: Gateway
 ):

@@ -199,6 +199,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("dialect", [Dialect.MARKDOWN, Dialect.SLACK, Dialect.MATRIX])
 def test_hostile_text_takes_no_more_than_its_length_deserves(name: str, dialect: Dialect):
@@ -212,6 +213,7 @@ def test_hostile_text_takes_no_more_than_its_length_deserves(name: str, dialect:
     assert quietly(lambda: took(12_000) < 9 * max(took(3_000), 0.005))
 
 
+@pytest.mark.measures
 def test_deep_nesting_takes_no_more_than_its_length_deserves():
     able = capabilities(Dialect.TELEGRAM)
     for opening, closing in (("*a ", "b*"), ("[", "](b)"), ("**", "**"), ("![", "](b)")):
@@ -227,6 +229,7 @@ def test_fifty_thousand_of_anything_give_parts():
         assert whole_parts(sign * 50_000, Dialect.MARKDOWN, 2000, Unit.CHARACTERS)
 
 
+@pytest.mark.measures
 def test_a_long_answer_is_rendered_while_nobody_waits():
     section = (
         "## A section\n\nSome *text* with `code` and a [link](https://example.com/a_b), which "

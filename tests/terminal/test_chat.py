@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.terminal.conftest import Person, shell
 
 LONG = "\n\n".join(f"Paragraph {n}: " + "some words of it " * 12 for n in range(95))
@@ -40,6 +42,7 @@ async def test_words_are_seen_before_the_answer_is_over(person: Person):
     ]
 
 
+@pytest.mark.measures
 async def test_a_long_answer_comes_without_lag_and_the_prompt_stays_usable(person: Person):
     async with person.talks_to(LONG) as model:
         model.pausing(60_000)

@@ -6,6 +6,8 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 
+import pytest
+
 import segue.store
 from segue.core.address import HomeChannel
 from segue.core.handoff import State
@@ -42,6 +44,7 @@ async def in_flight(store: Store) -> list[State]:
     return [handoff.state for handoff in await store.list_handoffs(session.id)]
 
 
+@pytest.mark.measures
 async def test_without_a_gateway_it_says_so_at_once_and_the_session_stays(person: Person):
     async with person.opens() as shown:
         await begun(shown)
@@ -62,6 +65,7 @@ async def test_without_a_gateway_a_platform_that_is_not_set_up_is_told_too(perso
         await shown.ready()
 
 
+@pytest.mark.measures
 async def test_a_gateway_is_offered_and_a_no_starts_none(person: Person):
     serving(person)
     async with none_left(person), person.opens() as shown:
@@ -113,6 +117,7 @@ async def test_without_the_name_of_a_platform_it_lists_them(person: Person):
         await shown.shows("The gateway does not serve web, discord,")
 
 
+@pytest.mark.measures
 async def test_every_refusal_comes_at_once(person: Person):
     async with a_gateway(person) as gateway, person.opens() as shown:
         await begun(shown)

@@ -243,6 +243,7 @@ def test_a_language_may_go_by_another_of_its_names():
     assert '<span class="k">' in render.html("```py\nreturn x\n```")
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("language", ["mcschema", "console", "no-such", '"', "x" * 99])
 def test_code_in_other_languages_is_shown_without_colours(language: str):
     code = "\n".join(SCRIPTS)
@@ -253,6 +254,7 @@ def test_code_in_other_languages_is_shown_without_colours(language: str):
     assert time.process_time() - began < 5
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_code_that_is_made_to_take_long_does_not(language: str):
     for unit in ("a\n", "@a\n", "a.", "a::", "<!--", '"', "("):
@@ -262,6 +264,7 @@ def test_code_that_is_made_to_take_long_does_not(language: str):
         assert time.process_time() - began < 2, unit
 
 
+@pytest.mark.measures
 def test_much_code_takes_no_longer_than_little():
     blocks = "```java\n" + "a\n" * 1000 + "```\n"
     began = time.process_time()
@@ -272,6 +275,7 @@ def test_much_code_takes_no_longer_than_little():
 # Texts
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize(
     "text",
     [

@@ -283,6 +283,7 @@ async def test_a_server_without_a_model_for_conversations_is_not_chosen(
     assert told["Ollama"].endswith(", but has no model for a conversation.")
 
 
+@pytest.mark.measures
 async def test_servers_are_asked_all_at_once_and_not_for_long(settings: Settings):
     async def silent(_: Request) -> Response:
         await asyncio.Event().wait()

@@ -246,6 +246,7 @@ async def test_five_thousand_messages_are_accepted(provider: Provider):
     assert not fake.refusals
 
 
+@pytest.mark.measures
 @EACH
 @pytest.mark.parametrize("length", [1000, 5000])
 def test_a_long_request_is_built_quickly(provider: Provider, length: int):

@@ -304,6 +304,7 @@ async def test_a_server_that_refuses_every_name_is_not_asked_for_ever():
     assert len(fake.requests) == Dialect.LESSONS + 1
 
 
+@pytest.mark.measures
 def test_building_a_request_is_quick_and_linear():
     def cost(count: int) -> float:
         prompt = ask(*conversation(count))
@@ -579,6 +580,7 @@ async def test_usage_may_come_with_the_last_choice_or_with_every_chunk():
     assert (await hear_stream(one, last))[-1] == End(stop=Stop.DONE, usage=Usage(input=5, output=2))
 
 
+@pytest.mark.measures
 async def test_an_answer_of_ten_thousand_pieces_comes_in_good_time():
     chunks = [delta(content="word ") for _ in range(10_000)]
     begun = time.perf_counter()

@@ -174,6 +174,7 @@ def test_words_after_much_blank_space_are_not_held_back():
     assert shown == ["", "\n" * 100 + "Hello"]
 
 
+@pytest.mark.measures
 def test_a_long_call_is_read_in_linear_time():
     text = json.dumps({"name": "write", "arguments": {"text": "if (x) { y } else { z }\n" * 1500}})
     begun = time.perf_counter()

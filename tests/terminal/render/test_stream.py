@@ -169,6 +169,7 @@ def test_an_answer_of_20_kb_takes_less_than_half_a_second_and_a_longer_one_as_mu
     assert _seconds(ANSWER * 5) < 5 * 0.5
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("sign", ["[", "![", "*a ", "**a", "`a``b", ">", "- ", "[a](", "_a", "|a"])
 def test_text_that_is_made_to_be_slow_is_not(sign: str):
     stream.warm()
