@@ -121,4 +121,12 @@ class Engine(Protocol):
         begun, it is not begun; after that it is finished."""
         ...
 
+    def mark(
+        self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[T]:
+        """Like `write`, for what says only which process is at work on what: everybody sees it at
+        once, and it survives the process. But where one machine runs all of them, a power cut,
+        which ends them all, may take it back; so nobody waits for the disk."""
+        ...
+
     async def close(self) -> None: ...

@@ -63,15 +63,15 @@ class Gateways:
     ) -> Gateway:
         """Be there, serving those of `platforms` that no living gateway serves already. May be
         called again, to take over from one that died; the sessions that it had in hand are free."""
-        return await self._engine.write(announce, name, platforms, seconds)
+        return await self._engine.mark(announce, name, platforms, seconds)
 
     async def heartbeat(self, *, seconds: float = SECONDS) -> bool:
         """Still there; False when this gateway is no longer known and must announce itself."""
-        return await self._engine.write(heartbeat, seconds)
+        return await self._engine.mark(heartbeat, seconds)
 
     async def withdraw(self) -> bool:
         """Gone, and its platforms are free."""
-        return await self._engine.write(withdraw)
+        return await self._engine.mark(withdraw)
 
     async def report(
         self,
@@ -84,7 +84,7 @@ class Gateways:
     ) -> bool:
         """How `platform` is; False when this gateway does not serve it. An account and a link that
         were told before stay known."""
-        return await self._engine.write(
+        return await self._engine.mark(
             report, platform, state, detail=detail, account=account, link=link
         )
 

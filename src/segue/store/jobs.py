@@ -18,10 +18,14 @@ PATIENCE = 15.0
 class Job:
     """One caller's work, on its way from the event loop to a thread and back."""
 
-    __slots__ = ("_begun", "future", "loop", "timer", "work")
+    __slots__ = ("_begun", "future", "lasting", "loop", "timer", "work")
 
-    def __init__(self, work: Callable[[Any], Any], busy: Callable[[], SegueError]) -> None:
+    def __init__(
+        self, work: Callable[[Any], Any], busy: Callable[[], SegueError], *, lasting: bool = True
+    ) -> None:
         self.work = work
+        self.lasting = lasting
+        """Whether what it writes has to survive a power cut."""
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         # Whoever gets this lock, once and for all, decides whether the work is done: the thread

@@ -98,7 +98,7 @@ class Keeper:
             self._put_off(held)
         if due:
             asked = [(held.lease, held.seconds) for held in due]
-            self._settle(due, await self._engine.write(_renew, asked))
+            self._settle(due, await self._engine.mark(_renew, asked))
         if rest:
             asked = [held.lease for held in rest]
             self._settle(rest, await self._engine.read(_look, asked))

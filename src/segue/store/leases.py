@@ -24,17 +24,17 @@ class Leases:
         With `take_over` it is taken from them: their next append gets SessionMoved, and whoever
         listens to Topic.LEASES is woken. An ended session is open again.
         """
-        return await self._engine.write(
+        return await self._engine.mark(
             acquire, session_id, holder, seconds=seconds, take_over=take_over
         )
 
     async def renew(self, lease: Lease, *, seconds: float = SECONDS) -> Lease:
         """The same lease for longer, even a lapsed one if nobody took it; SessionMoved else."""
-        return await self._engine.write(renew, lease, seconds=seconds)
+        return await self._engine.mark(renew, lease, seconds=seconds)
 
     async def release(self, lease: Lease) -> bool:
         """Let go; False when it was no longer held."""
-        return await self._engine.write(release, lease)
+        return await self._engine.mark(release, lease)
 
     async def get(self, session_id: str) -> Lease | None:
         """Who holds the session now, if anybody does."""

@@ -166,6 +166,12 @@ class PostgresEngine:
 
         return await self._threads.submit(Job(job, self._busy))
 
+    async def mark(
+        self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        # The machine of the server may lose its power while those that use it go on.
+        return await self.write(work, *args, **kwargs)
+
     async def close(self) -> None:
         await self.bell.close()
         await self._threads.close()

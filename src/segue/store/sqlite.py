@@ -139,6 +139,8 @@ class SqliteEngine:
         self._processes = Processes(run, new_process_name())
         self._mailbox = Mailbox(run, self._processes.me)
         self._file: tuple[int, int] | None = None
+        self._waits = True
+        """Whether the writer's commits wait for the disk now."""
         self._local = threading.local()
         self.bell = Bell(self._watch)
         self._writer = Threads(
@@ -161,6 +163,12 @@ class SqliteEngine:
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         return await self._writer.submit(Job(lambda tx: work(tx, *args, **kwargs), self._busy))
+
+    async def mark(
+        self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        job = Job(lambda tx: work(tx, *args, **kwargs), self._busy, lasting=False)
+        return await self._writer.submit(job)
 
     async def close(self) -> None:
         await self.bell.close()
@@ -224,6 +232,7 @@ class SqliteEngine:
         """Do `jobs` in one transaction, for the price of one; what fails is undone by itself."""
         connection = self._connection()
         try:
+            self._wait_for_disk(connection, wait=any(job.lasting for job in jobs))
             connection.execute("BEGIN IMMEDIATE")
             do = self._do if len(jobs) == 1 else self._do_undoably
             outcomes = [do(job, connection, nudges) for job in jobs]
@@ -267,11 +276,18 @@ class SqliteEngine:
         """
         files.roll_back(connection)
         try:
+            self._wait_for_disk(connection, wait=True)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('sealed', '')")
         except apsw.Error:
             if isinstance(error, apsw.IOError):
                 return StoreUncertain(path=self._path)
         return files.told(error, self._path)
+
+    def _wait_for_disk(self, connection: apsw.Connection, *, wait: bool) -> None:
+        """Whether the next commit does. One that does takes everything before it to the disk."""
+        if wait is not self._waits:
+            connection.pragma("synchronous", "FULL" if wait else "NORMAL")
+            self._waits = wait
 
     # Waking up
 

@@ -74,6 +74,12 @@ class Store:
         `segue.store.sessions`, `.transcripts`, `.inbox` and so on, and nothing else."""
         return self._engine.write(work, *args, **kwargs)
 
+    def mark(
+        self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[T]:
+        """The same, for what a power cut may take back: who is at work on what."""
+        return self._engine.mark(work, *args, **kwargs)
+
     def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[T]:
@@ -166,19 +172,19 @@ class Store:
     ) -> Handoff | None:
         """Take it up, also from a gateway that is gone; None when somebody else has it, it is
         over, or its time is."""
-        return await self._engine.write(handoffs.claim, handoff_id, seconds)
+        return await self._engine.mark(handoffs.claim, handoff_id, seconds)
 
     async def claim_next_handoff(
         self, platforms: Collection[Platform], *, seconds: float = handoffs.LEASE_SECONDS
     ) -> Handoff | None:
         """Take up the oldest that waits for one of `platforms`, or one whose gateway is gone."""
-        return await self._engine.write(handoffs.claim_next, platforms, seconds)
+        return await self._engine.mark(handoffs.claim_next, platforms, seconds)
 
     async def heartbeat_handoff(
         self, claim: Handoff, *, seconds: float = handoffs.LEASE_SECONDS
     ) -> bool:
         """Still at it. False, here and below, when the claim is no longer the newest: stop."""
-        return await self._engine.write(handoffs.heartbeat, claim, seconds)
+        return await self._engine.mark(handoffs.heartbeat, claim, seconds)
 
     async def record_handoff_step(
         self,

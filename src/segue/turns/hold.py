@@ -26,7 +26,8 @@ async def hold(
 ) -> AsyncGenerator[Held]:
     """Nobody else can append to the session while this is open; SessionHeld when somebody else
     has it, unless it is to be taken over. With an `address`, it is there from now on."""
-    lease = await store.write(
+    take = store.write if address is not None else store.mark
+    lease = await take(
         _take, session_id, holder, take_over=take_over, address=address, seconds=seconds
     )
     held = store.keeper.keep(lease, seconds)

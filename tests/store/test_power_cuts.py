@@ -1,0 +1,132 @@
+"""What a power cut leaves: all that was written, and of the marks of who is at work any or none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import segue.store
+from segue.core.address import Platform
+from segue.core.session import Session
+from segue.store import Store
+from tests.store.model import fast_folder
+from tests.store.samples import said
+
+
+class Disk(apsw.VFS):
+    """What is synced in `folder` is on it, and nothing else."""
+
+    def __init__(self, folder: Path, kept: Path) -> None:
+        self.syncs = 0
+        self._folder = folder
+        self._kept = kept
+        super().__init__("disk", "unix", makedefault=True)
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        return SyncedFile(self, name, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        super().xDelete(filename, syncdir)
+        if Path(filename).parent == self._folder:
+            (self._kept / Path(filename).name).unlink(missing_ok=True)
+
+    def keep(self, path: Path) -> None:
+        if path.parent == self._folder:
+            self.syncs += 1
+            shutil.copy(path, self._kept / path.name)
+
+    async def after_the_cut(self) -> Store:
+        """The store, as whoever comes next finds it."""
+        found = Path(tempfile.mkdtemp(dir=self._folder))
+        shutil.copytree(self._kept, found, dirs_exist_ok=True)
+        return await segue.store.open(f"sqlite://{found}/segue.db")
+
+
+class SyncedFile(apsw.VFSFile):
+    def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
+        self._disk = disk
+        self._path = Path(name.filename() if isinstance(name, apsw.URIFilename) else name)
+        super().__init__("unix", name, flags)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        super().xSync(flags)
+        self._disk.keep(self._path)
+
+
+@pytest.fixture
+def folder() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="segue-", dir=fast_folder()) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def disk(folder: Path) -> Generator[Disk]:
+    """Every database that is opened is on it."""
+    (folder / "disk").mkdir()
+    disk = Disk(folder, folder / "disk")
+    yield disk
+    disk.unregister()
+
+
+async def begun(store: Store) -> Session:
+    await store.owners.ensure("me")
+    return await store.sessions.create("me", Platform.LOCAL)
+
+
+async def test_what_was_written_is_there_after_it(folder: Path, disk: Disk):
+    async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
+        session = await begun(store)
+        for number in range(50):
+            lease = await store.leases.acquire(session.id, "the terminal", seconds=60)
+            await store.transcripts.append(lease, [said(f"{number}")])
+            await store.leases.release(lease)
+            if number % 10:
+                continue
+            async with await disk.after_the_cut() as found:
+                kept = await found.transcripts.load(session.id)
+            assert [message.content for message in kept] == [str(n) for n in range(number + 1)]
+
+
+async def test_nobody_holds_anything_after_it_and_whoever_comes_next_can_go_on(
+    folder: Path, disk: Disk
+):
+    async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
+        session = await begun(store)
+        lost = await store.leases.acquire(session.id, "the terminal", seconds=60)
+        async with await disk.after_the_cut() as found:
+            lease = await found.leases.acquire(session.id, "the next one")
+            await found.transcripts.append(lease, [said("and on")])
+            assert lease.process != lost.process
+
+
+async def test_nobody_waits_for_the_disk_to_say_who_is_at_work(folder: Path, disk: Disk):
+    async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
+        session = await begun(store)
+        before = disk.syncs
+        lease = await store.leases.acquire(session.id, "the terminal")
+        lease = await store.leases.renew(lease)
+        await store.gateways.announce("a gateway", [Platform.TELEGRAM])
+        assert disk.syncs == before
+        await store.transcripts.append(lease, [said("hello")])
+        assert disk.syncs > before
+
+
+async def test_what_is_written_in_one_go_with_a_mark_is_waited_for(folder: Path, disk: Disk):
+    async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
+        session = await begun(store)
+        lease = await store.leases.acquire(session.id, "the terminal")
+        words = [str(n) for n in range(20)]
+        appends = [store.transcripts.append(lease, [said(word)]) for word in words]
+        marks = [store.leases.renew(lease) for _ in words]
+        await asyncio.gather(*itertools.chain(*zip(appends, marks, strict=True)))
+        async with await disk.after_the_cut() as found:
+            kept = await found.transcripts.load(session.id)
+    assert [message.content for message in kept] == words
