@@ -13,7 +13,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.store.gateways import Link
-from segue.testing.platform.client import tls
+from segue.testing.peers import tls
 from segue.testing.telegram import Settings, Status, Trouble
 from segue.web import links
 from tests.failures.conftest import HANDED_OFF
