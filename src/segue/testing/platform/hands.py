@@ -66,6 +66,8 @@ class Hands(peers.Hands[str, Message, Shown]):
     async def delete_thread(self, thread: str) -> None:
         await self._do(orders.DeleteThread(thread=thread))
 
+    # Eyes
+
     async def thread(self, chat: str, *, within: float = WITHIN) -> Thread:
         """The newest thread in that chat, once there is one."""
         shown = await self.until(lambda shown: bool(shown.threads), chat=chat, within=within)
