@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-import sys
-from collections.abc import AsyncGenerator, Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,23 +14,20 @@ from typing import Any
 import msgspec
 import pytest
 
-import segue.store
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.handoff import Handoff, State
-from segue.core.session import ME, Session
+from segue.core.session import ME
 from segue.core.transcript import ToolCall
-from segue.store import Store, Topic
 from segue.store.gateways import Link
 from segue.testing.models.openai import Say
 from segue.testing.telegram import Hands, Kind, Message, Peer, Shown, running
-from tests.failures.conftest import HANDED_OFF, Gateway, Mind
 from tests.gateway.conftest import Desk, terminal
+from tests.household import HANDED_OFF, WITHIN, Indoors, indoors
 from tests.terminal.conftest import Person
 from tests.terminal.conftest import person as person
-from tests.terminal.pty import CODE, Terminal
+from tests.terminal.pty import Terminal
 
 TELEGRAM = Platform.TELEGRAM
-WITHIN = 20.0
 
 
 class Shape(StrEnum):
@@ -60,26 +55,15 @@ KINDS = {
 }
 
 
-@dataclass(kw_only=True)
-class Home:
-    person: Person
-    """At her terminals."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home(Indoors):
     peer: Peer
     hands: Hands
     """On her phone, and those of others."""
-    store: Store
-    """The test's own view of it."""
-    mind: Mind
     anna: int
     """The owner, as Telegram knows her."""
     eve: int
     """A stranger."""
-    errors: list[str] = field(default_factory=list[str])
-    """What the bot did wrong that the test expects; nothing, but for tests of trouble."""
-
-    @property
-    def log(self) -> Path:
-        return Path(self.person.environment["HOME"]) / "gateway.err"
 
     # Who and where
 
@@ -102,43 +86,13 @@ class Home:
 
     # Processes
 
-    @contextlib.asynccontextmanager
-    async def gateway(self, *, until: Link = Link.CONNECTED) -> AsyncGenerator[Gateway]:
-        """One that has tried to reach Telegram; in the end it is killed."""
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(  # noqa: ASYNC220 - nothing waits for it
-                [sys.executable, "-m", "segue", "gateway", "run"],
-                env={**CODE, **self.person.environment},
-                cwd=self.person.environment["HOME"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        gateway = Gateway(process)
-        try:
-            await self.until_link(until)
-            yield gateway
-        finally:
-            gateway.kill()
-
     async def until_link(self, state: Link, platform: Platform = TELEGRAM) -> str:
         """Wait until a gateway says that of a platform; what else it says of it."""
         async with asyncio.timeout(WITHIN):
             while True:
-                serves = await self.store.gateways.serving(platform)
-                if serves and serves.links[platform].state is state:
-                    return serves.links[platform].detail or ""
+                if (health := await self.health(platform)) and health.state is state:
+                    return health.detail
                 await asyncio.sleep(0.02)
-
-    @contextlib.asynccontextmanager
-    async def terminal(
-        self, *said: str, title: str = "Sums", **more: Any
-    ) -> AsyncGenerator[Terminal]:
-        """A new session, in which that was said."""
-        async with self.person.opens("chat", "--title", title, **more) as shown:
-            await shown.ready()
-            await says(shown, *said)
-            yield shown
 
     def desk(self, **more: Any) -> contextlib.AbstractAsyncContextManager[Desk]:
         """A terminal without a screen, which is quicker; one thing was said in its session."""
@@ -164,23 +118,6 @@ class Home:
         return await self.handoff(State.COMPLETED)
 
     # What is there
-
-    async def session(self, title: str = "Sums") -> Session:
-        return await self.store.sessions.find(ME, title)
-
-    async def said(self, title: str = "Sums") -> list[tuple[str, str]]:
-        """By whom, and what."""
-        session = await self.session(title)
-        return [(m.role.value, m.content) for m in await self.store.transcripts.load(session.id)]
-
-    async def handoff(self, *states: State) -> Handoff:
-        """The newest one, once it is in one of these states."""
-        async with asyncio.timeout(WITHIN), self.store.listen(Topic.HANDOFFS) as wake:
-            while True:
-                for newest in await self.store.recent_handoffs(1):
-                    if newest.state in states:
-                        return newest
-                await wake.wait(0.1)
 
     async def sees(
         self, words: str, chat: int, *, thread: int | None = None, times: int = 1
@@ -210,14 +147,6 @@ class Home:
         await self.hands.until(lambda shown: shown.unconfirmed == 0, within=WITHIN)
 
 
-async def says(shown: Terminal, *said: str, after: int = 0) -> None:
-    """Type that, one after another, and see it answered; `after` so many things before."""
-    for number, text in enumerate(said, after + 1):
-        shown.say(text)
-        await shown.shows(f"({number}) {text}")
-        await shown.ready()
-
-
 def wants(tool: str, number: int = 1, **arguments: object) -> Say:
     """The model calls a tool."""
     return Say(calls=(ToolCall(f"call_{number}", tool, msgspec.json.encode(arguments).decode()),))
@@ -231,17 +160,8 @@ def home(person: Person, runner: asyncio.Runner) -> Generator[Home]:
     async def build() -> Home:
         peer = stack.enter_context(running())
         hands = await stack.enter_async_context(peer.hands())
-        mind = Mind()
-        url = await stack.enter_async_context(mind.serving())
         settle(person, peer)
-        person.environment.update(
-            SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
-        )
-        store = await stack.enter_async_context(
-            await segue.store.open(person.environment["SEGUE_STORE"])
-        )
-        await store.owners.ensure(ME)
-        await store.owners.introduced(ME)
+        store, mind = await indoors(person, stack)
         anna, eve = await hands.user("Anna"), await hands.user("Eve")
         return Home(
             person=person, peer=peer, hands=hands, store=store, mind=mind, anna=anna, eve=eve
@@ -249,9 +169,9 @@ def home(person: Person, runner: asyncio.Runner) -> Generator[Home]:
 
     home = runner.run(build())
     yield home
-    errors = list(runner.run(home.hands.errors()))
+    errors = runner.run(home.hands.errors())
     runner.run(stack.aclose())
-    assert errors == home.errors
+    assert errors == ()
 
 
 def settle(person: Person, peer: Peer) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from segue.core.session import ME
-from tests.failures.conftest import HANDED_OFF
-from tests.on_telegram.conftest import TELEGRAM, Home, Shape, says, wants
+from tests.household import HANDED_OFF
+from tests.on_telegram.conftest import TELEGRAM, Home, Shape, wants
 from tests.terminal.gateways import segue_says
 
 
@@ -79,7 +79,7 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Home, shape: Sha
         async with home.person.opens("resume", "sums") as back:
             await back.shows("(5) and what does she cost?")
             await back.ready()
-            await says(back, "home again", after=5)
+            await home.says(back, "home again", after=5)
         await home.sees("This conversation went to", chat, thread=thread)
     assert "and what does she cost?" in [said for _, said in heard(home.mind.requests[-1])]
     assert [s.id for s in await home.store.sessions.list(ME)] == [(await home.session()).id]

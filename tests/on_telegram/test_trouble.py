@@ -13,10 +13,10 @@ import pytest
 from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.store.gateways import Link
-from segue.testing.platform.client import tls
+from segue.testing.peers import tls
 from segue.testing.telegram import Settings, Status, Trouble
 from segue.web import links
-from tests.failures.conftest import HANDED_OFF
+from tests.household import HANDED_OFF
 from tests.on_telegram.conftest import WITHIN, Home, Shape
 from tests.terminal.gateways import segue_says
 

@@ -19,6 +19,7 @@ from segue.config import PlatformSettings, Secret
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Dialect, Part, Unit
+from segue.testing.peers.limits import Meter, Pace, size
 from segue.testing.platform import (
     Hands,
     Peer,
@@ -31,7 +32,6 @@ from segue.testing.platform import (
 )
 from segue.testing.platform.adapter import make
 from segue.testing.platform.hands import OrderRefused
-from segue.testing.platform.limits import Meter, Pace, size
 from tests.platforms.rig import listening
 
 BOUND = 15.0

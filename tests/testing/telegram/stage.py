@@ -13,7 +13,7 @@ from telegram import Bot, Update
 from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 
-from segue.testing.platform.client import tls
+from segue.testing.peers import tls
 from segue.testing.telegram import Hands, Kind, Peer, Settings, serving
 
 

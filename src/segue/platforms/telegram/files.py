@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from telegram import Bot, Message
 
 from segue.core.address import Address
@@ -62,50 +60,29 @@ async def send_file(bot: Bot, to: Address, file: Upload, part: Part) -> Receipt:
 async def _send(bot: Bot, to: Address, file: Upload, part: Part) -> Message:
     if file.media_type in _PHOTOS and len(file.data) <= _PHOTO_BYTES:
         try:
-            return await _deliver(bot, to, part, _photo(bot, to, file))
+            return await _deliver(bot, to, file, part, photo=True)
         except Refused as refused:
             # It is too narrow, or none that Telegram can read.
             if not refused.says("photo", "image"):
                 raise
-    return await _deliver(bot, to, part, _document(bot, to, file))
+    return await _deliver(bot, to, file, part, photo=False)
 
 
-async def _deliver(
-    bot: Bot, to: Address, part: Part, deliver: Callable[[str, str | None], Awaitable[Message]]
-) -> Message:
+async def _deliver(bot: Bot, to: Address, file: Upload, part: Part, *, photo: bool) -> Message:
+    send = bot.send_photo if photo else bot.send_document
+
+    async def deliver(text: str, mode: str | None) -> Message:
+        return await send(
+            sending.chat(to),
+            file.data,
+            message_thread_id=sending.thread(to),
+            filename=_name(file),
+            caption=_caption(text),
+            parse_mode=mode,
+            read_timeout=_SECONDS,
+        )
+
     return await sending.in_place(bot, to, lambda: sending.in_markup(part, deliver))
-
-
-def _photo(bot: Bot, to: Address, file: Upload) -> Callable[[str, str | None], Awaitable[Message]]:
-    async def deliver(text: str, mode: str | None) -> Message:
-        return await bot.send_photo(
-            chat_id=sending.chat(to),
-            message_thread_id=sending.thread(to),
-            photo=file.data,
-            filename=_name(file),
-            caption=_caption(text),
-            parse_mode=mode,
-            read_timeout=_SECONDS,
-        )
-
-    return deliver
-
-
-def _document(
-    bot: Bot, to: Address, file: Upload
-) -> Callable[[str, str | None], Awaitable[Message]]:
-    async def deliver(text: str, mode: str | None) -> Message:
-        return await bot.send_document(
-            chat_id=sending.chat(to),
-            message_thread_id=sending.thread(to),
-            document=file.data,
-            filename=_name(file),
-            caption=_caption(text),
-            parse_mode=mode,
-            read_timeout=_SECONDS,
-        )
-
-    return deliver
 
 
 def _caption(text: str) -> str | None:

@@ -48,13 +48,13 @@ It takes the orders of `segue.testing.platform.orders`, which `Hands` gives.
 
 from __future__ import annotations
 
+from segue.testing.peers import Trouble as Trouble
 from segue.testing.platform.adapter import PeerAdapter as PeerAdapter
 from segue.testing.platform.hands import Hands as Hands
 from segue.testing.platform.orders import Message as Message
 from segue.testing.platform.orders import Shape as Shape
 from segue.testing.platform.orders import Shown as Shown
 from segue.testing.platform.orders import Thread as Thread
-from segue.testing.platform.orders import Trouble as Trouble
 from segue.testing.platform.orders import Upload as Upload
 from segue.testing.platform.running import Peer as Peer
 from segue.testing.platform.running import running as running

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from segue.platforms.base import Dialect
-from segue.testing.platform.limits import Meter, Pace, size
+from segue.testing.peers.limits import Meter, Pace, size
 from segue.testing.platform.orders import Message, Shape, Thread
 from segue.testing.platform.refusing import Refuse, missing, too_often
 from segue.testing.platform.service import BOT, SEEDED, Service

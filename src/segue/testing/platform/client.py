@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import re
-import ssl
 from typing import TypeVar
 
 import httpx2
 import msgspec
 
+from segue.testing.peers import tls
 from segue.testing.platform.wire import Call, Refusal
 
 T = TypeVar("T")
@@ -25,12 +24,6 @@ _UNSENT = (
     httpx2.UnsupportedProtocol,
     httpx2.LocalProtocolError,
 )
-
-
-@functools.cache
-def tls() -> ssl.SSLContext:
-    """Made once: it takes longer than most tests."""
-    return httpx2.create_ssl_context(trust_env=False)
 
 
 class Refused(Exception):

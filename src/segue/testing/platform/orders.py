@@ -1,4 +1,4 @@
-"""What a test tells the platform to do, and what it is shown: the control side in types."""
+"""What a test tells this platform to do, and what it is shown: the control side in types."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from segue.testing import peers
+from segue.testing.peers import Clear, Look, Shared
 from segue.testing.platform.wire import Refusal, Rules, WireButton, WireEntry
 
 
@@ -29,44 +31,17 @@ class Shape(StrEnum):
     """A group in which the bot may not open any."""
 
 
-class Trouble(StrEnum):
-    """What can happen to a call."""
-
-    BUSY = "busy"
-    """429, and when to come back; nothing was done."""
-    BROKEN = "broken"
-    """500; nothing was done, which the bot cannot know."""
-    FORBIDDEN = "forbidden"
-    """403; nothing was done."""
-    DROP_BEFORE = "drop_before"
-    """The connection is cut; nothing was done, which the bot cannot know."""
-    DROP_AFTER = "drop_after"
-    """It is done, and the connection is cut before the answer."""
-    GARBLED = "garbled"
-    """It is done, and the answer is 200 and nonsense."""
-    DELAY = "delay"
-    """It is done after some seconds."""
-    HANG = "hang"
-    """Nothing happens, until `Calm` cuts the connection."""
-    HANG_AFTER = "hang_after"
-    """It is done, and no answer comes, until `Calm` cuts the connection."""
-
-
 # What to do
 
 
-class _Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=str.lower):
-    pass
-
-
-class AddUser(_Order, frozen=True):
+class AddUser(peers.Order, frozen=True):
     """Answered with the user's id."""
 
     name: str
     bot: bool = False
 
 
-class AddChat(_Order, frozen=True):
+class AddChat(peers.Order, frozen=True):
     """Answered with the chat's id."""
 
     shape: Shape
@@ -82,7 +57,7 @@ class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     content: bytes
 
 
-class Say(_Order, frozen=True):
+class Say(peers.Order, frozen=True):
     """Answered with the message's id."""
 
     user: str
@@ -94,14 +69,14 @@ class Say(_Order, frozen=True):
     files: tuple[Upload, ...] = ()
 
 
-class Rewrite(_Order, frozen=True):
+class Rewrite(peers.Order, frozen=True):
     """A person edits what they said."""
 
     message: str
     text: str
 
 
-class Press(_Order, frozen=True):
+class Press(peers.Order, frozen=True):
     """A person presses the button with that label."""
 
     user: str
@@ -109,77 +84,19 @@ class Press(_Order, frozen=True):
     label: str
 
 
-class Join(_Order, frozen=True):
+class Join(peers.Order, frozen=True):
     """A person begins a chat with the bot, or adds it to one."""
 
     user: str
     chat: str
 
 
-class DeleteThread(_Order, frozen=True):
+class DeleteThread(peers.Order, frozen=True):
     thread: str
 
 
-class SetRules(_Order, frozen=True):
+class SetRules(peers.Order, frozen=True):
     rules: Rules
-
-
-class Fail(_Order, frozen=True):
-    """Trouble for the next calls of a method; in one chat, if one is named."""
-
-    method: str
-    trouble: Trouble
-    times: int = 1
-    seconds: float = 0.05
-    """How long BUSY says to wait, and DELAY waits."""
-    chat: str | None = None
-
-
-class Calm(_Order, frozen=True):
-    """No more trouble; the connections of hanging calls are cut."""
-
-
-class Inject(_Order, frozen=True):
-    """Updates as they are, whatever they are."""
-
-    frames: tuple[str, ...]
-
-
-class Repeat(_Order, frozen=True):
-    """The last updates are delivered once more, confirmed or not."""
-
-    last: int = 1
-
-
-class Hold(_Order, frozen=True):
-    """Updates wait until `Release`."""
-
-
-class Release(_Order, frozen=True):
-    backwards: bool = False
-
-
-class Shut(_Order, frozen=True):
-    """The platform is down: connections to it are cut and refused."""
-
-
-class Open(_Order, frozen=True):
-    """The platform is there again, at the address where it was."""
-
-
-class Clear(_Order, frozen=True):
-    """Everything is as it was at the start."""
-
-    rules: Rules = Rules()
-
-
-class Look(_Order, frozen=True):
-    """Answered with Shown, once its version is past `after`, or when the time is over."""
-
-    after: int = -1
-    seconds: float = 0.0
-    chat: str | None = None
-    """Only what is in this chat."""
 
 
 Order: TypeAlias = (
@@ -191,16 +108,9 @@ Order: TypeAlias = (
     | Join
     | DeleteThread
     | SetRules
-    | Fail
-    | Calm
-    | Inject
-    | Repeat
-    | Hold
-    | Release
-    | Shut
-    | Open
-    | Clear
-    | Look
+    | Clear[Rules]
+    | Look[str]
+    | Shared
 )
 
 
@@ -252,12 +162,9 @@ class Refused(Struct, frozen=True, kw_only=True):
     refusal: Refusal
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class Shown(peers.Shown[Message], frozen=True, kw_only=True):
     """What there is to see."""
 
-    version: int
-    messages: tuple[Message, ...]
-    """In the order in which they came."""
     threads: tuple[Thread, ...]
     typing: tuple[TypingSeen, ...]
     previews: tuple[PreviewSeen, ...]
@@ -266,11 +173,3 @@ class Shown(Struct, frozen=True, kw_only=True):
     calls: Mapping[str, int]
     """How often each method was called, refused or not."""
     refused: tuple[Refused, ...]
-    hanging: int
-    """Calls that hang now."""
-    unconfirmed: int
-    """Updates that the bot has not confirmed."""
-
-    @property
-    def texts(self) -> list[str]:
-        return [message.text for message in self.messages]

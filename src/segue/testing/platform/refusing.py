@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from segue.testing import peers
+from segue.testing.peers import Fail, Trouble
 from segue.testing.platform.wire import Refusal
 
 
-class Refuse(Exception):
+class Refuse(peers.Refuse):
     """Raised where a call is handled: it is answered with this status and refusal."""
 
     def __init__(
@@ -28,3 +30,12 @@ def too_often(seconds: float) -> Refuse:
     return Refuse(
         429, "slow_down", f"Too many calls; come back in {seconds:.3f} s.", retry_after=seconds
     )
+
+
+def ordered(fail: Fail) -> Refuse:
+    """The trouble that a test wants for a call."""
+    if fail.trouble is Trouble.BUSY:
+        return too_often(fail.seconds)
+    if fail.trouble is Trouble.FORBIDDEN:
+        return Refuse(403, "forbidden", "The bot may not do that.")
+    return Refuse(500, "internal", "Something went wrong.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from segue.testing.platform.pulse import Pulse
+from collections.abc import Sequence
+
+from segue.testing.peers import Pulse
 from segue.testing.platform.refusing import Refuse
 from segue.testing.platform.wire import AskUpdates, Batch
 
@@ -26,6 +28,9 @@ class Updates:
     def add(self, *frames: str) -> None:
         (self._all if self._held is None else self._held).extend(frames)
         self._pulse.beat()
+
+    def inject(self, frames: Sequence[str]) -> None:
+        self.add(*frames)
 
     def repeat(self, last: int) -> None:
         self.add(*self._all[len(self._all) - last :])

@@ -25,7 +25,7 @@ topic. Trouble of every kind of `Trouble` can be had for any method; BROKEN is a
 
 from __future__ import annotations
 
-from segue.testing.platform.orders import Trouble as Trouble
+from segue.testing.peers import Trouble as Trouble
 from segue.testing.telegram.entities import Entity as Entity
 from segue.testing.telegram.entities import cleaned as cleaned
 from segue.testing.telegram.hands import Hands as Hands

@@ -1,4 +1,4 @@
-"""The two doors of this Telegram: one for the bot, and one for the test.
+"""How this Telegram answers the bot.
 
 The bot's calls are at `/bot<token>/<method>` and its files at `/file/bot<token>/<file_path>`:
 core.telegram.org/bots/api#making-requests and #getfile. A token of a form that no token has, and a
@@ -8,22 +8,19 @@ tdlib/telegram-bot-api).
 
 from __future__ import annotations
 
-import math
 import re
 import urllib.parse
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
+from segue.testing import peers
 from segue.testing.http import HangUp, Request, Response
-from segue.testing.platform import refusing as trouble
-from segue.testing.platform.doors import Door
-from segue.testing.platform.faults import Garble
-from segue.testing.platform.pulse import Pulse
-from segue.testing.telegram import orders, reading, wire
+from segue.testing.peers import Garble
+from segue.testing.telegram import reading, wire
+from segue.testing.telegram.orders import Order
 from segue.testing.telegram.reading import Parameters
-from segue.testing.telegram.refusing import Malformed, Refuse, forbidden, too_often
+from segue.testing.telegram.refusing import BadGateway, Malformed, Refuse
 from segue.testing.telegram.shown import Called, Settings
 from segue.testing.telegram.world import World
 
@@ -34,29 +31,11 @@ _TARGET = re.compile(r"(/file)?/bot([^/]*)/([^?]*)(?:\?.*)?")
 _BAD_GATEWAY = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
 
 
-class Doors:
-    def __init__(
-        self, settings: Settings, *, token: str, port: int = 0, journal: Path | None = None
-    ) -> None:
-        self._token = token
-        self._journal = journal
-        self._pulse = Pulse()
-        self._world = self._fresh(settings)
-        self.bot = Door(port)
-        self.test = Door()
+class Doors(peers.Doors[Settings, World]):
+    orders = Order
 
     def _fresh(self, settings: Settings) -> World:
         return World(settings, int(self._token.partition(":")[0]), self._pulse)
-
-    async def open(self) -> None:
-        await self.bot.open(self._answer_bot)
-        await self.test.open(self._answer_test)
-
-    async def close(self) -> None:
-        await self.bot.close()
-        await self.test.close()
-
-    # The bot
 
     async def _answer_bot(self, request: Request) -> Response:
         world, noted = self._world, _Noted()
@@ -69,15 +48,15 @@ class Doors:
         except Refuse as refuse:
             response = _refusal(refuse)
             noted.description = refuse.description
-        except trouble.Refuse as ordered:
-            response = _troubled(ordered)
-            noted.description = ordered.refusal.reason
+        except BadGateway as broken:
+            response = Response(502, {"Content-Type": "text/html"}, _BAD_GATEWAY)
+            noted.description = str(broken)
         except Garble:
             response = Response(body=b'{"ok": <html>')
         except HangUp:
-            self._note(world, noted, 0)
+            self._end(world, noted, 0)
             raise
-        self._note(world, noted, response.status)
+        self._end(world, noted, response.status)
         return response
 
     async def _respond(self, world: World, request: Request, noted: _Noted) -> Response:
@@ -132,7 +111,7 @@ class Doors:
         world.counts[noted.method] += 1
         self._pulse.beat()
 
-    def _note(self, world: World, noted: _Noted, status: int) -> None:
+    def _end(self, world: World, noted: _Noted, status: int) -> None:
         self._pulse.beat()
         if noted.method == "getUpdates":
             return
@@ -143,37 +122,7 @@ class Doors:
             description=noted.description,
         )
         world.calls.append(called)
-        if self._journal is not None:
-            with self._journal.open("ab") as journal:
-                journal.write(msgspec.json.encode(called) + b"\n")
-
-    # The test
-
-    async def _answer_test(self, request: Request) -> Response:
-        try:
-            order: orders.Order = msgspec.json.decode(request.body, type=orders.Order)
-            return Response(body=msgspec.json.encode(await self._obey(order)))
-        except msgspec.MsgspecError as error:
-            return _refusal(Refuse(400, str(error)))
-        except Refuse as refuse:
-            return _refusal(refuse)
-
-    async def _obey(self, order: orders.Order) -> object:
-        match order:
-            case orders.Look():
-                await self._pulse.until(lambda: self._pulse.count > order.after, order.seconds)
-                return self._world.shown(order.chat)
-            case orders.Shut():
-                await self.bot.shut()
-            case orders.Open():
-                await self.bot.open(self._answer_bot)
-            case orders.Clear():
-                self._world.faults.calm()
-                self._world = self._fresh(order.settings)
-                await self.bot.open(self._answer_bot)
-            case _:
-                return self._world.obey(order)
-        return None
+        self._note(called)
 
 
 class _Noted:
@@ -204,15 +153,3 @@ def _refusal(refuse: Refuse) -> Response:
     if refuse.parameters is not None:
         answer["parameters"] = refuse.parameters
     return Response(refuse.status, body=msgspec.json.encode(answer))
-
-
-def _troubled(ordered: trouble.Refuse) -> Response:
-    """Trouble that a test ordered, as Telegram has it: what is broken there is a 502 from what
-    stands before its servers, in HTML."""
-    match ordered.status:
-        case 429:
-            return _refusal(too_often(max(math.ceil(ordered.refusal.retry_after or 0), 1)))
-        case 403:
-            return _refusal(forbidden("bot was kicked from the supergroup chat"))
-        case _:
-            return Response(502, {"Content-Type": "text/html"}, _BAD_GATEWAY)

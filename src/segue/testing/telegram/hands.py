@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Self, TypeVar
+from collections.abc import Sequence
 
-import httpx2
-import msgspec
-
-from segue.testing.platform.client import tls
-from segue.testing.platform.orders import Trouble
+from segue.testing import peers
+from segue.testing.peers import WITHIN
+from segue.testing.peers import OrderRefused as OrderRefused
 from segue.testing.telegram import orders
-from segue.testing.telegram.orders import Order, Upload
+from segue.testing.telegram.orders import Upload
 from segue.testing.telegram.shown import Called, Kind, Message, Settings, Shown, Status, Topic
 
-WITHIN = 10.0
-"""Seconds that a test waits for what should come."""
-_LOOK_SECONDS = 5.0
 
-T = TypeVar("T")
-
-
-class OrderRefused(Exception):
-    """The test asked for something that is not possible."""
-
-
-class Hands:
+class Hands(peers.Hands[int, Message, Shown]):
     """People's hands and eyes; any process may have some, by the control URL. A message is named by
-    its chat and its id: two supergroups have messages of the same ids."""
+    its chat and its id: two supergroups have messages of the same ids.
+
+    What is injected gets an id of Telegram's; what is no JSON object comes in the place of a
+    message. The method `download`, which may fail too, is getting a file's bytes."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(WITHIN + _LOOK_SECONDS), verify=tls(), trust_env=False
-        )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        await self._http.aclose()
+        super().__init__(url, Shown)
 
     # Who and where
 
@@ -148,36 +125,6 @@ class Hands:
 
     # Eyes
 
-    async def look(self, chat: int | None = None) -> Shown:
-        """What is there now."""
-        return await self._ask(orders.Look(chat=chat), Shown)
-
-    async def until(
-        self,
-        condition: Callable[[Shown], bool],
-        *,
-        chat: int | None = None,
-        within: float = WITHIN,
-    ) -> Shown:
-        """What is there once the condition holds; AssertionError, with what was there, when it
-        does not in time."""
-        shown = await self.look(chat)
-        try:
-            async with asyncio.timeout(within):
-                while not condition(shown):
-                    order = orders.Look(after=shown.version, seconds=_LOOK_SECONDS, chat=chat)
-                    shown = await self._ask(order, Shown)
-        except TimeoutError:
-            raise AssertionError(f"not within {within} s; there is {shown}") from None
-        return shown
-
-    async def message(
-        self, text: str, *, chat: int | None = None, within: float = WITHIN
-    ) -> Message:
-        """The newest message with exactly this text, once there is one."""
-        shown = await self.until(lambda shown: text in shown.texts, chat=chat, within=within)
-        return next(message for message in reversed(shown.messages) if message.text == text)
-
     async def topic(self, chat: int, *, within: float = WITHIN) -> Topic:
         """The newest topic in that chat, once there is one."""
         shown = await self.until(lambda shown: bool(shown.topics), chat=chat, within=within)
@@ -201,57 +148,6 @@ class Hands:
         """From now on the bot and the server are this."""
         await self._do(orders.SetBot(settings=settings))
 
-    async def fail(
-        self,
-        method: str,
-        trouble: Trouble,
-        *,
-        times: int = 1,
-        seconds: float = 0.05,
-        chat: int | None = None,
-    ) -> None:
-        """Trouble for the next calls of that method; `download` is getting a file's bytes."""
-        name = None if chat is None else str(chat)
-        order = orders.Fail(method=method, trouble=trouble, times=times, seconds=seconds, chat=name)
-        await self._do(order)
-
-    async def calm(self) -> None:
-        """No more trouble; what hangs is cut off."""
-        await self._do(orders.Calm())
-
-    async def inject(self, frames: Iterable[str]) -> None:
-        """Updates as they are, whatever they are, but for their ids, which are Telegram's; what is
-        no JSON object comes in the place of a message."""
-        await self._do(orders.Inject(frames=tuple(frames)))
-
-    async def repeat(self, last: int = 1) -> None:
-        """Deliver the last updates once more."""
-        await self._do(orders.Repeat(last=last))
-
-    async def hold(self) -> None:
-        """Let updates wait."""
-        await self._do(orders.Hold())
-
-    async def release(self, *, backwards: bool = False) -> None:
-        """Deliver what waits."""
-        await self._do(orders.Release(backwards=backwards))
-
-    async def down(self) -> None:
-        """The bot's connections are cut, and new ones refused, until `up`."""
-        await self._do(orders.Shut())
-
-    async def up(self) -> None:
-        await self._do(orders.Open())
-
     async def clear(self, settings: Settings = Settings()) -> None:  # noqa: B008 - it is frozen
         """Everything as at the start, with these."""
-        await self._do(orders.Clear(settings=settings))
-
-    async def _do(self, order: Order) -> bytes:
-        response = await self._http.post(self._url, content=msgspec.json.encode(order))
-        if response.status_code != 200:
-            raise OrderRefused(f"{order}: {response.json()['description']}")
-        return response.content
-
-    async def _ask(self, order: Order, answer: type[T]) -> T:
-        return msgspec.json.decode(await self._do(order), type=answer)
+        await self._do(peers.Clear(settings=settings))

@@ -6,19 +6,16 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from segue.testing.platform.orders import Calm, Fail, Hold, Inject, Open, Release, Repeat, Shut
+from segue.testing import peers
+from segue.testing.peers import Clear, Look, Shared
 from segue.testing.telegram.shown import FileKind, Kind, Settings, Status
 
 
-class _Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=str.lower):
-    pass
-
-
-class SetBot(_Order, frozen=True):
+class SetBot(peers.Order, frozen=True):
     settings: Settings
 
 
-class AddUser(_Order, frozen=True):
+class AddUser(peers.Order, frozen=True):
     """Answered with the user's id."""
 
     name: str
@@ -26,7 +23,7 @@ class AddUser(_Order, frozen=True):
     bot: bool = False
 
 
-class AddChat(_Order, frozen=True):
+class AddChat(peers.Order, frozen=True):
     """Answered with the chat's id; that of a private chat is the person's."""
 
     kind: Kind
@@ -38,7 +35,7 @@ class AddChat(_Order, frozen=True):
     topics: bool | None = None
 
 
-class SetRights(_Order, frozen=True):
+class SetRights(peers.Order, frozen=True):
     """What the bot is in that chat from now on; it is told."""
 
     user: int
@@ -54,7 +51,7 @@ class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: FileKind = FileKind.DOCUMENT
 
 
-class Say(_Order, frozen=True):
+class Say(peers.Order, frozen=True):
     """Answered with the id of the message, or of the first one when there are several files."""
 
     user: int
@@ -67,13 +64,13 @@ class Say(_Order, frozen=True):
     """As an administrator who shows as the group itself."""
 
 
-class Rewrite(_Order, frozen=True):
+class Rewrite(peers.Order, frozen=True):
     chat: int
     message: int
     text: str
 
 
-class Press(_Order, frozen=True):
+class Press(peers.Order, frozen=True):
     """Answered with the id of the query."""
 
     user: int
@@ -84,20 +81,20 @@ class Press(_Order, frozen=True):
     """The message is too old for the bot to see."""
 
 
-class Join(_Order, frozen=True):
+class Join(peers.Order, frozen=True):
     """A person adds the bot to a chat, or begins the private one anew."""
 
     user: int
     chat: int
 
 
-class Migrate(_Order, frozen=True):
+class Migrate(peers.Order, frozen=True):
     """A group becomes a supergroup; answered with the id of that."""
 
     chat: int
 
 
-class OpenTopic(_Order, frozen=True):
+class OpenTopic(peers.Order, frozen=True):
     """A person opens one; answered with its id."""
 
     user: int
@@ -105,7 +102,7 @@ class OpenTopic(_Order, frozen=True):
     name: str
 
 
-class CloseTopic(_Order, frozen=True):
+class CloseTopic(peers.Order, frozen=True):
     """A person closes it, or reopens it."""
 
     user: int
@@ -114,7 +111,7 @@ class CloseTopic(_Order, frozen=True):
     closed: bool = True
 
 
-class DeleteTopic(_Order, frozen=True):
+class DeleteTopic(peers.Order, frozen=True):
     """A person deletes it, and all that is in it. The bot is not told."""
 
     chat: int
@@ -123,35 +120,20 @@ class DeleteTopic(_Order, frozen=True):
     """What is sent there comes to the main chat, as it did for some weeks in 2026."""
 
 
-class Erase(_Order, frozen=True):
+class Erase(peers.Order, frozen=True):
     """A person deletes a message. The bot is not told."""
 
     chat: int
     message: int
 
 
-class Clear(_Order, frozen=True):
-    """Everything is as it was at the start."""
-
-    settings: Settings = Settings()
-
-
-class Look(_Order, frozen=True):
-    """Answered with Shown, once its version is past `after`, or when the time is over."""
-
-    after: int = -1
-    seconds: float = 0.0
-    chat: int | None = None
-    """Only what is in this chat."""
-
-
-class Recall(_Order, frozen=True):
+class Recall(peers.Order, frozen=True):
     """Answered with the calls so far, but for polls; of one method, if one is named."""
 
     method: str | None = None
 
 
-class Fetch(_Order, frozen=True):
+class Fetch(peers.Order, frozen=True):
     """Answered with the bytes of a file."""
 
     file: str
@@ -159,6 +141,5 @@ class Fetch(_Order, frozen=True):
 
 Order: TypeAlias = (
     SetBot | AddUser | AddChat | SetRights | Say | Rewrite | Press | Join | Migrate | OpenTopic
-    | CloseTopic | DeleteTopic | Erase | Clear | Look | Recall | Fetch
-    | Fail | Calm | Inject | Repeat | Hold | Release | Shut | Open
+    | CloseTopic | DeleteTopic | Erase | Recall | Fetch | Clear[Settings] | Look[int] | Shared
 )  # fmt: skip

@@ -8,7 +8,11 @@ on; where a module names no source for one, it is as bots report it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+
+from segue.testing import peers
+from segue.testing.peers import Fail, Trouble
 
 NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same "
@@ -24,7 +28,7 @@ WEBHOOK_SET = (
 )
 
 
-class Refuse(Exception):
+class Refuse(peers.Refuse):
     """Raised where a call is handled: it is answered with this status and description."""
 
     def __init__(
@@ -46,6 +50,10 @@ class Malformed(Exception):
         self.refuse = refuse or bad(reason)
 
 
+class BadGateway(Exception):
+    """What stands before Telegram's servers answers in their place: with 502, in HTML."""
+
+
 def bad(reason: str) -> Refuse:
     return Refuse(400, f"Bad Request: {reason}")
 
@@ -64,3 +72,12 @@ def migrated(to: int) -> Refuse:
 
 def too_often(seconds: int) -> Refuse:
     return Refuse(429, f"Too Many Requests: retry after {seconds}", {"retry_after": seconds})
+
+
+def ordered(fail: Fail) -> Refuse | BadGateway:
+    """The trouble that a test wants for a call."""
+    if fail.trouble is Trouble.BUSY:
+        return too_often(max(math.ceil(fail.seconds), 1))
+    if fail.trouble is Trouble.FORBIDDEN:
+        return forbidden("bot was kicked from the supergroup chat")
+    return BadGateway("Bad Gateway")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from segue.testing.platform.limits import Meter, Pace
+from segue.testing.peers.limits import Meter, Pace
 from segue.testing.telegram import telling, texts, wire
 from segue.testing.telegram.entities import Formatted
 from segue.testing.telegram.reading import Sent, attached
@@ -164,29 +164,17 @@ class Sending:
         formatted = texts.message_text(
             call.text, call.parse_mode, call.entities, too_long="MESSAGE_TOO_LONG"
         )
+        after = _rewritten(before, formatted, call.text, call.reply_markup)
         options = call.link_preview_options
-        after = replace(
-            before,
-            text=formatted.text,
-            entities=formatted.entities,
-            source=call.text,
-            buttons=texts.buttons(call.reply_markup),
-            preview=options is None or not options.is_disabled,
-        )
-        return self._change(before, after)
+        preview = options is None or not options.is_disabled
+        return self._change(before, replace(after, preview=preview))
 
     def edit_caption(self, call: wire.EditMessageCaption) -> Json:
         before = self._own(call.chat_id, call.message_id)
         if before.file is None:
             raise bad("there is no caption in the message to edit")
         formatted = texts.caption(call.caption, call.parse_mode, call.caption_entities)
-        after = replace(
-            before,
-            text=formatted.text,
-            entities=formatted.entities,
-            source=call.caption,
-            buttons=texts.buttons(call.reply_markup),
-        )
+        after = _rewritten(before, formatted, call.caption, call.reply_markup)
         return self._change(before, after)
 
     def edit_markup(self, call: wire.EditMessageReplyMarkup) -> Json:
@@ -245,6 +233,18 @@ class Sending:
             Answered(query=call.callback_query_id, text=call.text, alert=call.show_alert)
         )
         return True
+
+
+def _rewritten(
+    before: Message, formatted: Formatted, source: str, markup: wire.InlineKeyboard | None
+) -> Message:
+    return replace(
+        before,
+        text=formatted.text,
+        entities=formatted.entities,
+        source=source,
+        buttons=texts.buttons(markup),
+    )
 
 
 def _check(kind: FileKind, sent: Sent) -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from segue.testing import peers
 from segue.testing.telegram.entities import Entity
 from segue.testing.telegram.wire import BotCommand, Scope
 
@@ -211,12 +212,9 @@ class Called(Struct, frozen=True, kw_only=True):
     at: float = field(default_factory=time.monotonic)
 
 
-class Shown(Struct, frozen=True, kw_only=True):
-    """What there is to see."""
+class Shown(peers.Shown[Message], frozen=True, kw_only=True):
+    """What there is to see; of the messages, not those of Telegram itself."""
 
-    version: int
-    messages: tuple[Message, ...]
-    """In the order in which they came; without those of Telegram itself."""
     topics: tuple[Topic, ...]
     """Those that are not deleted."""
     typing: tuple[Typing, ...]
@@ -227,11 +225,3 @@ class Shown(Struct, frozen=True, kw_only=True):
     """How often each method was called, refused or not."""
     errors: tuple[str, ...]
     """What the bot did wrong: must be empty at the end of every test."""
-    hanging: int
-    """Calls that hang now."""
-    unconfirmed: int
-    """Updates that the bot has not confirmed."""
-
-    @property
-    def texts(self) -> list[str]:
-        return [message.text for message in self.messages]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
-from segue.testing.platform.pulse import Pulse
+from segue.testing.peers import Pulse
 from segue.testing.telegram.refusing import OTHER_POLL, WEBHOOK_SET, Refuse
 from segue.testing.telegram.wire import GetUpdates, UpdateType
 
@@ -51,15 +52,16 @@ class Updates:
         if kind in self._allowed:
             self._put({kind: payload})
 
-    def inject(self, frame: str) -> None:
-        """Tell it this, whatever it is, as an update with an id, which no answer of Telegram's is
+    def inject(self, frames: Sequence[str]) -> None:
+        """Tell it these, whatever they are, as updates with an id, which no answer of Telegram's is
         without. What is no JSON object comes in the place of a message."""
-        try:
-            update: Any = json.loads(frame)
-        except (ValueError, RecursionError):
-            update = frame
-        whole = cast("dict[str, object]", update) if isinstance(update, dict) else None
-        self._put({"message": update} if whole is None else whole)
+        for frame in frames:
+            try:
+                update: Any = json.loads(frame)
+            except (ValueError, RecursionError):
+                update = frame
+            whole = cast("dict[str, object]", update) if isinstance(update, dict) else None
+            self._put({"message": update} if whole is None else whole)
 
     def _put(self, update: dict[str, object]) -> None:
         number = next(self._ids)

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from segue.testing.platform.faults import Faults
-from segue.testing.platform.pulse import Pulse
-from segue.testing.telegram import orders, wire
+from segue.testing.peers import Faults, Pulse, Steps
+from segue.testing.telegram import orders, refusing, wire
 from segue.testing.telegram.asking import Asking
 from segue.testing.telegram.people import People
 from segue.testing.telegram.reading import Sent
@@ -25,7 +24,7 @@ class World:
     def __init__(self, settings: Settings, bot: int, pulse: Pulse) -> None:
         self.pulse = pulse
         self.updates = Updates(pulse, settings.webhook)
-        self.faults = Faults(pulse)
+        self.faults = Faults(pulse, refusing.ordered)
         self.state = State(settings, bot)
         self.asking = Asking(self.state, self.updates)
         self.counts: Counter[str] = Counter()
@@ -37,7 +36,7 @@ class World:
             wire.SendDocument: sending.document,
             wire.SendPhoto: sending.photo,
         }
-        self._methods: Mapping[type[Any], Callable[[Any], object]] = {
+        self._methods: Steps = {
             wire.GetMe: asking.me,
             wire.GetWebhookInfo: asking.webhook,
             wire.DeleteWebhook: asking.delete_webhook,
@@ -71,15 +70,9 @@ class World:
             return with_files(call, files)
         return self._methods[type(call)](call)
 
-    def obey(self, order: orders.Order) -> object:
-        """What people do, and what happens to the platform."""
-        result = self._steps()[type(order)](order)
-        self.pulse.beat()
-        return result
-
-    def _steps(self) -> Mapping[type[Any], Callable[[Any], object]]:
+    def steps(self) -> Steps:
         """What each order comes to."""
-        people, updates, faults = self._people, self.updates, self.faults
+        people = self._people
         return {
             orders.SetBot: people.set_bot,
             orders.AddUser: people.add_user,
@@ -96,12 +89,6 @@ class World:
             orders.Erase: people.erase,
             orders.Recall: self._recall,
             orders.Fetch: lambda order: self.state.file(order.file)[1],
-            orders.Fail: faults.order,
-            orders.Calm: lambda _: faults.calm(),
-            orders.Inject: lambda order: [updates.inject(frame) for frame in order.frames],
-            orders.Repeat: lambda order: updates.repeat(order.last),
-            orders.Hold: lambda _: updates.hold(),
-            orders.Release: lambda order: updates.release(backwards=order.backwards),
         }
 
     def _recall(self, order: orders.Recall) -> list[Called]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from segue.testing.http import HangUp
-from segue.testing.platform.orders import Fail, Trouble
-from segue.testing.platform.pulse import Pulse
-from segue.testing.platform.refusing import Refuse, too_often
+from segue.testing.peers.orders import Fail, Trouble
+from segue.testing.peers.pulse import Pulse
 
 
 class Garble(Exception):
@@ -17,8 +16,10 @@ class Garble(Exception):
 
 
 class Faults:
-    def __init__(self, pulse: Pulse) -> None:
+    def __init__(self, pulse: Pulse, refusal: Callable[[Fail], Exception]) -> None:
+        """`refusal`: what BUSY, BROKEN and FORBIDDEN are on this platform."""
         self._pulse = pulse
+        self._refusal = refusal
         self._waiting: list[tuple[Fail, int]] = []
         """Each with the number of times that are left."""
         self._calm = asyncio.Event()
@@ -51,12 +52,8 @@ class Faults:
 
     async def _before(self, fault: Fail) -> None:
         match fault.trouble:
-            case Trouble.BUSY:
-                raise too_often(fault.seconds)
-            case Trouble.BROKEN:
-                raise Refuse(500, "internal", "Something went wrong.")
-            case Trouble.FORBIDDEN:
-                raise Refuse(403, "forbidden", "The bot may not do that.")
+            case Trouble.BUSY | Trouble.BROKEN | Trouble.FORBIDDEN:
+                raise self._refusal(fault)
             case Trouble.DROP_BEFORE:
                 raise HangUp
             case Trouble.DELAY:

@@ -1,4 +1,4 @@
-"""How much the platform takes at a time."""
+"""How much a platform takes at a time."""
 
 from __future__ import annotations
 

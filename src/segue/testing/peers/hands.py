@@ -1,0 +1,135 @@
+"""What a test does at any fake, and how it sees what is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Self, TypeVar
+
+import httpx2
+import msgspec
+
+from segue.testing.peers import orders
+from segue.testing.peers.orders import Order, Trouble
+from segue.testing.peers.tls import tls
+
+WITHIN = 10.0
+"""Seconds that a test waits for what should come."""
+_LOOK_SECONDS = 5.0
+
+T = TypeVar("T")
+Chat = TypeVar("Chat")
+Message = TypeVar("Message")
+Shown = TypeVar("Shown", bound=orders.Shown[Any])
+
+
+class OrderRefused(Exception):
+    """The test asked for something that is not possible."""
+
+
+class Hands(Generic[Chat, Message, Shown]):
+    """Hands and eyes at a fake that runs; any process may have some, by the control URL. Each fake
+    adds what its people do."""
+
+    def __init__(self, url: str, shown: type[Shown]) -> None:
+        self._url = url
+        self._shown = shown
+        self._http = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(WITHIN + _LOOK_SECONDS), verify=tls(), trust_env=False
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    # Eyes
+
+    async def look(self, chat: Chat | None = None) -> Shown:
+        """What is there now."""
+        return await self._ask(orders.Look(chat=chat), self._shown)
+
+    async def until(
+        self,
+        condition: Callable[[Shown], bool],
+        *,
+        chat: Chat | None = None,
+        within: float = WITHIN,
+    ) -> Shown:
+        """What is there once the condition holds; AssertionError, with what was there, when it
+        does not in time."""
+        shown = await self.look(chat)
+        try:
+            async with asyncio.timeout(within):
+                while not condition(shown):
+                    order = orders.Look(after=shown.version, seconds=_LOOK_SECONDS, chat=chat)
+                    shown = await self._ask(order, self._shown)
+        except TimeoutError:
+            raise AssertionError(f"not within {within} s; there is {shown}") from None
+        return shown
+
+    async def message(
+        self, text: str, *, chat: Chat | None = None, within: float = WITHIN
+    ) -> Message:
+        """The newest message with exactly this text, once there is one."""
+        shown = await self.until(lambda shown: text in shown.texts, chat=chat, within=within)
+        return next(message for message in reversed(shown.messages) if message.text == text)
+
+    # The platform itself
+
+    async def fail(
+        self,
+        method: str,
+        trouble: Trouble,
+        *,
+        times: int = 1,
+        seconds: float = 0.05,
+        chat: Chat | None = None,
+    ) -> None:
+        """Trouble for the next calls of that method."""
+        name = None if chat is None else str(chat)
+        order = orders.Fail(method=method, trouble=trouble, times=times, seconds=seconds, chat=name)
+        await self._do(order)
+
+    async def calm(self) -> None:
+        """No more trouble; what hangs is cut off."""
+        await self._do(orders.Calm())
+
+    async def inject(self, frames: Iterable[str]) -> None:
+        """Updates as they are, whatever they are."""
+        await self._do(orders.Inject(frames=tuple(frames)))
+
+    async def repeat(self, last: int = 1) -> None:
+        """Deliver the last updates once more."""
+        await self._do(orders.Repeat(last=last))
+
+    async def hold(self) -> None:
+        """Let updates wait."""
+        await self._do(orders.Hold())
+
+    async def release(self, *, backwards: bool = False) -> None:
+        """Deliver what waits."""
+        await self._do(orders.Release(backwards=backwards))
+
+    async def down(self) -> None:
+        """The bot's connections are cut, and new ones refused, until `up`."""
+        await self._do(orders.Shut())
+
+    async def up(self) -> None:
+        await self._do(orders.Open())
+
+    # How it is told
+
+    async def _do(self, order: Order) -> bytes:
+        """What it is answered, in JSON; OrderRefused when it is not possible."""
+        response = await self._http.post(self._url, content=msgspec.json.encode(order))
+        if response.status_code != 200:
+            raise OrderRefused(f"{order}: {msgspec.json.decode(response.content, type=str)}")
+        return response.content
+
+    async def _ask(self, order: Order, answer: type[T]) -> T:
+        return msgspec.json.decode(await self._do(order), type=answer)

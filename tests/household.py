@@ -1,0 +1,212 @@
+"""A household but for its phone: the terminals of its person, the gateway, the store, the model.
+
+The gateway and each terminal is a process of its own. Which platform the phone is on, and what can
+be seen there, is told by who adds it: `tests.failures.conftest`, `tests.on_telegram.conftest`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import segue.store
+from segue.core.address import Platform
+from segue.core.handoff import Handoff, State, Step
+from segue.core.session import ME, Session
+from segue.store import Store, Topic
+from segue.store.gateways import Link, PlatformHealth
+from segue.testing.http import HangUp, Request, Response
+from segue.testing.models.openai import Answer, FakeOpenAI, Say
+from tests.terminal.conftest import Person
+from tests.terminal.pty import CODE, Terminal
+
+WITHIN = 20.0
+HANDED_OFF = "This session has just been handed off"
+"""How the prompt of the confirming turn begins."""
+
+
+class Mind(FakeOpenAI):
+    """A model that counts what it was told and repeats the last of it: `(3) go on`. It thinks for
+    as long as a test wants."""
+
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self.plans: deque[Answer] = deque()
+        """What it says instead, while there is any."""
+        self.away = False
+        """Whether nobody answers."""
+        self._asked = asyncio.Condition()
+        self._held: str | None = None
+        self._go = asyncio.Event()
+
+    def hold(self, words: str) -> None:
+        """From now on there is no answer to what has these words in it."""
+        self._held = words
+        self._go = asyncio.Event()
+
+    def let_go(self) -> None:
+        self._held = None
+        self._go.set()
+
+    async def hears(self, words: str, times: int = 1) -> None:
+        """Wait until that was said to it so often."""
+        async with asyncio.timeout(WITHIN), self._asked:
+            await self._asked.wait_for(lambda: self.heard(words) >= times)
+
+    def heard(self, words: str) -> int:
+        """How often that was said to it, not counting what it was only reminded of, nor what it
+        was to find a title for."""
+        asked = (request for request in self.requests if "tools" in request)
+        return sum(words in told(request)[-1] for request in asked)
+
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        if self.plans:
+            return self.plans.popleft()
+        heard = told(request)
+        return Say(text=f"({len(heard)}) {heard[-1].strip('[]')}")
+
+    async def _handle(self, request: Request) -> Response:
+        if self.away:
+            raise HangUp
+        response = await super()._handle(request)
+        if request.method == "POST":
+            asked = told(self.requests[-1])[-1]
+            async with self._asked:
+                self._asked.notify_all()
+            if self._held is not None and self._held in asked:
+                await self._go.wait()
+        return response
+
+
+def told(request: dict[str, Any]) -> list[str]:
+    """All that the model's person, or the program in their place, said to it."""
+    return [m["content"] for m in request["messages"] if m["role"] == "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """`segue gateway run`, under way."""
+
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    async def ends(self) -> None:
+        """Let it end in order: whatever it has in hand is done then."""
+        self.process.terminate()
+        code = await asyncio.to_thread(self.process.wait, WITHIN)
+        assert code == 0, f"it ended with {code}"
+
+    def freeze(self) -> None:
+        """It lives, and does nothing."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indoors:
+    """All of it but the phone."""
+
+    person: Person
+    """At her terminals."""
+    store: Store
+    """The test's own view of it."""
+    mind: Mind
+
+    @property
+    def log(self) -> Path:
+        return Path(self.person.environment["HOME"]) / "gateway.err"
+
+    # Processes
+
+    @contextlib.asynccontextmanager
+    async def gateway(self, *, until: Link = Link.CONNECTED) -> AsyncGenerator[Gateway]:
+        """One that stands like that with Telegram; in the end it is killed."""
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(  # noqa: ASYNC220 - nothing waits for it
+                [sys.executable, "-m", "segue", "gateway", "run"],
+                env={**CODE, **self.person.environment},
+                cwd=self.person.environment["HOME"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        gateway = Gateway(process)
+        try:
+            async with asyncio.timeout(WITHIN):
+                while not ((health := await self.health()) and health.state is until):
+                    if process.poll() is not None:
+                        raise AssertionError(f"the gateway has ended: {self.log.read_text()}")
+                    await asyncio.sleep(0.02)
+            yield gateway
+        finally:
+            gateway.kill()
+
+    async def health(self, platform: Platform = Platform.TELEGRAM) -> PlatformHealth | None:
+        """What a gateway says of a platform, if one serves it."""
+        serves = await self.store.gateways.serving(platform)
+        return serves.links[platform] if serves else None
+
+    @contextlib.asynccontextmanager
+    async def terminal(
+        self, *said: str, title: str = "Sums", **more: Any
+    ) -> AsyncGenerator[Terminal]:
+        """A new session, in which that was said."""
+        async with self.person.opens("chat", "--title", title, **more) as shown:
+            await shown.ready()
+            await self.says(shown, *said)
+            yield shown
+
+    async def says(self, shown: Terminal, *said: str, after: int = 0) -> None:
+        """Type that, one after another, and see it answered; `after` so many things before."""
+        for number, text in enumerate(said, after + 1):
+            shown.say(text)
+            await shown.shows(f"({number}) {text}")
+            await shown.ready()
+
+    # What is there
+
+    async def session(self, title: str = "Sums") -> Session:
+        return await self.store.sessions.find(ME, title)
+
+    async def said(self, title: str = "Sums") -> list[tuple[str, str]]:
+        """By whom, and what."""
+        session = await self.session(title)
+        return [(m.role.value, m.content) for m in await self.store.transcripts.load(session.id)]
+
+    async def handoff(self, *states: State, step: Step | None = None) -> Handoff:
+        """The newest one, once it is in one of these states, and at that step."""
+        async with asyncio.timeout(WITHIN), self.store.listen(Topic.HANDOFFS) as wake:
+            while True:
+                for newest in await self.store.recent_handoffs(1):
+                    if newest.state in states and step in (None, newest.step):
+                        return newest
+                await wake.wait(0.1)
+
+
+async def indoors(person: Person, stack: contextlib.AsyncExitStack) -> tuple[Store, Mind]:
+    """What `Indoors` needs: the store of that person, who has been introduced to the program, and
+    a model that their terminals and gateways use from now on."""
+    mind = Mind()
+    url = await stack.enter_async_context(mind.serving())
+    person.environment.update(
+        SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
+    )
+    store = await stack.enter_async_context(
+        await segue.store.open(person.environment["SEGUE_STORE"])
+    )
+    await store.owners.ensure(ME)
+    await store.owners.introduced(ME)
+    return store, mind
