@@ -124,6 +124,9 @@ class Faulty:
             raise self.kept.pop(0)
         return answer
 
+    async def mark(self, *args: Any, **kwargs: Any) -> Any:
+        return await self.write(*args, **kwargs)
+
     async def close(self) -> None:
         await self._engine.close()
 
