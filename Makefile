@@ -3,9 +3,9 @@
 
 # The first of these that is new enough makes .venv; name another with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.13 python3.12 python3.11
-# Processes of `make test`: its tests wait for others more often than they compute. What measures
+# Processes of `make test`: one more than there are processors, since tests also wait. What measures
 # runs by itself at the end.
-JOBS ?= $$(( 2 * $$(getconf _NPROCESSORS_ONLN) ))
+JOBS ?= $$(( 1 + $$(getconf _NPROCESSORS_ONLN) ))
 # Passed on to the program by run, bench, test and test-real.
 ARGS ?=
 # `make lock UPGRADE=--upgrade`, or UPGRADE="--upgrade-package ruff".

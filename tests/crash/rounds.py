@@ -17,7 +17,7 @@ from tests.crash.evidence import gather
 from tests.crash.mind import HANDOFF
 from tests.crash.oracle import violations
 from tests.crash.points import Between, Moment
-from tests.crash.world import SHAPES, STUCK, Life, World
+from tests.crash.world import SHAPES, STUCK, WITHIN, Life, World, until
 
 THREADED = SHAPES[:4]
 _SLOW = 0.3
@@ -62,6 +62,7 @@ def handing_off(moment: Moment, victim: Victim, *, threaded: bool = False) -> Pl
         life = await world.begin(rng.choice(THREADED if threaded else SHAPES))
         _may_be_asked_again(life, f"{HANDOFF} after {life.words[-1]}", moment)
         async with moment.point.at(world, life, _begins(world, life)):
+            await _is_asked(world, life)  # a gateway looks of its own accord, too
             since = await _kill(world, life, victim, rng)
         away = await _comes_back(world, since, life)
         if world.rules.keys:
@@ -254,6 +255,13 @@ def _begins(world: World, life: Life) -> Callable[[], Awaitable[None]]:
         world.begin_handoff(life)
 
     return act
+
+
+async def _is_asked(world: World, life: Life) -> None:
+    async def is_asked() -> bool:
+        return await world.latest(life) is not None
+
+    await until(is_asked, "the handoff is asked for", WITHIN)
 
 
 def _may_be_asked_again(life: Life, about: str, moment: Moment, once: int = 1) -> None:

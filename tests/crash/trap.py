@@ -87,31 +87,37 @@ def make(settings: PlatformSettings) -> Adapter:
 
 def install(folder: Path) -> None:
     """From now on, every store of this process looks for traps in `folder`, open or not."""
-    traps = Traps(folder / "traps")
-    for engine in (SqliteEngine, PostgresEngine):
-        engine.write = _trapped(engine.write, traps)
+    ground = Ground(Traps(folder / "traps"))
+    SqliteEngine.write = ground.trapped(SqliteEngine.write)
+    SqliteEngine.mark = ground.trapped(SqliteEngine.mark)
+    PostgresEngine.write = ground.trapped(PostgresEngine.write)  # which marks, too
 
 
-def _trapped(write: Write, traps: Traps) -> Write:
-    caught: dict[Trap, int] = {}
+class Ground:
+    """Where a process goes, and may be caught."""
 
-    async def look(work: str, *, after: bool, told: object) -> None:
-        trap = traps.armed()
+    def __init__(self, traps: Traps) -> None:
+        self._traps = traps
+        self._caught: dict[Trap, int] = {}
+
+    async def _look(self, work: str, *, after: bool, told: object) -> None:
+        trap = self._traps.armed()
         if trap is None or trap.after is not after or not trap.catches(work, repr(told)):
             return
-        caught[trap] = caught.get(trap, 0) + 1
-        if caught[trap] != trap.nth:
+        self._caught[trap] = self._caught.get(trap, 0) + 1
+        if self._caught[trap] != trap.nth:
             return
-        traps.spring()
-        while traps.armed() == trap:  # noqa: ASYNC110 - it is in another process
+        self._traps.spring()
+        while self._traps.armed() == trap:  # noqa: ASYNC110 - it is in another process
             await asyncio.sleep(LOOK)
-        caught.clear()
+        self._caught.clear()
 
-    async def trapped(engine: Engine, work: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        name = f"{work.__module__.rpartition('.')[2]}.{work.__name__}"
-        await look(name, after=False, told=(args, more))
-        result = await write(engine, work, *args, **more)
-        await look(name, after=True, told=(args, more, result))
-        return result
+    def trapped(self, write: Write) -> Write:
+        async def trapped(engine: Engine, work: Callable[..., Any], *args: Any, **more: Any) -> Any:
+            name = f"{work.__module__.rpartition('.')[2]}.{work.__name__}"
+            await self._look(name, after=False, told=(args, more))
+            result = await write(engine, work, *args, **more)
+            await self._look(name, after=True, told=(args, more, result))
+            return result
 
-    return trapped
+        return trapped

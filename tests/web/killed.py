@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import logging
 import multiprocessing
+import os
 import random
+import select
 from collections.abc import AsyncGenerator, Mapping
 from multiprocessing.context import ForkServerProcess
 
@@ -39,8 +41,15 @@ def started(environment: Mapping[str, str]) -> ForkServerProcess:
 
 
 def kill(process: ForkServerProcess) -> None:
-    process.kill()
-    process.join()
+    """Until the kernel has cleared everything away: it is known to be dead a moment earlier."""
+    assert process.pid is not None
+    ended = os.pidfd_open(process.pid)
+    try:
+        process.kill()
+        process.join()
+        select.select([ended], [], [])
+    finally:
+        os.close(ended)
     process.close()
 
 

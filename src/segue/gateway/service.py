@@ -102,8 +102,9 @@ class Gateway:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then end in order."""
         await self._announce()
-        if not self._serving and not self._may_stand_by():
-            await self._refuse()
+        while not self._serving and not self._may_stand_by():
+            await self._give_way()
+            await self._announce()  # the other one was just ending
         logger.info("%s serves %s", self._name, _listed(self._serving) or "nothing yet")
         work = {
             asyncio.create_task(_steadily(name, task), name=name)
@@ -182,12 +183,14 @@ class Gateway:
     def _may_stand_by(self) -> bool:
         return self._is_shared or not self._adapters
 
-    async def _refuse(self) -> None:
-        await self._store.gateways.withdraw()
-        others = await self._store.gateways.alive()
-        served = frozenset[Platform]().union(*(other.platforms for other in others))
-        name = ", ".join(other.name for other in others) or "another gateway"
-        raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))
+    async def _give_way(self) -> None:
+        """GatewayRunning when somebody else serves what we would."""
+        alive = await self._store.gateways.alive()
+        others = {g.name: g.platforms & self._adapters.keys() for g in alive}
+        if served := frozenset[Platform]().union(*others.values()):
+            await self._store.gateways.withdraw()
+            name = ", ".join(name for name, platforms in others.items() if platforms)
+            raise GatewayRunning(name=name, platforms=_listed(served))
 
 
 async def _steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
