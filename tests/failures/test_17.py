@@ -89,11 +89,11 @@ async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Ho
         # On a slow machine, what is shown on the way to the reply is refused as well.
         await household.hands.fail("send", Trouble.FORBIDDEN, times=100, chat=household.chat)
         await household.hands.say(household.anna, household.chat, "hello")
-        async with asyncio.timeout(WITHIN), household.store.listen(Topic.OUTBOX) as wake:
+        async with asyncio.timeout(WITHIN), household.store.listen(Topic.SENT) as wake:
             while not await household.store.outbox.troubled():
                 await wake.wait(0.1)
         await household.hands.calm()
-        async with asyncio.timeout(REPORTED), household.store.listen(Topic.OUTBOX) as wake:
+        async with asyncio.timeout(REPORTED), household.store.listen(Topic.SENT) as wake:
             while not await household.store.outbox.troubled(reported=True):
                 await wake.wait(0.1)
         status = await asyncio.to_thread(segue_says, household.person, "gateway", "status")

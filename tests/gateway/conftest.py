@@ -136,7 +136,7 @@ class House:
         await self.hands.until(lambda shown: shown.unconfirmed == 0)
         async with (
             asyncio.timeout(WITHIN),
-            self.store.listen(Topic.INBOX, Topic.OUTBOX) as wake,
+            self.store.listen(Topic.INBOX, Topic.SENT) as wake,
         ):
             while len(await self.store.inbox.waiting()) > waiting or await self.store.outbox.due(
                 [*Platform]

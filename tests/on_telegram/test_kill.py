@@ -141,7 +141,7 @@ async def settled(town: Town) -> None:
     """Wait until nothing is under way any more."""
     await town.hands.until(lambda shown: shown.unconfirmed == 0, chat=0, within=WITHIN)
     store = town.store
-    async with store.listen(Topic.HANDOFFS, Topic.INBOX, Topic.OUTBOX) as wake:
+    async with store.listen(Topic.HANDOFFS, Topic.INBOX, Topic.SENT) as wake:
         while (
             await store.in_flight()
             or await store.inbox.waiting()
@@ -154,7 +154,7 @@ async def told(town: Town) -> None:
     """Wait until the sessions were told of everything that is uncertain."""
     # The next gateway looks for that at once, and this one some seconds later.
     town.killer.strike()
-    async with town.store.listen(Topic.OUTBOX) as wake:
+    async with town.store.listen(Topic.SENT) as wake:
         while await town.store.outbox.troubled(reported=False):
             await wake.wait(0.1)
 

@@ -100,6 +100,12 @@ async def fail_to_hand_off(scene: Scene) -> None:
     await scene.store.fail_handoff(claim, "no")
 
 
+async def deliver(scene: Scene) -> None:
+    await scene.store.outbox.enqueue(draft("1"))
+    (outgoing,) = await scene.store.outbox.claim(set(Platform))
+    await scene.store.outbox.sent(outgoing)
+
+
 async def announce(scene: Scene) -> None:
     await scene.store.gateways.announce("gateway", [Platform.TELEGRAM])
 
@@ -115,6 +121,7 @@ NUDGES = [
     (move_away, Topic.OUTBOX),
     (speak, Topic.OUTBOX),
     (fail_to_hand_off, Topic.OUTBOX),
+    (deliver, Topic.SENT),
     (announce, Topic.HANDOFFS),
     (withdraw, Topic.HANDOFFS),
 ]
@@ -195,6 +202,9 @@ async def test_every_topic_wakes_its_own_waiter(
                     await other.inbox.record("bot", "1", DM, "hello")
                 case Topic.OUTBOX:
                     await other.outbox.enqueue(draft("1"))
+                case Topic.SENT:
+                    (outgoing,) = await other.outbox.claim(set(Platform))
+                    await other.outbox.sent(outgoing)
                 case Topic.LEASES:
                     await hold(store, session.id)
                     await other.leases.acquire(session.id, "another", take_over=True)

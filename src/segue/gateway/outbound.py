@@ -98,7 +98,7 @@ class Outbound:
     async def flush(self, seconds: float) -> None:
         """Wait until nothing more can be sent now, for so long."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds), self._store.listen(Topic.OUTBOX) as wake:
+            async with asyncio.timeout(seconds), self._store.listen(Topic.SENT) as wake:
                 while await self._store.outbox.due(self._connected()):
                     await wake.wait(LOOK)
 
@@ -142,13 +142,12 @@ class Outbound:
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
-        if self._woken is None or task.cancelled():
+        if self._woken is None or task.cancelled() or (error := task.exception()) is None:
             return
-        error = task.exception()
         if isinstance(error, StoreError):  # it stays journalled as being sent, and is looked after
             logger.error("How %s went could not be kept: %s", task.get_name(), error)
-            error = None
-        self._woken.wake(error)  # for the next in that chat; or for the end, if we are at fault
+        else:
+            self._woken.wake(error)  # we are at fault: it is the end
 
     async def _deliver(self, outgoing: Outgoing) -> None:
         adapter = self._adapters[outgoing.address.platform]

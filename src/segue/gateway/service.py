@@ -186,11 +186,11 @@ class Gateway:
     async def _give_way(self) -> None:
         """GatewayRunning when somebody else serves what we would."""
         alive = await self._store.gateways.alive()
-        others = {g.name: g.platforms & self._adapters.keys() for g in alive}
-        if served := frozenset[Platform]().union(*others.values()):
+        if others := [g for g in alive if g.platforms & self._adapters.keys()]:
             await self._store.gateways.withdraw()
-            name = ", ".join(name for name, platforms in others.items() if platforms)
-            raise GatewayRunning(name=name, platforms=_listed(served))
+            served = frozenset[Platform]().union(*(g.platforms for g in others))
+            name = ", ".join(g.name for g in others)
+            raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))
 
 
 async def _steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:

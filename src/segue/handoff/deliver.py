@@ -193,7 +193,7 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
 
 async def _settled(store: Store, key: str) -> Outgoing:
     """How the delivery of that draft ended."""
-    async with store.listen(Topic.OUTBOX) as wake:
+    async with store.listen(Topic.SENT) as wake:
         while True:
             found = await store.outbox.get(key)
             if found is not None and found.finished is not None:

@@ -246,9 +246,9 @@ def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
 def finish(
     tx: Tx, outgoing: Outgoing, state: OutgoingState, *, receipt: str = "", error: str = ""
 ) -> bool:
-    tx.nudge(Topic.OUTBOX)
+    tx.nudge(Topic.SENT)
     bubbles.become(tx, outgoing.address, receipt)
-    return _settle(
+    settled = _settle(
         tx,
         outgoing,
         "state = :state, receipts = receipts || :line, error = :error, finished = :now",
@@ -257,6 +257,9 @@ def finish(
         error=short_reason(text(error)) if error else None,
         now=tx.now,
     )
+    if waiting(tx, outgoing.address):  # for this one to go first
+        tx.nudge(Topic.OUTBOX)
+    return settled
 
 
 def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float) -> bool:
@@ -316,6 +319,7 @@ def recover(
             **({"reason": UNCERTAIN, "now": tx.now} if "reason" in change else {}),
         )
         tx.nudge(Topic.OUTBOX)
+        tx.nudge(Topic.SENT)
         if row and row[5] == OutgoingState.UNCERTAIN:
             lost.append(_outgoing(row))
     return tuple(lost)

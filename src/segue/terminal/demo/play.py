@@ -152,7 +152,7 @@ class Play:
     async def _ask(self, store: Store, session: Session, browser: Browser) -> None:
         self._told.said("you", QUESTION)
         asked = await browser.say(QUESTION)
-        async with store.listen(Topic.LEASES, Topic.OUTBOX) as wake:
+        async with store.listen(Topic.LEASES, Topic.SENT) as wake:
             while not await self._is_over(store, session, browser, asked):
                 await wake.wait(_LOOK)
         shown = browser.answers(asked)
