@@ -1,0 +1,316 @@
+"""The loop of a turn: with the real clients against strict servers where the wire matters, with
+the scripted model elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from segue.agent import loop
+from segue.agent.approvals import Rules
+from segue.agent.loop import Agent
+from segue.agent.models.anthropic import AnthropicModel
+from segue.agent.models.anthropic import request as anthropic_wire
+from segue.agent.models.base import Model, Prompt
+from segue.agent.models.gemini import GeminiModel
+from segue.agent.models.gemini import request as gemini_wire
+from segue.agent.models.http import Patience
+from segue.agent.models.openai import OpenAIModel
+from segue.agent.models.openai import request as openai_wire
+from segue.agent.models.scripted import Say, Script, ScriptedModel
+from segue.agent.tools.base import Risk, Tool, Workplace
+from segue.core.approval import Answer, Policy
+from segue.core.errors import ModelBusy
+from segue.core.events import (
+    Event,
+    MessageAdded,
+    TextDelta,
+)
+from segue.core.transcript import Message, Role, ToolCall, Transcript
+from segue.testing.http import Request, Response, serving
+from segue.testing.models import anthropic as anthropic_fake
+from segue.testing.models import gemini as gemini_fake
+from segue.testing.models import openai as openai_fake
+from segue.testing.models.anthropic import FakeAnthropic
+from segue.testing.models.gemini import FakeGemini
+from segue.testing.models.openai import FakeOpenAI
+from segue.testing.models.travel import AT_ONCE, Travel
+
+AT = datetime(2026, 11, 1, tzinfo=UTC)
+LATER = AT + timedelta(hours=1)
+HI = Message(Role.USER, "hi", AT)
+BUSY = ModelBusy(provider="It", reason="full")
+PATIENCE = Patience(connect=5, silence=20, tries=2, first_pause=0.001)
+FIRST, REST = "Sixteen letters,", "LATER nobody hears."
+
+T = TypeVar("T")
+Work = Callable[[], Awaitable[str]]
+
+
+class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str = ""
+
+
+def tool(name: str, work: Work | str = "done", risk: Risk = Risk.READ) -> Tool[Where]:
+    """A tool that gives `work`, or what it comes to."""
+
+    async def do(arguments: Where, place: Workplace) -> str:
+        return work if isinstance(work, str) else await work()
+
+    return Tool(
+        name=name,
+        description=f"It can {name}.",
+        risk=risk,
+        arguments=Where,
+        work=do,
+        tell=lambda arguments, place: f"{name} {arguments.path} in {place.cwd}",
+    )
+
+
+def call(number: int | str, name: str, path: str = "") -> ToolCall:
+    return ToolCall(f"c{number}", name, msgspec.json.encode({"path": path}).decode())
+
+
+class Person:
+    """Answers what it is asked, in turn, and remembers it."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self._answers = iter(answers)
+        self.asked: list[tuple[ToolCall, str]] = []
+
+    async def __call__(self, asked: ToolCall, what: str) -> Answer:
+        self.asked.append((asked, what))
+        return next(self._answers)
+
+
+def agent(model: Model | Script, *tools: Tool[Any], **more: Any) -> Agent:
+    usual: dict[str, Any] = {
+        "model": ScriptedModel(model) if isinstance(model, Iterable) else model,
+        "system": "Be brief.",
+        "place": Workplace(cwd=Path("/somewhere")),
+        "tools": {t.name: t for t in tools},
+        "rules": Rules(policy=Policy.AUTO),
+        "approve": Person(),
+        "now": lambda: AT,
+    }
+    return Agent(**{**usual, **more})
+
+
+def ours() -> list[str]:
+    """The tasks of the loop that are still there."""
+    coroutines = [task.get_coro() for task in asyncio.all_tasks()]
+    codes = [getattr(c, "cr_code", None) for c in coroutines]
+    return [code.co_qualname for code in codes if code and code.co_filename == loop.__file__]
+
+
+async def take(
+    with_: Agent,
+    *before: Message,
+    interrupt: asyncio.Event | None = None,
+    on: Callable[[Event], object] = lambda _: None,
+) -> list[Event]:
+    """The events of a turn, which leaves nothing behind."""
+    events: list[Event] = []
+    turn = with_.turn(Transcript(before or (HI,)), interrupt or asyncio.Event())
+    async with aclosing(turn):
+        async for event in turn:
+            events.append(event)
+            on(event)
+    assert ours() == []
+    return events
+
+
+def added(events: Iterable[Event]) -> tuple[Message, ...]:
+    return tuple(e.message for e in events if isinstance(e, MessageAdded))
+
+
+def results(events: Iterable[Event]) -> list[tuple[str | None, str]]:
+    return [(m.tool_call_id, m.content) for m in added(events) if m.role is Role.TOOL]
+
+
+def deltas(events: Iterable[Event]) -> str:
+    return "".join(e.text for e in events if isinstance(e, TextDelta))
+
+
+def kinds(events: Iterable[Event]) -> list[str]:
+    """The names of the events, a run of TextDeltas as one."""
+    names = [type(e).__name__ for e in events]
+    return [n for i, n in enumerate(names) if n != "TextDelta" or names[i - 1 : i] != ["TextDelta"]]
+
+
+async def never() -> str:
+    await asyncio.Event().wait()
+    return "never"
+
+
+# What every transcript has to be
+
+
+async def refusals(messages: tuple[Message, ...], tools: Mapping[str, Tool[Any]]) -> list[bytes]:
+    """What the three strict servers say against a conversation."""
+    prompt = Prompt(
+        system="Be brief.", messages=messages, tools=tuple(t.spec for t in tools.values())
+    )
+
+    def post(target: str, body: bytes, **headers: str) -> Request:
+        return Request("POST", target, {k.replace("_", "-"): v for k, v in headers.items()}, body)
+
+    claude = anthropic_wire.build("claude-fake", prompt, thinking=False)
+    gemini = gemini_wire.build("gemini-3-fake", prompt, signed=False)
+    gpt = openai_wire.build(
+        prompt, model="gpt-test", dialect=openai_wire.Dialect(limit="max_tokens")
+    )
+    answers: list[Response] = [
+        await FakeAnthropic([anthropic_fake.Answer()])(
+            post(
+                "/v1/messages",
+                msgspec.json.encode(claude),
+                x_api_key="sk-ant-fake",
+                anthropic_version="1",
+            )
+        ),
+        await FakeGemini([gemini_fake.Answer()])(
+            post(
+                "/v1beta/models/gemini-3-fake:streamGenerateContent?alt=sse",
+                msgspec.json.encode(gemini),
+                x_goog_api_key="AIza-fake",
+            )
+        ),
+        await FakeOpenAI([openai_fake.Say()])._handle(
+            post("/v1/chat/completions", gpt, authorization="Bearer sk-test")
+        ),
+    ]
+    return [a.body for a in answers if a.status != 200 and isinstance(a.body, bytes)]
+
+
+async def assert_whole(
+    events: list[Event], before: tuple[Message, ...] = (HI,), tools: Mapping[str, Tool[Any]] = {}
+) -> None:
+    """The conversation needs no repair, and everybody would take it, with or without one more
+    word of the person's."""
+    whole = Transcript((*before, *added(events)))
+    assert whole.repaired(LATER) == whole
+    assert await refusals(whole.messages, tools) == []
+    assert await refusals((*whole.messages, HI), tools) == []
+
+
+# The three wires
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    model: Model
+    left: asyncio.Event
+    """Set when the server has noticed that the client is gone."""
+
+
+Hook = Callable[[], object]
+
+
+def _nothing() -> None: ...
+
+
+def _script(answers: Iterable[T], asked: Hook) -> Callable[[dict[str, Any]], T]:
+    """The answers in turn; `asked` is called when a request has come and nothing has gone."""
+    left = iter(answers)
+
+    def answer(_: dict[str, Any]) -> T:
+        asked()
+        return next(left)
+
+    return answer
+
+
+@asynccontextmanager
+async def openai(
+    *says: openai_fake.Answer, travel: Travel = AT_ONCE, asked: Hook = _nothing
+) -> AsyncGenerator[Wire]:
+    fake = FakeOpenAI(_script(says, asked), travel=travel)
+    async with fake.serving() as url:
+        model = OpenAIModel(
+            name="openai/gpt-test", model="gpt-test", base_url=url, key="sk-test",
+            setting="OPENAI_API_KEY", context=100_000, patience=PATIENCE,
+        )  # fmt: skip
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(model.close)
+            yield Wire(model, fake.left)
+
+
+@asynccontextmanager
+async def anthropic(
+    *answers: anthropic_fake.Answer, asked: Hook = _nothing
+) -> AsyncGenerator[Wire]:
+    fake = FakeAnthropic(_script(answers, asked))
+    async with serving(fake) as url:
+        model = AnthropicModel(
+            name="anthropic/claude-fake", model="claude-fake", key="sk-ant-fake", base_url=url,
+            setting="ANTHROPIC_API_KEY", context=200_000, patience=PATIENCE,
+        )  # fmt: skip
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(model.close)
+            yield Wire(model, fake.left)
+    assert fake.refusals == []
+
+
+@asynccontextmanager
+async def gemini(*answers: gemini_fake.Answer, asked: Hook = _nothing) -> AsyncGenerator[Wire]:
+    fake = FakeGemini(_script(answers, asked))
+    async with serving(fake) as url:
+        model = GeminiModel(
+            name="gemini/gemini-3-fake", model="gemini-3-fake", key="AIza-fake",
+            base_url=f"{url}/v1beta", setting="GEMINI_API_KEY", context=1_000_000,
+            patience=PATIENCE,
+        )  # fmt: skip
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(model.close)
+            yield Wire(model, fake.left)
+    assert fake.refusals == []
+
+
+def event_before(stream: bytes, words: str, mark: bytes) -> int:
+    """Where the event that brings `words` begins."""
+    return stream.rindex(mark, 0, stream.index(words.encode()))
+
+
+def holding(
+    wire: str, words: str, asked: Hook = _nothing
+) -> contextlib.AbstractAsyncContextManager[Wire]:
+    """A server that answers FIRST and REST, but stays at comments from the event with `words` on,
+    for as long as the client stays."""
+    if wire == "openai":
+        say = openai_fake.Say(text=FIRST + REST)
+        stream = openai_fake._stream(say, "gpt-test", usage=True)
+        stop = event_before(stream, words, b"data:")
+        return openai(say, travel=Travel(drip_after=stop), asked=asked)
+    if wire == "anthropic":
+        claude = anthropic_fake.Answer(content=[anthropic_fake.text(FIRST + REST)])
+        stop = event_before(anthropic_fake.sse(claude), words, b"event:")
+        return anthropic(replace(claude, travel=Travel(drip_after=stop)), asked=asked)
+    answer = gemini_fake.Answer(chunks=[[gemini_fake.text(FIRST)], [gemini_fake.text(REST)]])
+    stop = event_before(gemini_fake.sse(answer), words, b"data:")
+    return gemini(replace(answer, travel=Travel(drip_after=stop)), asked=asked)
+
+
+WIRES = pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
+
+
+RICH: list[Say | str] = [
+    Say(text="One two", calls=(call(1, "read"), call(2, "read"), call(3, "write"))),
+    Say(text="Three", calls=(call(4, "write"), call(5, "read"))),
+    "Four five.",
+]
+
+
+def rich() -> Agent:
+    person = Person(*[Answer.ONCE] * 2)
+    tools = (tool("read", "text"), tool("write", risk=Risk.WRITE))
+    return agent(RICH, *tools, rules=Rules(), approve=person)
