@@ -1,0 +1,304 @@
+"""Handoffs in the store: how they fail elsewhere, and what the next attempt and people find."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import (
+    HandoffInFlight,
+    SessionMoved,
+)
+from segue.core.handoff import (
+    Handoff,
+    State,
+    Step,
+)
+from segue.core.session import EndReason, Origin, Session
+from segue.store import Store
+from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
+from segue.store.outbox import Outgoing, OutgoingState
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.handoffs.stage import (
+    TELEGRAM,
+    claimed,
+    state,
+)
+from tests.store.samples import (
+    CHANNEL,
+    DM,
+    TOPIC,
+    answered,
+    hold,
+    said,
+    say,
+    texts,
+)
+
+# How handoff fails elsewhere
+
+
+async def test_failure_1_a_leaving_terminal_cannot_close_the_session_it_gave_away(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id, said("hello"))
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    gateway = await open_store()
+    claim = await gateway.claim_handoff(asked.id)
+    assert claim is not None
+    assert await gateway.complete_handoff(claim, address=TOPIC)
+    with pytest.raises(SessionMoved):
+        await store.sessions.end(session.id, EndReason.CLOSED, lease=lease)
+    assert not await store.leases.release(lease)
+    binding = await gateway.bindings.get(TOPIC)
+    assert binding is not None
+    assert binding.session_id == session.id
+    alive = await gateway.sessions.get(session.id)
+    assert alive is not None
+    assert alive.ended is None
+    assert texts(await gateway.transcripts.load(session.id)) == ["hello"]
+
+
+async def test_failure_3_a_terminal_that_gives_up_late_and_the_gateway_never_both_write(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    gateway = await open_store()
+    lease = await hold(store, session.id, said("hello"))
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    claim = await gateway.claim_handoff(asked.id, seconds=120)
+    assert claim is not None
+    clock.advance(61)
+    assert await store.cancel_handoff(asked.id)
+    assert (
+        await gateway.complete_handoff(claim, address=TOPIC, messages=[answered("me too")])
+    ) is None
+    lease = await store.leases.renew(lease)
+    await store.transcripts.append(lease, [said("I stayed")])
+    assert texts(await store.transcripts.load(session.id)) == ["hello", "I stayed"]
+
+
+async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_running_for_ever(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    await claimed(await open_store(), session.id)
+    with pytest.raises(HandoffInFlight):
+        await store.request_handoff(session.id, TELEGRAM)
+    clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
+    again = await store.request_handoff(session.id, TELEGRAM)
+    assert again.state is State.PENDING
+
+
+async def test_failure_5_a_gateway_started_later_does_not_execute_a_ghost(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    await store.request_handoff(session.id, TELEGRAM)  # then Ctrl-C: nobody cancels it
+    clock.advance(3600)
+    gateway = await open_store()
+    assert await gateway.list_pending_handoffs() == ()
+    assert await gateway.claim_next_handoff({TELEGRAM}) is None
+    assert (await state(gateway, session.id)).state is State.FAILED
+
+
+async def test_failure_6_when_sending_fails_nothing_has_moved_and_a_retry_binds_one_chat(
+    store: Store, session: Session
+):
+    await say(store, session.id, said("hello"))
+    claim = await claimed(store, session.id)
+    await store.record_handoff_step(claim, Step.DELIVERING, thread=TOPIC)
+    assert await store.fail_handoff(claim, "telegram does not answer")
+    assert await store.bindings.list("me") == ()
+    assert texts(await store.transcripts.load(session.id)) == ["hello"]
+    retried = await claimed(store, session.id)
+    assert await store.complete_handoff(retried, address=DM)
+    assert [binding.address for binding in await store.bindings.list("me")] == [DM]
+
+
+async def test_failure_8_a_session_with_no_message_yet_can_be_handed_off(
+    store: Store, session: Session
+):
+    claim = await claimed(store, session.id)
+    assert await store.complete_handoff(claim, address=TOPIC, messages=[answered("I am here.")])
+    assert texts(await store.transcripts.load(session.id)) == ["I am here."]
+
+
+async def test_failure_10_a_handed_off_session_does_not_vanish_from_the_list(
+    store: Store, session: Session
+):
+    assert await store.complete_handoff(await claimed(store, session.id), address=TOPIC)
+    (listed,) = await store.sessions.list("me")
+    assert (listed.id, listed.address) == (session.id, TOPIC)
+    assert await store.sessions.list("me", platform=TELEGRAM) == (listed,)
+    assert await store.sessions.find("me", "latest") == listed
+
+
+async def test_failure_13_the_working_directory_is_carried_over(store: Store, session: Session):
+    lease = await hold(store, session.id)
+    await store.sessions.describe(lease, cwd="/home/me/elsewhere", model="some-model")
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    claim = await store.claim_handoff(asked.id)
+    assert claim is not None
+    assert await store.complete_handoff(claim, address=TOPIC)
+    moved = await store.sessions.get(session.id)
+    assert moved is not None
+    assert (moved.cwd, moved.model) == ("/home/me/elsewhere", "some-model")
+
+
+# What the next attempt and people find
+
+
+async def test_what_the_agent_answered_is_there_for_the_next_attempt(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    assert claim.reply is None
+    reply = '[{"content": "I am here. ✓\\u0000"}]'.encode()
+    assert await store.record_handoff_step(claim, Step.REPLYING, reply=reply)
+    assert await store.record_handoff_step(claim, Step.DELIVERING, thread=TOPIC)
+    clock.advance(LEASE_SECONDS)
+    again = await (await open_store()).claim_handoff(claim.id)
+    assert again is not None
+    assert (again.reply, again.step, again.thread) == (reply, Step.DELIVERING, TOPIC)
+    assert not await store.record_handoff_step(claim, Step.REPLYING, reply=b"a late one")
+    assert (await state(store, session.id)).reply == reply
+
+
+async def test_an_orphan_is_over_within_25_seconds(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    await claimed(store, session.id)
+    other = await open_store()
+    clock.advance(24.999)
+    assert await other.expire_handoffs() == 0
+    clock.advance(0.001)
+    assert await other.expire_handoffs() == 1
+
+
+async def test_handoffs_of_all_sessions_are_listed_the_newest_first(store: Store, session: Session):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    first = await claimed(store, session.id)
+    await store.fail_handoff(first, "no")
+    second = await store.request_handoff(other.id, Platform.SLACK)
+    third = await claimed(store, session.id)
+    assert [h.id for h in await store.recent_handoffs(10)] == [third.id, second.id, first.id]
+    assert await store.recent_handoffs(1) == (third,)
+    assert await store.in_flight() == (second, third)
+    await store.cancel_handoff(second.id)
+    await store.complete_handoff(third, address=TOPIC)
+    assert await store.in_flight() == ()
+    assert len(await store.recent_handoffs()) == 3
+
+
+# The thread where nobody came
+
+
+async def stayed(store: Store, handoff: Handoff) -> Outgoing | None:
+    return await store.outbox.get(f"handoff:{handoff.id}:stayed")
+
+
+async def opened(store: Store, session_id: str) -> Handoff:
+    """A handoff for which a thread was opened."""
+    claim = await claimed(store, session_id)
+    assert await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    return claim
+
+
+async def test_a_thread_is_told_that_the_session_stayed_when_the_handoff_fails(
+    store: Store, session: Session
+):
+    claim = await opened(store, session.id)
+    assert await store.fail_handoff(claim, "The model is away. Type /model.")
+    told = await stayed(store, claim)
+    assert told is not None
+    assert (told.address, told.session_id, told.state) == (TOPIC, session.id, OutgoingState.QUEUED)
+    assert told.body == (
+        "The session stayed where it was, in the terminal: the handoff did not happen."
+        " The model is away."
+    )
+
+
+async def test_a_thread_is_told_that_the_session_stayed_when_it_is_cancelled_or_expires(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await opened(store, session.id)
+    assert await store.cancel_handoff(claim.id)
+    told = await stayed(store, claim)
+    assert told is not None
+    assert told.body.endswith("did not happen. Cancelled.")
+    claim = await opened(store, session.id)
+    clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
+    assert await store.expire_handoffs() == 1
+    told = await stayed(store, claim)
+    assert told is not None
+    assert "The gateway stopped in the middle of it" in told.body
+
+
+async def test_a_thread_that_was_still_being_opened_is_told_that_the_session_stayed(
+    store: Store, session: Session
+):
+    claim = await claimed(store, session.id)
+    assert await store.cancel_handoff(claim.id)
+    assert await stayed(store, claim) is None
+    assert not await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    told = await stayed(store, claim)
+    assert told is not None
+    assert told.address == TOPIC
+    assert told.body.endswith("did not happen. Cancelled.")
+
+
+async def test_a_thread_is_told_nothing_by_a_gateway_whose_handoff_another_goes_on_with(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    assert await store.claim_handoff(claim.id)
+    assert not await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    assert await stayed(store, claim) is None
+
+
+async def test_a_thread_is_told_that_the_session_stayed_when_it_is_asked_for_anew(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await opened(store, session.id)
+    clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
+    assert await store.request_handoff(session.id, TELEGRAM)
+    assert await stayed(store, claim)
+
+
+async def test_a_thread_is_told_in_which_chat_the_session_stayed(store: Store, session: Session):
+    await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
+    claim = await opened(store, session.id)
+    await store.fail_handoff(claim, "")
+    told = await stayed(store, claim)
+    assert told is not None
+    assert f"stayed where it was, on {CHANNEL}: " in told.body
+
+
+async def test_nobody_is_told_that_a_session_stayed_where_no_thread_was_opened(
+    store: Store, session: Session, clock: FakeClock
+):
+    failed = await claimed(store, session.id)
+    await store.fail_handoff(failed, "no")
+    cancelled = await store.request_handoff(session.id, TELEGRAM)
+    await store.cancel_handoff(cancelled.id)
+    expired = await store.request_handoff(session.id, TELEGRAM)
+    clock.advance(CLAIM_SECONDS)
+    await store.expire_handoffs()
+    for handoff in (failed, cancelled, expired):
+        assert await stayed(store, handoff) is None
+
+
+async def test_nobody_is_told_that_a_session_stayed_when_it_came(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    stale = await opened(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    other = await open_store()
+    newest = await other.claim_handoff(stale.id)
+    assert newest is not None
+    assert not await store.fail_handoff(stale, "it hung")
+    assert await stayed(store, stale) is None
+    assert await other.complete_handoff(newest, address=TOPIC)
+    assert not await store.cancel_handoff(stale.id)
+    assert not await other.fail_handoff(newest, "no")
+    assert await stayed(store, stale) is None
