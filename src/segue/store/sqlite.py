@@ -294,10 +294,9 @@ class SqliteEngine:
     async def _watch(self, ring: Ring) -> None:
         seen: dict[int, int] = {}
         async with self._mailbox.receive(ring):
-            ring(None)
             while True:
                 thread, version = await self.read(_data_version)
-                if seen.get(thread, version) != version:
+                if seen.get(thread) != version:  # nobody listens before the first look
                     ring(None)
                 seen[thread] = version
                 await asyncio.sleep(LOOK_SECONDS)
