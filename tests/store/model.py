@@ -412,13 +412,16 @@ class SketchOpening:
         return row.lease
 
     def resume(self, session: str, address: Address) -> Lease:
-        row = self.world.table[session]
-        left = row.address
-        told = left and left.platform is not Platform.LOCAL
-        if left and told and not self.world.has(Flaw.LEFT_WONDERING):
-            row.lines.append(Line("moved", left.key))
+        self._leave(session, address)
         self._move(session, address)
         return self.acquire(session, take_over=True)
+
+    def _leave(self, session: str, address: Address) -> None:
+        row = self.world.table[session]
+        left = row.address
+        told = left and left != address and left.platform is not Platform.LOCAL
+        if left and told and not self.world.has(Flaw.LEFT_WONDERING):
+            row.lines.append(Line("moved", left.key))
 
     def renew(self, lease: Lease) -> Lease:
         row = self._own(lease)
@@ -544,6 +547,7 @@ class SketchOpening:
         for other in self.world.table.values():
             if other.address == address and other is not row:
                 other.lines.append(Line("displaced", address.key))
+        self._leave(claim.session_id, address)
         self._move(claim.session_id, address)
         row.epoch += 1
         row.lease = None

@@ -206,10 +206,14 @@ class Conversations(RuleBasedStateMachine):
         process, session = chosen(self.terminals, who), self.session(which)
         lease = process.opening.resume(session, DESK)
         self.takes(process, lease)
-        left = self.places[session]
-        if left in THREADS:
-            self.lines[session].append(Line("moved", left.key))
+        self.leaves(session, DESK)
         self.moves(session, DESK)
+
+    def leaves(self, session: str, address: Address) -> None:
+        """A chat is told that the session goes from there to `address`."""
+        left = self.places[session]
+        if left in THREADS and left != address:
+            self.lines[session].append(Line("moved", left.key))
 
     @precondition(lambda self: self.leases)
     @rule(which=PICK, count=st.integers(1, 3))
@@ -423,6 +427,7 @@ class Conversations(RuleBasedStateMachine):
             for other, place in self.places.items():
                 if place == address and other != session:
                     self.lines[other].append(Line("displaced", address.key))
+            self.leaves(session, address)
             self.moves(session, address)
             self.current[session] = None
             epoch = self.world.observe()[session].epoch

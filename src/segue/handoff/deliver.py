@@ -73,7 +73,8 @@ async def deliver(desk: Desk, claim: Handoff) -> None:
     """
     try:
         async with _ours(desk.store, claim):
-            await _carry_out(desk, claim)
+            thread, reply = await _prepare(desk, claim)
+        await _commit(desk.store, claim, thread, reply)  # which is its own guard
     except _NoLongerOurs:
         logger.info("The handoff of %s is no longer ours", claim.session_id)
     except StoreError:
@@ -85,7 +86,8 @@ async def deliver(desk: Desk, claim: Handoff) -> None:
         logger.info("%s was handed off to %s", claim.session_id, claim.platform)
 
 
-async def _carry_out(desk: Desk, claim: Handoff) -> None:
+async def _prepare(desk: Desk, claim: Handoff) -> tuple[Address, Reply]:
+    """All but the commit: where the session goes, and what the agent says there."""
     session = await desk.store.sessions.get(claim.session_id)
     if session is None:
         raise SessionNotFound(name=claim.session_id)
@@ -95,7 +97,7 @@ async def _carry_out(desk: Desk, claim: Handoff) -> None:
     thread = claim.thread or await _open(desk, claim, home, session)
     reply = greeting.kept(claim) or await _reply(desk, claim, session, thread)
     await _arrive(desk, claim, session, thread)
-    await _commit(desk.store, claim, thread, reply)
+    return thread, reply
 
 
 # Opening a thread
