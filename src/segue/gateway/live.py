@@ -114,29 +114,35 @@ class Live:
     async def shown(self, lock: asyncio.Lock, pace: Pace) -> AsyncGenerator[None]:
         """Show it for as long as this is open. `lock` is that of the chat: what is being delivered
         there comes first."""
-        tasks = [asyncio.create_task(self._type())]
-        if self._adapter.capabilities.edits or self._adapter.previews(self._address):
-            tasks.append(asyncio.create_task(self._draw(lock, pace)))
+        tasks: list[asyncio.Task[None]] = []
+
+        def begin() -> None:
+            tasks.append(asyncio.create_task(self._type()))
+            if self._adapter.capabilities.edits or self._adapter.previews(self._address):
+                tasks.append(asyncio.create_task(self._draw(lock, pace)))
+
+        beginning = asyncio.get_running_loop().call_later(TYPING, begin)
         try:
             yield
         finally:
+            beginning.cancel()
             try:
                 await self._drawing.acquire()  # a bubble that is being sent has its receipt first
             finally:
                 for task in tasks:
                     task.cancel()
-                await asyncio.wait(tasks)
+                if tasks:
+                    await asyncio.wait(tasks)
 
     async def _type(self) -> None:
         able = self._adapter.capabilities
-        await asyncio.sleep(TYPING)
         while able.typing:
             with _unimportant():
                 await self._adapter.typing(self._address)
             await asyncio.sleep(able.typing_seconds * 0.8)
 
     async def _draw(self, lock: asyncio.Lock, pace: Pace) -> None:
-        await asyncio.sleep(FIRST)
+        await asyncio.sleep(FIRST - TYPING)
         stays = self._adapter.capabilities.preview_seconds
         while True:
             with contextlib.suppress(TimeoutError):

@@ -36,7 +36,6 @@ from segue.handoff.progress import Completed, Failed, Progress, progress
 from segue.platforms import registry
 from segue.store import Store, Topic
 from segue.turns import Held
-from segue.turns.taking import first_of
 
 PATIENCE = 5.0
 """Seconds that a gateway has to take a request up. After that it is void, whoever comes later."""
@@ -236,7 +235,8 @@ async def _called_off(
     """Meanwhile, cancel it once the person says so or somebody takes the session over."""
 
     async def watch() -> None:
-        async with first_of(interrupt, held.lost) as stop:
+        stop = interrupt or asyncio.Event()
+        with held.stopping(stop):
             await stop.wait()
         while True:
             try:

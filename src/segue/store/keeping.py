@@ -4,9 +4,10 @@ over. However many sessions are in hand, it is one listener and one transaction.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from segue.core.errors import SessionError, StoreClosed, StoreError
 from segue.core.lease import Lease
@@ -30,10 +31,23 @@ class Held:
         self.lost = asyncio.Event()
         self.moved: SessionError | None = None
         """Where it is instead, once it is lost."""
+        self._stops: list[asyncio.Event] = []
+
+    @contextlib.contextmanager
+    def stopping(self, stop: asyncio.Event) -> Generator[None]:
+        """While this is open, `stop` is set as soon as the session is lost."""
+        self._stops.append(stop)
+        if self.lost.is_set():
+            stop.set()
+        try:
+            yield
+        finally:
+            self._stops.remove(stop)
 
     def lose(self, moved: SessionError) -> None:
         self.moved = moved
-        self.lost.set()
+        for event in (self.lost, *self._stops):
+            event.set()
 
 
 class Keeper:

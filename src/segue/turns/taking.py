@@ -166,7 +166,8 @@ class Turns:
             begun = await self._begin(held, said, answers)
             for message in begun.mended:
                 yield MessageAdded(message)
-            async with first_of(interrupt, held.lost) as stop:
+            stop = interrupt or asyncio.Event()
+            with held.stopping(stop):
                 turn = _Turn(held, place, stop, answers, begun)
                 try:
                     async with contextlib.aclosing(self._go_on(turn)) as events:
@@ -392,24 +393,6 @@ def _begin(
     if messages or takes:
         transcripts.append(tx, lease, messages, takes=takes)
     return _Begun(known, mended=mended)
-
-
-@contextlib.asynccontextmanager
-async def first_of(*causes: asyncio.Event | None) -> AsyncGenerator[asyncio.Event]:
-    """An event that is set as soon as any of `causes` is."""
-    first = asyncio.Event()
-
-    async def follow(cause: asyncio.Event) -> None:
-        await cause.wait()
-        first.set()
-
-    following = {asyncio.create_task(follow(cause)) for cause in causes if cause is not None}
-    if any(cause.is_set() for cause in causes if cause is not None):
-        first.set()
-    try:
-        yield first
-    finally:
-        await _end(following)
 
 
 async def _end(tasks: set[asyncio.Task[None]]) -> None:

@@ -76,13 +76,14 @@ class ScriptedModel:
         """The next answer of the script, piece by piece; a ModelError when there is none left."""
         self.prompts.append(prompt)
         answer = self._next(prompt)
+        await asyncio.sleep(0)
         for word in _WORDS.findall(answer.text):
-            await asyncio.sleep(self._pause)
+            if self._pause:
+                await asyncio.sleep(self._pause)
             yield Text(word)
         if answer.error is not None:
             raise answer.error
         for call in answer.calls:
-            await asyncio.sleep(self._pause)
             yield Call(call)
         stop = answer.stop or (Stop.CALLS if answer.calls else Stop.DONE)
         yield End(stop=stop, usage=answer.usage)
