@@ -28,7 +28,7 @@ run: .venv/.core ## Run the program: make run ARGS="--help"
 	@$(BIN)/segue $(ARGS)
 
 test: .venv/.dev ## Run every test that needs no outside component
-	$(PYTEST) -m "not real and not measures" -n $(JOBS) $(ARGS) || $(NONE)
+	$(PYTEST) -m "not real and not measures" -n $(JOBS) --dist worksteal $(ARGS) || $(NONE)
 	$(PYTEST) -m "measures and not real" $(ARGS) || $(NONE)
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
