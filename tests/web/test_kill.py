@@ -28,7 +28,7 @@ TERMINALS = 5
 HANDOFFS = 6
 """Of each of them, in one round."""
 WITHIN = 55.0
-GREETING = "[This session has just been handed off to web."
+GREETING = "[This session has just been handed off to web,"
 
 
 @dataclass(frozen=True)

@@ -44,10 +44,10 @@ def kept(claim: Handoff) -> Reply | None:
 def prompt(claim: Handoff, thread: Address) -> str:
     """What the agent is told. Nobody typed it."""
     told = (
-        f"[This session has just been handed off to {thread.platform}. Your person reads on there"
-        " now, probably on a phone. In two or three short sentences, say that you are here, what"
-        " you were working on together, and what comes next. Use no tools, and do not begin"
-        " anything new.]"
+        f"[This session has just been handed off to {thread.platform}, where your person reads on,"
+        " probably on a phone. Write to them in two or three short sentences: say that you are"
+        " here, then sum up what they told you and asked you above, then what could come next."
+        " Use no tools, and do not begin anything new.]"
     )
     if claim.message is None:
         return told
