@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -96,6 +98,8 @@ class Gateway:
     """`segue gateway run`, under way."""
 
     process: subprocess.Popen[bytes]
+    run: Path
+    """The folder of those who use its store now."""
 
     def kill(self) -> None:
         self.process.kill()
@@ -108,8 +112,13 @@ class Gateway:
         assert code == 0, f"it ended with {code}"
 
     def freeze(self) -> None:
-        """It lives, and does nothing."""
-        self.process.send_signal(signal.SIGSTOP)
+        """It lives, and does nothing. It does not stop in the middle of writing, or of waiting to:
+        nobody else could write then."""
+        with (self.run / "turn").open() as turn, (self.run / "gate").open() as gate:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            self.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def thaw(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -124,6 +133,10 @@ class Indoors:
     store: Store
     """The test's own view of it."""
     mind: Mind
+
+    @property
+    def database(self) -> Path:
+        return Path(self.person.environment["SEGUE_STORE"].removeprefix("sqlite://"))
 
     @property
     def log(self) -> Path:
@@ -143,7 +156,7 @@ class Indoors:
                 stdout=log,
                 stderr=log,
             )
-        gateway = Gateway(process)
+        gateway = Gateway(process, Path(f"{self.database}-run"))
         try:
             async with asyncio.timeout(WITHIN):
                 while not ((health := await self.health()) and health.state is until):
