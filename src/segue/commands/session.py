@@ -110,10 +110,9 @@ def _destination(place: Destination, health: PlatformHealth) -> str:
     why = f" ({one_line(health.detail)})" if health.detail else ""
     if place.home is None:
         return f"{place.platform} is {health.state}{why}. {NoHomeChannel(platform=place.platform)}"
-    name = f" ({one_line(place.home.name)})" if place.home.name else ""
     return (
-        f"{place.platform} is {health.state}{why}. Handoffs arrive at"
-        f" {place.home.address}{name}: type {PREFIX}handoff {place.platform}."
+        f"{place.platform} is {health.state}{why}. Handoffs arrive at {place.home}: type"
+        f" {PREFIX}handoff {place.platform}."
     )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote, unquote
 
+from segue.core.text import one_line
+
 _PREFIX = "agent:main"
 # Kept readable in a key. Not `%` and `:`, which have a meaning there, and nothing invisible.
 _PLAIN = "!#$&'()*+,/;=?@[]^`{|}<>\""
@@ -112,3 +114,8 @@ class HomeChannel:
     @property
     def platform(self) -> Platform:
         return self.address.platform
+
+    def __str__(self) -> str:
+        """For people: `telegram dm 42 (Anna)`."""
+        name = one_line(self.name)
+        return f"{self.address} ({name})" if name else f"{self.address}"

@@ -3,11 +3,10 @@ call, answered once, there, by the owner. It outlives the gateway, and ends as t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from segue.agent.approvals import fingerprint
-from segue.agent.loop import Approve
 from segue.core.address import Address
 from segue.core.approval import Answer
 from segue.core.errors import ApprovalOver
@@ -24,31 +23,64 @@ SECONDS = 15 * 60.0
 LOOK = 5.0
 
 _LABELS = {Answer.ONCE: "Allow", Answer.SESSION: "Allow in this session", Answer.NEVER: "Deny"}
+_OUTCOMES = {
+    Answer.ONCE: "✓ Allowed",
+    Answer.SESSION: "✓ Allowed in this session",
+    Answer.NEVER: "✗ Not allowed",
+    None: "✗ Not done",
+}
 _PREFIX = "a"
 
+Settle = Callable[[str, str], None]
+"""Takes the key of a question, and lets the question say what came of it."""
 
-def asking(store: Store, held: Held, session: Session, address: Address) -> Approve:
-    """Asks at `address` about the calls of one turn."""
-    cwd = Path(session.cwd) if session.cwd else Path.home()
 
-    async def approve(call: ToolCall, what: str) -> Answer:
+class Questions:
+    """Those of one turn, asked at `address`, one after the other."""
+
+    def __init__(
+        self, store: Store, held: Held, session: Session, address: Address, settle: Settle
+    ) -> None:
+        self._store = store
+        self._held = held
+        self._session_id = session.id
+        self._cwd = Path(session.cwd) if session.cwd else Path.home()
+        self._address = address
+        self._settle = settle
+        self._open: str | None = None
+        """The key of the one that waits."""
+
+    async def approve(self, call: ToolCall, what: str) -> Answer:
+        store = self._store
         asked = await store.approvals.ask(
-            held.lease, call.id, fingerprint(call, cwd), what, address, seconds=SECONDS
+            self._held.lease,
+            call.id,
+            fingerprint(call, self._cwd),
+            what,
+            self._address,
+            seconds=SECONDS,
         )
-        await store.outbox.enqueue(_question(asked))
-        answer = await _answered(store, held, asked)
+        question = _question(asked)
+        await store.outbox.enqueue(question)
+        self._open = question.key
+        answer = await _answered(store, self._held, asked)
         if answer is None:
             await store.outbox.enqueue(
                 Draft(
-                    key=f"approval:{asked.id}:over",
-                    address=address,
+                    key=f"{question.key}:over",
+                    address=self._address,
                     body="Nobody answered in time, so it was not done.",
-                    session_id=session.id,
+                    session_id=self._session_id,
                 )
             )
+        self.over(answer)
         return answer or Answer.NEVER
 
-    return approve
+    def over(self, answer: Answer | None = None) -> None:
+        """Nothing more can be answered: what was asked says so, without its buttons."""
+        if self._open is not None:
+            self._settle(self._open, _OUTCOMES[answer])
+            self._open = None
 
 
 async def _answered(store: Store, held: Held, asked: Approval) -> Answer | None:

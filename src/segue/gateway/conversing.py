@@ -181,8 +181,8 @@ class Conversations:
         """What is left to be told, and done with, at the end; None when the turn did it all."""
         address = heard.address
         adapter = self._adapters[address.platform]
-        approve = approving.asking(self.store, held, session, address)
-        place = self.places.place(address, heard=heard.inbound, approve=approve)
+        questions = approving.Questions(self.store, held, session, address, self._outbound.settle)
+        place = self.places.place(address, heard=heard.inbound, approve=questions.approve)
         live = Live(self.store, adapter, address, session.id, self._outbound.bubble(address))
         ended: str | None = None
         spoke = False
@@ -219,6 +219,7 @@ class Conversations:
                         if cut_off:
                             await self.notice(heard, texts.cut_off(cut_off), "unknown")
                             cut_off.clear()
+        questions.over()
         return ended
 
     @contextlib.asynccontextmanager

@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
@@ -76,6 +77,32 @@ class Outbound:
             self._paces[platform] = Pace(self._adapters[platform].capabilities)
         return self._paces[platform]
 
+    def settle(self, key: str, outcome: str) -> None:
+        """Let what was said under `key` say that too, and have no buttons any more. Whether that
+        succeeds changes nothing: what is pressed too late is refused."""
+        self._begin(self._settle(key, outcome), f"settle {key}")
+
+    async def _settle(self, key: str, outcome: str) -> None:
+        if (asked := await self._store.outbox.get(key)) is None:
+            return
+        address = asked.address
+        adapter = self._adapters[address.platform]
+        able = adapter.capabilities
+        if not (able.buttons and able.edits):
+            return
+        async with self.lock(address):
+            asked = await self._store.outbox.get(key)  # whoever was sending it is done with that
+            if asked is None or not asked.receipts:
+                return
+            parts = await _parts(f"{asked.body}\n\n{outcome}", able)
+            if len(parts) > len(asked.receipts):  # it has no room for more
+                parts = await _parts(asked.body, able)
+            try:
+                await self.pace(adapter.platform).turn(address)
+                await adapter.edit(address, Receipt(asked.receipts[-1]), parts[-1])
+            except (DeliveryFailed, ConnectFailed) as error:
+                logger.info("%s keeps its buttons: %s", key, error)
+
     # Delivering
 
     async def take_over(self, platforms: Collection[Platform]) -> None:
@@ -135,10 +162,13 @@ class Outbound:
             return True
         claimed = await self._store.outbox.claim(self._connected(), limit=room)
         for outgoing in claimed:
-            task = asyncio.create_task(self._deliver(outgoing), name=f"send {outgoing.key}")
-            self._sending.add(task)
-            task.add_done_callback(self._sent)
+            self._begin(self._deliver(outgoing), f"send {outgoing.key}")
         return len(claimed) == room
+
+    def _begin(self, sending: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(sending, name=name)
+        self._sending.add(task)
+        task.add_done_callback(self._sent)
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)

@@ -84,7 +84,7 @@ class Portrait:
 
     def _link(self, health: PlatformHealth) -> str:
         home = self.homes.get(health.platform)
-        where = f"home channel {_home(home)}" if home else _NO_HOME
+        where = f"home channel {home}" if home else _NO_HOME
         return one_line(f"{link(health)}; {where}")
 
     def _handoff(self, handoff: Handoff, now: datetime) -> str:
@@ -180,10 +180,6 @@ def _listed(heading: str, told: list[str], width: int | None) -> list[str]:
 
 def _running(gateway: Gateway) -> str:
     return one_line(f"{gateway.name}, running since {_minute(gateway.started)}")
-
-
-def _home(home: HomeChannel) -> str:
-    return f"{home.address} ({home.name})" if home.name else f"{home.address}"
 
 
 def _trouble(outgoing: Outgoing, now: datetime) -> str:

@@ -202,8 +202,7 @@ async def _home(store: Store, adapter: Adapter, gateway: Gateway, wish: Wish) ->
     if found is None:
         notice(f"Nobody used it in time. Type `segue setup {platform}` again.")
         return None
-    name = f" ({one_line(found.name)})" if found.name else ""
-    click.echo(f"You are paired. Handoffs arrive in {found.address}{name}.")
+    click.echo(f"You are paired. Handoffs arrive in {found}.")
     return found
 
 

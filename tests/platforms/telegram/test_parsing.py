@@ -93,7 +93,8 @@ def test_a_message_says_who_wrote_it_and_who_reads_along():
     assert (inbound.sender.user_id, inbound.sender.name) == ("1", "Anna Berg")
     assert (inbound.chat_name, inbound.readers) == ("Team", "the members of Team")
     assert (inbound.update_id, inbound.message_id) == ("40", "3")
-    assert said(DM).readers == ""
+    alone = said(DM)
+    assert (alone.chat_name, alone.readers) == ("Anna", "")
 
 
 def test_bots_and_those_who_speak_as_a_chat_are_not_heard():

@@ -72,7 +72,9 @@ async def test_a_reload_in_the_middle_of_an_answer_loses_and_doubles_nothing(
 
 
 @SIZES
-@pytest.mark.parametrize(("label", "lines"), [("Allow", 1), ("Deny", 0)])
+@pytest.mark.parametrize(
+    ("label", "lines", "outcome"), [("Allow", 1, "✓ Allowed"), ("Deny", 0, "✗ Not allowed")]
+)
 async def test_a_question_is_answered_with_a_button(
     site: Site,
     eyes: Eyes,
@@ -81,6 +83,7 @@ async def test_a_question_is_answered_with_a_button(
     dark: bool,
     label: str,
     lines: int,
+    outcome: str,
 ):
     made = tmp_path / "made"
     async with site.gateway(model=runs(made)):
@@ -88,11 +91,12 @@ async def test_a_question_is_answered_with_a_button(
         await say(page, "make it")
         question = page.get_by_role("group", name="Your answer")
         await question.get_by_role("button", name=label, exact=True).click()
-        await expect(page.get_by_text(f"You chose “{label}”")).to_be_visible()
+        await expect(told(page, outcome)).to_be_visible()
         await expect(told(page, "result:")).to_be_visible()
         await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
         await page.reload()
         await expect(told(page, "result:")).to_have_count(1)
+        await expect(told(page, outcome)).to_be_visible()
         await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
     assert made.exists() == bool(lines)
 

@@ -64,7 +64,7 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
         text=said.text,
         message_id=str(message.message_id),
         attachments=files,
-        chat_name=message.chat.title,
+        chat_name=message.chat.name,
         topic="" if created is None else created.name,
         addressed=at.chat_type is ChatType.DM or said.to_us or _answers_us(message, me),
         readers=_readers(message.chat),
@@ -86,7 +86,7 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
         sender=_sender(query.sender),
         text=query.data,
         message_id=str(message.message_id),
-        chat_name=message.chat.title,
+        chat_name=message.chat.name,
         readers=_readers(message.chat),
     )
 
@@ -101,7 +101,7 @@ def _joined(update: Update, change: MemberUpdated) -> Inbound | None:
         update_id=str(update.update_id),
         address=at,
         sender=_sender(change.sender),
-        chat_name=change.chat.title,
+        chat_name=change.chat.name,
         readers=_readers(change.chat),
     )
 

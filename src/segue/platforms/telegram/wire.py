@@ -20,6 +20,12 @@ class Chat(Struct, frozen=True):
     id: int
     type: str
     title: str = ""
+    first_name: str = ""
+    """Of the person whose chat with the bot it is."""
+
+    @property
+    def name(self) -> str:
+        return self.title or self.first_name
 
 
 class Entity(Struct, frozen=True):

@@ -59,6 +59,11 @@ class Hands(peers.Hands[str, Message, Shown]):
         """Press the button with that label."""
         await self._do(orders.Press(user=user, message=message, label=label))
 
+    async def press_late(self, user: str, message: Message, label: str) -> None:
+        """The same by somebody who still sees the message as it was."""
+        data = next(button.data for button in message.buttons if button.label == label)
+        await self._do(orders.Press(user=user, message=message.id, label=label, data=data))
+
     async def join(self, user: str, chat: str) -> None:
         """Begin the chat with the bot, or add it there."""
         await self._do(orders.Join(user=user, chat=chat))

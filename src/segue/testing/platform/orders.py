@@ -82,6 +82,8 @@ class Press(peers.Order, frozen=True):
     user: str
     message: str
     label: str
+    data: str | None = None
+    """What it stood for when that person last looked, if it may be gone by now."""
 
 
 class Join(peers.Order, frozen=True):

@@ -131,7 +131,8 @@ class Service:
 
     def press(self, order: orders.Press) -> None:
         message = self.message(order.message)
-        data = next((b.data for b in message.buttons if b.label == order.label), None)
+        there = (b.data for b in message.buttons if b.label == order.label)
+        data = order.data or next(there, None)
         if data is None:
             raise missing("button", order.label)
         self._update(Pressed, message, order.user, message=message.id, data=data)

@@ -6,7 +6,7 @@ import { Composer } from "./composer.js";
 import { ConversationView } from "./conversation.js";
 import { byId } from "./dom.js";
 import { drawHealth, healthIsComing } from "./health.js";
-import { choice, keepChoice, newKey, Outbox } from "./kept.js";
+import { choice, forgetChoice, keepChoice, newKey, Outbox } from "./kept.js";
 import { ListView } from "./list.js";
 import { Live, tokenFromLink } from "./live.js";
 import { copyCode, words } from "./prose.js";
@@ -120,7 +120,8 @@ const entry = (id) => listed.find((chat) => chat.id === id);
 
 function show(message) {
   view.put(message);
-  if (!isAnswer(message)) return;
+  const answered = message.buttons.length === 0 && choice(view.chat.id, message);
+  if (!isAnswer(message) || answered) return;
   const asks = message.buttons.map((button) => button.label).join(", ");
   speak(words(message.html).slice(0, SPOKEN_LENGTH) + (asks && ` Your answer: ${asks}`));
 }
@@ -154,10 +155,11 @@ function say(text) {
 function press(button) {
   const { id } = view.chat;
   const no = Number(button.closest("article").dataset.no);
-  if (choice(id, no)) return;
+  const message = view.chat.messages.get(no);
+  if (choice(id, message)) return;
   const { answer, label } = button.dataset;
   const group = button.parentElement;
-  keepChoice(id, no, { data: answer, label });
+  keepChoice(id, message, { data: answer, label });
   post({ do: "press", chat: id, key: newKey(), message: no, data: answer });
   redraw(id, no);
   group.focus({ preventScroll: true }); // a disabled button has no focus to go on from
@@ -172,7 +174,7 @@ function takeBack(key) {
     composer.takeBack(frame.chat, frame.text);
     view.drawOwn();
   } else if (frame?.do === "press") {
-    keepChoice(frame.chat, frame.message, null);
+    forgetChoice(frame.chat, frame.message);
     redraw(frame.chat, frame.message);
   }
 }

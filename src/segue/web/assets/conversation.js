@@ -129,7 +129,7 @@ const spokenBy = (who, at) => `${who}, ${clock(at)}`;
 
 function article(chat, message, former) {
   const person = message.author === "person";
-  const chosen = choice(chat.id, message.no);
+  const chosen = choice(chat.id, message);
   const asks = message.buttons.length > 0 || chosen !== null;
   const made = el(
     "article",

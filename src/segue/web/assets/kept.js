@@ -23,10 +23,15 @@ function write(name, text) {
 export const draft = (chat) => read(`draft:${chat}`) ?? "";
 export const keepDraft = (chat, text) => write(`draft:${chat}`, text);
 
-/** The answer that was pressed under a message: its data and label, or null. */
-export const choice = (chat, no) => JSON.parse(read(`choice:${chat}:${no}`) ?? "null");
-export const keepChoice = (chat, no, button) =>
-  write(`choice:${chat}:${no}`, button && JSON.stringify(button));
+/** The answer that was pressed under a message: its data and label, or null. It is forgotten once
+ * the message says more than it did then: what came of it. */
+export function choice(chat, { no, html }) {
+  const kept = JSON.parse(read(`choice:${chat}:${no}`) ?? "null");
+  return kept?.under === html.length ? kept : null;
+}
+export const keepChoice = (chat, { no, html }, button) =>
+  write(`choice:${chat}:${no}`, JSON.stringify({ ...button, under: html.length }));
+export const forgetChoice = (chat, no) => write(`choice:${chat}:${no}`, null);
 
 /** A key that no other frame has. randomUUID is not there over plain HTTP in a local network. */
 export function newKey() {
