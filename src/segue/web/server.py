@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import secrets
 import socket
@@ -22,12 +21,11 @@ from websockets.server import ServerProtocol
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.store import Store
-from segue.web import files
+from segue.web import files, ports
 from segue.web.frames import FRAME_LIMIT
 from segue.web.guard import TOKEN, Guard, Refused, Visitor, cookie
 from segue.web.talk import Talk
 
-PORT = 8790
 LIVE = "/live"
 MOST_CONNECTIONS = 100
 """More are sent away, so that nobody uses up what the rest of the gateway needs."""
@@ -55,11 +53,11 @@ class Server:
         self.url = ""
 
     async def start(self, port: int | None = None) -> None:
-        """Serve on that port, or on the usual one, or on any where that is taken."""
+        """Serve on that port, or on one of the usual ones."""
         host = "0.0.0.0" if self._lan else "127.0.0.1"  # noqa: S104 - on purpose only
-        bound = _bound(host, port)
+        bound = ports.bound(host, port)
         actual: int = bound.getsockname()[1]
-        names = [*_LOOPBACK, *(_own_names() if self._lan else ())]
+        names = [*_LOOPBACK, *(ports.own_names() if self._lan else ())]
         called = frozenset(f"{name}:{actual}" for name in names)
         self._guard = Guard(self._store, called, self._clock)
         self._server = await serve(
@@ -74,7 +72,7 @@ class Server:
             logger=_Discreet(logging.getLogger("segue.web.wire")),
             create_connection=_Connection,
         )
-        shown = _address() if self._lan else "127.0.0.1"
+        shown = ports.own_address() if self._lan else "127.0.0.1"
         self.url = f"http://{shown}:{actual}"
 
     async def stop(self) -> None:
@@ -188,39 +186,6 @@ class _Discreet(logging.LoggerAdapter[logging.Logger]):
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - logging's own name
         return level >= logging.WARNING and super().isEnabledFor(level)
-
-
-def _bound(host: str, port: int | None) -> socket.socket:
-    """A socket on that port; without one on the usual one, or on any if that is taken."""
-    tried = (PORT, 0) if port is None else (port,)
-    for number in tried:
-        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            bound.bind((host, number))
-        except OSError as error:
-            bound.close()
-            if error.errno != errno.EADDRINUSE or number == tried[-1]:
-                raise
-        else:
-            return bound
-    raise AssertionError("there is always a last one")
-
-
-def _own_names() -> tuple[str, ...]:
-    """What this machine may be called in the local network."""
-    name = socket.gethostname().lower()
-    return (_address(), name, f"{name}.local")
-
-
-def _address() -> str:
-    """This machine's own in the local network; nothing is sent to find it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return probe.getsockname()[0]
 
 
 def _browser(agent: str) -> str:
