@@ -92,7 +92,10 @@ class Portrait:
         return f"{name} {handoff_text(handoff, now)}"
 
 
-_NO_HOME = "no home channel yet: send /sethome in the chat where handoffs should arrive"
+_NO_HOME = (
+    "no home channel yet: send /sethome in the chat where handoffs should arrive; if nobody answers"
+    " you there, type `segue pair` first"
+)
 
 
 async def look(store: Store, log: Path) -> Portrait:
