@@ -12,6 +12,7 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.handoff import State
+from segue.core.session import ME
 from segue.store.gateways import Link
 from segue.testing.peers import tls
 from segue.testing.telegram import Settings, Status, Trouble
@@ -22,6 +23,7 @@ from tests.terminal.gateways import segue_says
 
 DIRECT = "No thread could be opened, so it goes on in this chat itself."
 GONE = "the topic was deleted"
+BOT = f"@{Settings().username}"
 TOLD_WITHIN = 30.0
 """A session is told of what did not arrive when the gateway looks for such things."""
 
@@ -112,6 +114,42 @@ async def test_where_the_bot_was_thrown_out_the_session_stays_and_the_reason_is_
     stayed = (await home.session()).address
     assert stayed is not None
     assert stayed.platform is Platform.LOCAL
+
+
+# A group that becomes a supergroup
+
+
+async def test_a_session_goes_on_in_a_group_that_becomes_a_supergroup(home: Home):
+    old = await home.at_home(Shape.GROUP)
+    async with home.gateway():
+        assert await home.arrives(old) is None
+        home.mind.hold("think")
+        await home.hands.say(home.anna, old, f"{BOT} think")
+        await home.mind.hears("think")
+        await home.hands.say(home.anna, old, f"{BOT} and then?")
+        new = await home.hands.migrate(old)
+        await home.hands.say(home.anna, new, f"{BOT} go on")
+        await home.confirmed()
+        home.mind.let_go()
+        await home.sees("(5) go on", new)
+        said = [m.text for m in home.spoken(await home.hands.look(new), None)]
+        assert said == ["(3) think", "(4) and then?", "(5) go on"]
+        assert await home.arrives(new, "Products") is None
+    assert len(await home.store.sessions.list(ME)) == 2
+    assert await home.store.outbox.troubled() == ()
+
+
+async def test_a_group_that_became_a_supergroup_while_no_gateway_ran_is_the_same_place(
+    home: Home,
+):
+    old = await home.at_home(Shape.GROUP)
+    async with home.gateway():
+        await home.arrives(old)
+    new = await home.hands.migrate(old)
+    await home.hands.say(home.anna, new, f"{BOT} go on")
+    async with home.gateway():
+        await home.sees("(3) go on", new)
+        await home.arrives(new, "Products")
 
 
 # The network

@@ -8,7 +8,7 @@ from datetime import UTC, timedelta
 
 import pytest
 
-from segue.core.address import Address, ChatType, Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import (
     AddressTaken,
     OwnerNotFound,
@@ -23,7 +23,7 @@ from segue.store import Store
 from segue.store.bindings import Bound
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.store.leases import SECONDS
-from segue.store.outbox import Outgoing
+from segue.store.outbox import Draft, Outgoing
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ROOM, TOPIC, hold, said, say, texts
@@ -514,3 +514,39 @@ async def test_a_clock_that_was_set_back_makes_nobody_stale(store: Store, clock:
     await chat(store, DM)
     clock.set_wall(clock.now() - timedelta(days=400))
     assert await stale(store) == []
+
+
+# A chat that its platform calls otherwise
+
+GROUP = Address(platform=TELEGRAM, chat_type=ChatType.GROUP, chat_id="-5")
+SUPERGROUP = replace(GROUP, chat_id="-1005")
+
+
+async def test_a_chat_that_has_another_address_keeps_its_session_its_home_and_its_question(
+    store: Store,
+):
+    there = await chat(store, GROUP, Origin.HANDOFF)
+    await store.owners.set_home("me", HomeChannel(address=GROUP, name="Team"))
+    lease = await hold(store, there)
+    asked = await store.approvals.ask(lease, "call", "f", "rm", GROUP, seconds=60.0)
+    no = await store.inbox.record("bot", "1", GROUP, "{}")
+    await store.outbox.enqueue(Draft(key="k", address=GROUP, body="Wait."))
+    for _ in range(2):  # which may be told twice
+        await store.bindings.chat_moved(GROUP, SUPERGROUP)
+    assert await store.bindings.get(GROUP) is None
+    bound = await store.bindings.get_or_create(SUPERGROUP, "me", policy=NEVER, zone=UTC)
+    assert (bound.created, bound.session.id, bound.session.address) == (False, there, SUPERGROUP)
+    assert await store.owners.homes("me") == (HomeChannel(address=SUPERGROUP, name="Team"),)
+    assert [a.id for a in await store.approvals.waiting_at(SUPERGROUP)] == [asked.id]
+    assert [(i.no, i.address) for i in await store.inbox.waiting()] == [(no, SUPERGROUP)]
+    assert [(o.key, o.address) for o in await store.outbox.claim([TELEGRAM])] == [("k", SUPERGROUP)]
+
+
+async def test_what_has_begun_at_the_other_address_meanwhile_stays_there(store: Store):
+    before, after = await chat(store, GROUP), await chat(store, SUPERGROUP)
+    await store.bindings.chat_moved(GROUP, SUPERGROUP)
+    bound = await store.bindings.get_or_create(SUPERGROUP, "me", policy=NEVER, zone=UTC)
+    assert bound.session.id == after
+    left = await store.sessions.get(before)
+    assert left is not None
+    assert left.ended is None, "it can be resumed"

@@ -48,6 +48,9 @@ class Inbounds:
 
     async def hear(self, adapter: Adapter, inbound: Inbound) -> None:
         """Take up one update. When this returns it is recorded, and may be confirmed."""
+        if inbound.moved_to is not None:
+            await self._chat_moved(inbound.address, inbound.moved_to)
+            return
         owner = await self._gate.owner(inbound.sender)
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
@@ -68,6 +71,16 @@ class Inbounds:
     async def _is_ours(self, address: Address) -> bool:
         """Whether it is a thread that a session lives in: whoever writes there writes to us."""
         return address.thread_id is not None and await self._store.bindings.get(address) is not None
+
+    async def _chat_moved(self, old: Address, new: Address) -> None:
+        """What waits there is answered before what is said at its new address."""
+        await self._store.bindings.chat_moved(old, new)
+
+        def moved(heard: Heard) -> Heard:
+            return replace(heard, inbound=msgspec.structs.replace(heard.inbound, address=new))
+
+        for lanes in (self._lanes, self._at_once):
+            lanes.move(old, new, moved)
 
     async def go_on(self, platforms: Collection[Platform]) -> None:
         """Take up what a gateway before this one had recorded and not done with."""
@@ -90,6 +103,7 @@ class Inbounds:
         owner = await self._gate.owner(inbound.sender)
         if owner is None:
             return None
+        inbound = msgspec.structs.replace(inbound, address=incoming.address)  # it may have moved
         return Heard(
             no=incoming.no, owner=owner.id, inbound=inbound, session_id=incoming.session_id
         )
@@ -105,6 +119,8 @@ class Inbounds:
             case InboundKind.JOINED:
                 await self._conversations.conclude(heard, texts.JOINED)
                 return
+            case InboundKind.MOVED:
+                raise AssertionError("it is not recorded")
             case InboundKind.MESSAGE | InboundKind.COMMAND:
                 lanes = self._at_once if _is_at_once(inbound) else self._lanes
         if not lanes.put(heard.address, heard):
@@ -141,7 +157,7 @@ class Inbounds:
                 self._lanes.cancel(address)
             await asyncio.sleep(_QUESTIONS)
 
-    async def _do(self, _: Address, heard: Heard) -> None:
+    async def _do(self, heard: Heard) -> None:
         """Do what was asked for, however long the store is out of order meanwhile."""
         attempt = 0
         while True:

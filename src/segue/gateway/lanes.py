@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from segue.core.address import Address
@@ -19,71 +20,88 @@ MOST_WAITING = 20
 T = TypeVar("T")
 
 
+@dataclass(slots=True, eq=False)
+class _Lane(Generic[T]):
+    """A chat that has something to do."""
+
+    address: Address
+    waiting: deque[T] = field(default_factory=deque)
+    driver: asyncio.Task[None] | None = None
+
+
 class Lanes(Generic[T]):
     """Does `work` on each thing that is put in, one at a time per address."""
 
-    def __init__(self, work: Callable[[Address, T], Awaitable[None]]) -> None:
+    def __init__(self, work: Callable[[T], Awaitable[None]]) -> None:
         self._work = work
-        self._waiting: dict[Address, deque[T]] = {}
-        self._tasks: dict[Address, asyncio.Task[None]] = {}
+        self._lanes: dict[Address, _Lane[T]] = {}
         self._open = True
-
-    def __len__(self) -> int:
-        """How many chats have something under way."""
-        return len(self._tasks)
 
     def put(self, address: Address, item: T, *, most: int | None = MOST_WAITING) -> bool:
         """Do it after everything that was put in for that address; False when `most` wait."""
-        waiting = self._waiting.setdefault(address, deque())
-        if most is not None and len(waiting) >= most:
+        lane = self._lanes.setdefault(address, _Lane(address))
+        if most is not None and len(lane.waiting) >= most:
             return False
-        waiting.append(item)
-        if address not in self._tasks and self._open:
-            self._tasks[address] = asyncio.create_task(self._drive(address), name=f"{address}")
+        lane.waiting.append(item)
+        if lane.driver is None and self._open:
+            lane.driver = asyncio.create_task(self._drive(lane), name=f"{address}")
         return True
-
-    def waiting(self, address: Address) -> int:
-        """How many wait there, the one under way not counted."""
-        return len(self._waiting.get(address, ()))
 
     def find(self, address: Address, wanted: Callable[[T], bool]) -> T | None:
         """The first that waits there and is wanted."""
-        return next((item for item in self._waiting.get(address, ()) if wanted(item)), None)
+        return next(filter(wanted, self._waiting(address)), None)
 
     def replace(self, address: Address, item: T, other: T) -> bool:
         """Let `other` wait there instead; False when it does not wait any more."""
-        waiting = self._waiting.get(address, deque[T]())
+        waiting = self._waiting(address)
         if item not in waiting:
             return False
         waiting[waiting.index(item)] = other
         return True
 
+    def move(self, old: Address, new: Address, changed: Callable[[T], T]) -> None:
+        """What waits or is under way at `old` comes before what is put in at `new` from now on.
+        What waits is `changed`."""
+        if old not in self._lanes or new in self._lanes:
+            return
+        lane = self._lanes[new] = self._lanes.pop(old)
+        lane.address = new
+        moved = [changed(item) for item in lane.waiting]
+        lane.waiting.clear()
+        lane.waiting.extend(moved)
+
     def cancel(self, address: Address) -> None:
         """End what is under way there."""
-        if address in self._tasks:
-            self._tasks[address].cancel()
+        lane = self._lanes.get(address)
+        if lane is not None and lane.driver is not None:
+            lane.driver.cancel()
 
     async def finish(self, seconds: float) -> None:
         """Begin nothing more, and wait for what is under way, for so long; then end it."""
         self._open = False
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=seconds)
+        if drivers := self._drivers():
+            await asyncio.wait(drivers, timeout=seconds)
         await self.stop()
 
     async def stop(self) -> None:
         self._open = False
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        drivers = self._drivers()
+        for driver in drivers:
+            driver.cancel()
+        if drivers:
+            await asyncio.wait(drivers)
 
-    async def _drive(self, address: Address) -> None:
-        waiting = self._waiting[address]
+    def _waiting(self, address: Address) -> deque[T]:
+        return self._lanes[address].waiting if address in self._lanes else deque()
+
+    def _drivers(self) -> list[asyncio.Task[None]]:
+        return [lane.driver for lane in self._lanes.values() if lane.driver is not None]
+
+    async def _drive(self, lane: _Lane[T]) -> None:
         try:
-            while waiting and self._open:
-                await self._work(address, waiting.popleft())
+            while lane.waiting and self._open:
+                await self._work(lane.waiting.popleft())
         finally:
-            del self._tasks[address]
-            if not waiting:
-                del self._waiting[address]
+            lane.driver = None
+            if not lane.waiting:
+                del self._lanes[lane.address]

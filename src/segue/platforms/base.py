@@ -36,6 +36,9 @@ class InboundKind(StrEnum):
     """What the platform itself marks as a command; a MESSAGE that begins with / may be one too."""
     JOINED = "joined"
     """Somebody added the bot to a chat, or began one with it."""
+    MOVED = "moved"
+    """The platform itself says that the chat has another address from now on: `moved_to`. Nobody
+    said anything."""
 
 
 class Attachment(Struct, frozen=True):
@@ -69,6 +72,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     """Whether it is meant for us: False for what people say to each other in a group."""
     readers: str = ""
     """Who else can read along, for people: `the 12 members of Team`; empty when nobody can."""
+    moved_to: Address | None = None
 
 
 # What goes out

@@ -67,6 +67,12 @@ class Bindings:
         """
         return await self._engine.write(rebind, session_id, address, origin)
 
+    async def chat_moved(self, old: Address, new: Address) -> None:
+        """Its platform has given that chat another address: its session stays there, unless one
+        has begun at the new address, and so do the home channel, what was asked, and what waits
+        to be answered or said. Nobody is told: it is the same chat."""
+        await self._engine.write(chat_moved, old, new)
+
     async def stale(
         self,
         policies: ResetPolicies,
@@ -188,6 +194,29 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
         return None
     approvals.void(tx, there.session_id)
     return there.session_id
+
+
+_STAYING = {
+    "homes": "true",
+    "approvals": "state = 'waiting'",
+    "inbox": "finished IS NULL",
+    "outbox": "state = 'queued'",
+}
+"""What else a chat keeps when it has another address: the table, and which of its rows."""
+
+
+def chat_moved(tx: Tx, old: Address, new: Address) -> None:
+    for key in sorted((old.key, new.key)):
+        tx.lock(key)
+    if get(tx, new) is None:
+        tx.change(
+            "UPDATE bindings SET address = :new, version = version + 1 WHERE address = :old",
+            old=old.key,
+            new=new.key,
+        )
+    for table, which in _STAYING.items():
+        sql = f"UPDATE {table} SET address = :new WHERE address = :old AND {which}"
+        tx.change(sql, old=old.key, new=new.key)
 
 
 def _tell_left(tx: Tx, left: Address, session: Session) -> None:

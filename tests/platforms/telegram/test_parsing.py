@@ -254,6 +254,41 @@ def test_our_name_under_a_file_is_a_name():
     assert (inbound.addressed, inbound.text) == (True, "look")
 
 
+# What else can be sent
+
+HERE = {"latitude": 54.32, "longitude": 10.14}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"location": HERE}, "[A location: latitude 54.32, longitude 10.14]"),
+        (
+            {"venue": {"location": HERE, "title": "Port", "address": "Quay 1"}, "location": HERE},
+            "[A place: Port, Quay 1, at latitude 54.32, longitude 10.14]",
+        ),
+        (
+            {"contact": {"phone_number": "+4912", "first_name": "Ida", "last_name": "Berg"}},
+            "[A contact: Ida Berg, +4912]",
+        ),
+        (
+            {"poll": {"question": "When?", "options": [{"text": "Now"}, {"text": "Later"}]}},
+            "[A poll: When?\n- Now\n- Later]",
+        ),
+        ({"dice": {"emoji": "🎯", "value": 6}}, "[🎯 shows 6]"),
+    ],
+)
+def test_what_is_shared_comes_in_words(fields: dict[str, Any], text: str):
+    assert said(DM, "", **fields).text == text
+    assert not said(GROUP, "", **fields).addressed
+
+
+def test_whoever_shares_where_they_are_is_heard_once_however_far_they_go():
+    moving = message(DM, "", location={**HERE, "live_period": 900})
+    assert heard(**moving) is not None
+    assert heard("edited_message", **moving) is None
+
+
 # The rest
 
 
@@ -266,11 +301,25 @@ def test_our_name_under_a_file_is_a_name():
         {"left_chat_member": ANNA},
         {"new_chat_title": "x"},
         {"pinned_message": message(GROUP)},
-        {"migrate_to_chat_id": -1009},
+        {"migrate_from_chat_id": -5},
     ],
 )
 def test_what_telegram_itself_writes_is_not_heard(service: dict[str, Any]):
     assert heard(**message(GROUP, "", **service)) is None
+
+
+@pytest.mark.parametrize("sender", [ANNA, US, None], ids=["a person", "a bot", "nobody"])
+def test_a_group_that_becomes_a_supergroup_has_moved_whoever_did_that(
+    sender: dict[str, Any] | None,
+):
+    fields = {**message(GROUP, ""), "from": sender, "migrate_to_chat_id": -1009}
+    inbound = heard(**fields)
+    assert inbound is not None
+    assert inbound.kind is InboundKind.MOVED
+    assert (inbound.address, inbound.moved_to) == (
+        at(ChatType.GROUP, -5),
+        said({**SUPERGROUP, "id": -1009}).address,
+    )
 
 
 def test_an_edit_says_what_the_message_says_now():

@@ -8,7 +8,7 @@ import pytest
 
 from segue.core.address import Address, ChatType
 from segue.core.errors import ConnectFailed
-from segue.platforms.base import Button, Part
+from segue.platforms.base import Button, Part, Upload
 from segue.platforms.markup import parts
 from segue.testing.telegram import Kind, Settings, Status, Trouble
 from tests.platforms.contract import failure, part
@@ -171,16 +171,42 @@ async def test_a_group_without_the_bot_is_named(rig: TelegramRig, status: Status
     assert "add it there again" in failed.reason
 
 
-async def test_a_group_that_became_a_supergroup_is_named_by_its_new_id(rig: TelegramRig):
+async def test_what_is_sent_to_a_group_that_became_a_supergroup_arrives_there(rig: TelegramRig):
     at = await home_at(rig, Shape.GROUP)
     new = await rig.hands.migrate(int(at.chat_id))
-    for doing in (
-        rig.adapter.send(at, part("Hello?"), key="1"),
-        rig.adapter.create_handoff_thread(at, "Work", key="2"),
-    ):
-        failed = await failure(doing)
-        assert (failed.retry, failed.arrived) == (False, False)
-        assert str(new) in failed.reason
+    await rig.adapter.send(at, part("Hello."), key="1")
+    await rig.adapter.send_file(at, Upload("a.txt", "text/plain", b"a"), part("A file."), key="2")
+    await rig.adapter.send(at, part("Still there."), key="3")
+    shown = await rig.hands.look(new)
+    said = [message.text for message in shown.messages if message.text]
+    assert said == ["Hello.", "A file.", "Still there."]
+    assert len(await rig.hands.calls("sendMessage")) == 3, "the first was refused once"
+
+
+@pytest.mark.parametrize("can", [True, False], ids=["with topics", "without"])
+async def test_a_handoff_to_a_group_that_became_a_supergroup_has_its_new_address(
+    rig: TelegramRig, can: bool
+):
+    at = await home_at(rig, Shape.GROUP)
+    new = await rig.hands.migrate(int(at.chat_id), topics=can)
+    if can:
+        await rig.hands.rights(int(rig.anna), new, Status.ADMINISTRATOR, manage_topics=True)
+    opened = await rig.adapter.create_handoff_thread(at, "Work", key="1")
+    assert opened is not None
+    assert (opened.chat_id, opened.thread_id is not None) == (str(new), can)
+
+
+async def test_no_message_of_a_supergroup_is_taken_for_one_of_the_group_that_it_was(
+    rig: TelegramRig,
+):
+    """They are counted anew there."""
+    at = await home_at(rig, Shape.GROUP)
+    receipt = await rig.adapter.send(at, part("Hello."), key="1")
+    await rig.hands.migrate(int(at.chat_id))
+    await rig.adapter.send(at, part("Here."), key="2")
+    failed = await failure(rig.adapter.edit(at, receipt, part("Changed.")))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "Changed." not in [message.text for message in (await rig.hands.look()).messages]
 
 
 async def test_an_address_that_is_none_of_telegrams_is_refused(rig: TelegramRig):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import re
 import zlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -41,6 +43,8 @@ from segue.platforms.telegram.failing import (
 from segue.platforms.telegram.line import TELEGRAM, Line, Refused
 from segue.platforms.telegram.parsing import parse
 from segue.platforms.telegram.wire import ASKED_FOR, Me, Update
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +121,8 @@ class TelegramAdapter:
         self._offset: int | None = None
         self._album = ""
         """The last one that was meant for us."""
+        self._moved: dict[str, str] = {}
+        """The ids of groups that became supergroups, and those that they have now."""
         self._drafts = True
         self._undrafted: set[str] = set()
         """Chats that take none."""
@@ -210,6 +216,8 @@ class TelegramAdapter:
         if update.callback_query is not None:
             await self._answer(update.callback_query.id)
         inbound = parse(update, self._me)
+        if inbound is not None and inbound.moved_to is not None:
+            self._moved[inbound.address.chat_id] = inbound.moved_to.chat_id
         if inbound is None or self._is_addressed(inbound, update) == inbound.addressed:
             return inbound
         return msgspec.structs.replace(inbound, addressed=True)
@@ -236,7 +244,7 @@ class TelegramAdapter:
         self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
     ) -> Receipt:
         with delivering():
-            return await sending.send(self._bot, to, part, buttons)
+            return await self._following(to, lambda at: sending.send(self._bot, at, part, buttons))
 
     async def edit(
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
@@ -246,7 +254,7 @@ class TelegramAdapter:
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         with delivering():
-            return await files.send_file(self._bot, to, file, part)
+            return await self._following(to, lambda at: files.send_file(self._bot, at, file, part))
 
     def previews(self, at: Address) -> bool:
         possible = self._drafts and at.chat_id not in self._undrafted
@@ -276,7 +284,23 @@ class TelegramAdapter:
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         with delivering():
-            return await topics.open_topic(self._bot, home, title)
+            opened = await self._following(home, lambda at: topics.open_topic(self._bot, at, title))
+        now = self._now(home)
+        return opened if opened is not None or now == home else now
+
+    async def _following(self, to: Address, send: Callable[[Address], Awaitable[T]]) -> T:
+        """Send it to that chat by the id that it has now. Not for edits: the messages of before
+        have no ids there, or other messages have theirs."""
+        try:
+            return await send(self._now(to))
+        except Refused as refused:  # it had no effect
+            if refused.moved_to is None:
+                raise
+            self._moved[to.chat_id] = str(refused.moved_to)
+        return await send(self._now(to))
+
+    def _now(self, at: Address) -> Address:
+        return dataclasses.replace(at, chat_id=self._moved.get(at.chat_id, at.chat_id))
 
     # The account
 

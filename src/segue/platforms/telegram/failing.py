@@ -90,11 +90,6 @@ def _undelivered(refused: Refused) -> DeliveryFailed | ConnectFailed:
 
 
 def _why_not_delivered(refused: Refused) -> str:
-    if refused.moved_to is not None:
-        return (
-            f"the group became a supergroup, with the id {refused.moved_to}; send /sethome and "
-            "/resume there"
-        )
     for fragments, reason in _REASONS:
         if refused.says(*fragments):
             return reason

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.telegram import words
 from segue.platforms.telegram.attachments import attachments
+from segue.platforms.telegram.sharing import shared
 from segue.platforms.telegram.wire import (
     CallbackQuery,
     Chat,
@@ -23,7 +26,7 @@ _INSIDE = frozenset({"creator", "administrator", "member"})
 
 def parse(update: Update, me: Me) -> Inbound | None:
     """What a person did, or None for what we do not hear: bots, of which we are one, who speaks in
-    the name of a chat, channels, and what Telegram itself writes into a chat."""
+    the name of a chat, channels, and what Telegram itself writes into a chat, but for a new id."""
     if update.message is not None:
         return _said(update, update.message, me, edited=False)
     if update.edited_message is not None:
@@ -49,10 +52,15 @@ def address(chat: Chat, thread: int | None) -> Address | None:
 
 def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound | None:
     at, sender = address(message.chat, _topic(message)), message.sender
+    if at is not None and message.migrate_to_chat_id is not None:
+        return _moved(update, at, message.migrate_to_chat_id)
     if at is None or sender is None or sender.is_bot or message.sender_chat is not None:
         return None
     said, files = words.of(message, me), attachments(message)
-    if said.to_another or not (said.text or files):
+    text = said.text or shared(message)
+    if said.to_another or not (text or files):
+        return None
+    if edited and message.location is not None:  # somebody who shares where they are has moved
         return None
     kind = InboundKind.COMMAND if said.command else InboundKind.MESSAGE
     created = None if (replied := message.reply_to_message) is None else replied.forum_topic_created
@@ -61,13 +69,23 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
         update_id=str(update.update_id),
         address=at,
         sender=_sender(sender),
-        text=said.text,
+        text=text,
         message_id=str(message.message_id),
         attachments=files,
         chat_name=message.chat.name,
         topic="" if created is None else created.name,
         addressed=at.chat_type is ChatType.DM or said.to_us or _answers_us(message, me),
         readers=_readers(message.chat),
+    )
+
+
+def _moved(update: Update, at: Address, chat: int) -> Inbound:
+    return Inbound(
+        kind=InboundKind.MOVED,
+        update_id=str(update.update_id),
+        address=at,
+        sender=Sender(platform=Platform.TELEGRAM, user_id=at.chat_id),
+        moved_to=replace(at, chat_id=str(chat)),
     )
 
 

@@ -60,6 +60,39 @@ class Sticker(Struct, frozen=True):
     file_size: int = 0
 
 
+class Location(Struct, frozen=True):
+    latitude: float
+    longitude: float
+
+
+class Venue(Struct, frozen=True):
+    """A location with a name; the message has the bare location as well."""
+
+    location: Location
+    title: str
+    address: str = ""
+
+
+class Contact(Struct, frozen=True):
+    phone_number: str
+    first_name: str
+    last_name: str = ""
+
+
+class PollOption(Struct, frozen=True):
+    text: str
+
+
+class Poll(Struct, frozen=True):
+    question: str
+    options: tuple[PollOption, ...]
+
+
+class Dice(Struct, frozen=True):
+    emoji: str
+    value: int
+
+
 class TopicCreated(Struct, frozen=True):
     name: str = ""
 
@@ -85,6 +118,8 @@ class Message(Struct, frozen=True, rename={"sender": "from"}):
     reply_to_message: Replied | None = None
     media_group_id: str = ""
     """The album that its file is in."""
+    migrate_to_chat_id: int | None = None
+    """The supergroup that this group has become."""
     text: str = ""
     entities: tuple[Entity, ...] = ()
     caption: str = ""
@@ -97,6 +132,11 @@ class Message(Struct, frozen=True, rename={"sender": "from"}):
     video_note: Media | None = None
     animation: Media | None = None
     sticker: Sticker | None = None
+    location: Location | None = None
+    venue: Venue | None = None
+    contact: Contact | None = None
+    poll: Poll | None = None
+    dice: Dice | None = None
 
 
 class CallbackQuery(Struct, frozen=True, rename={"sender": "from"}):

@@ -67,9 +67,9 @@ class Hands(peers.Hands[int, Message, Shown]):
         """Add the bot there, or begin the private chat anew; it is told."""
         await self._do(orders.Join(user=user, chat=chat))
 
-    async def migrate(self, chat: int) -> int:
-        """Upgrade the group; the id of the supergroup."""
-        return await self._ask(orders.Migrate(chat=chat), int)
+    async def migrate(self, chat: int, *, topics: bool = False) -> int:
+        """Upgrade the group, as turning its topics on does; the id of the supergroup."""
+        return await self._ask(orders.Migrate(chat=chat, topics=topics), int)
 
     # What they say
 

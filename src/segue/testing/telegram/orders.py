@@ -92,6 +92,7 @@ class Migrate(peers.Order, frozen=True):
     """A group becomes a supergroup; answered with the id of that."""
 
     chat: int
+    topics: bool = False
 
 
 class OpenTopic(peers.Order, frozen=True):

@@ -96,7 +96,8 @@ class People:
         chat = self._state.chat(order.chat)
         if chat.kind is not Kind.GROUP:
             raise bad("only a basic group can be upgraded")
-        after = replace(chat, id=self._state.chat_id(Kind.SUPERGROUP), kind=Kind.SUPERGROUP)
+        kind = Kind.FORUM if order.topics else Kind.SUPERGROUP
+        after = replace(chat, id=self._state.chat_id(kind), kind=kind)
         self._state.chats[after.id] = after
         self._service(chat, chat.members[0], {"migrate_to_chat_id": after.id})
         self._service(after, chat.members[0], {"migrate_from_chat_id": chat.id})
