@@ -15,6 +15,7 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
+from segue.core.handoff import Step
 from segue.core.session import Session
 from segue.store import Store
 from tests.store.model import fast_folder
@@ -130,3 +131,31 @@ async def test_what_is_written_in_one_go_with_a_mark_is_waited_for(folder: Path,
         async with await disk.after_the_cut() as found:
             kept = await found.transcripts.load(session.id)
     assert [message.content for message in kept] == words
+
+
+async def test_a_handoff_that_was_only_asked_for_is_asked_for_by_nobody_after_it(
+    folder: Path, disk: Disk
+):
+    async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
+        session = await begun(store)
+        lease = await store.leases.acquire(session.id, "the terminal")
+        before = disk.syncs
+        asked = await store.request_handoff(session.id, Platform.WEB, lease=lease)
+        assert await store.claim_handoff(asked.id) is not None
+        assert disk.syncs == before
+        async with await disk.after_the_cut() as found:
+            assert await found.in_flight() == ()
+            await found.leases.acquire(session.id, "the next one")
+
+
+async def test_a_handoff_that_has_begun_at_a_platform_is_known_after_it(folder: Path, disk: Disk):
+    async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
+        session = await begun(store)
+        lease = await store.leases.acquire(session.id, "the terminal")
+        asked = await store.request_handoff(session.id, Platform.WEB, lease=lease)
+        claim = await store.claim_handoff(asked.id)
+        assert claim is not None
+        await store.record_handoff_step(claim, Step.OPENING)
+        async with await disk.after_the_cut() as found:
+            (known,) = await found.in_flight()
+            assert (known.id, known.step) == (asked.id, Step.OPENING)

@@ -125,7 +125,7 @@ class Store:
         Refused with SessionNotFound, SessionMoved, SessionHeld (somebody else has it open) or
         HandoffInFlight. Asking again with the same `key` returns the first request.
         """
-        return await self._engine.write(
+        return await self._engine.mark(
             handoffs.request,
             session_id,
             platform,
