@@ -66,11 +66,11 @@ async def test_five_hundred_chats_at_once_are_each_answered_in_order(peer: Peer,
 @pytest.mark.real
 async def test_at_a_steady_pace_nobody_waits_for_long(peer: Peer, tmp_path: Path):
     """It is measured while nothing else runs, and what the machine does of its own accord only ever
-    adds to it: the best of three counts."""
+    adds to it: the best of five counts."""
     slowest: list[float] = []
     async with crowded(peer, tmp_path) as (crowd, _):
         await crowd.at_once(within=30)
-        while len(slowest) < 3 and min(slowest, default=OVERHEAD) >= OVERHEAD:
+        while len(slowest) < 5 and min(slowest, default=OVERHEAD) >= OVERHEAD:
             talks = await crowd.at_pace(RATE, int(RATE * 5), within=20)
             assert all(talk.answered == talk.said for talk in talks)
             slowest.append(_of_a_hundred([wait for talk in talks for wait in talk.seconds]))

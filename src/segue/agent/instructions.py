@@ -73,6 +73,8 @@ async def read_project(cwd: Path) -> str:
 
 
 def _read_project(cwd: Path) -> str:
+    if not os.path.lexists(cwd / PROJECT_FILE):  # most often, and at once
+        return ""
     path = Path(os.path.realpath(cwd / PROJECT_FILE))
     if not path.is_relative_to(os.path.realpath(cwd)):
         return ""

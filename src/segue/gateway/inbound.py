@@ -13,7 +13,6 @@ import msgspec
 from segue import commands
 from segue.commands.base import Where
 from segue.core.address import Address, Platform
-from segue.core.approval import Answer
 from segue.core.errors import StoreError, UserError
 from segue.core.text import whole
 from segue.gateway import approving, texts
@@ -216,9 +215,7 @@ class Inbounds:
             await chat.press()
             return
         number, answered = pressed
-        told = await approving.answer(self._store, heard.owner, heard.address, answered, number)
-        if answered is Answer.NEVER:
-            await self._conversations.notice(heard, told, "answer")
+        await approving.answer(self._store, heard.owner, heard.address, answered, number)
 
 
 def _is_same(first: Inbound, changed: Inbound) -> bool:

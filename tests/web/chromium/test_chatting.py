@@ -124,7 +124,7 @@ async def test_a_question_that_was_answered_in_one_browser_is_over_in_the_other(
         await say(page, "make it")
         await expect(page.get_by_role("button", name="Deny")).to_be_visible()
         await other.get_by_role("button", name="Deny").click()
-        await expect(told(page, "Not allowed.")).to_be_visible()
+        await expect(told(page, "✗ Not allowed")).to_be_visible()
         await expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 
