@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from datetime import date
-from pathlib import Path
 
 import pytest
 
-from segue.agent.instructions import PROJECT_LIMIT, read_project, system_prompt
+from segue.agent.instructions import PROJECT_LIMIT, system_prompt
 from segue.core.address import Address, ChatType, Platform
 from segue.core.context import Context
 
@@ -53,43 +51,3 @@ def test_a_project_that_says_too_much_is_cut():
 
 def test_a_small_model_is_told_little():
     assert len(told("Lives in Oslo", project="word " * 10_000, small=True)) < 1_500
-
-
-async def test_agents_md_of_the_working_directory_is_read(tmp_path: Path):
-    (tmp_path / "AGENTS.md").write_text("Use tabs.\n")
-    assert await read_project(tmp_path) == "Use tabs."
-
-
-async def test_nothing_is_read_where_there_is_nothing(tmp_path: Path):
-    assert await read_project(tmp_path) == ""
-    assert await read_project(tmp_path / "gone") == ""
-
-
-async def test_a_link_out_of_the_working_directory_is_not_followed(tmp_path: Path):
-    (tmp_path / "secret").write_text("the key")
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "AGENTS.md").symlink_to(tmp_path / "secret")
-    assert await read_project(project) == ""
-
-
-async def test_a_link_inside_the_working_directory_is_followed(tmp_path: Path):
-    (tmp_path / "CONTRIBUTING.md").write_text("Use tabs.")
-    (tmp_path / "AGENTS.md").symlink_to("CONTRIBUTING.md")
-    assert await read_project(tmp_path) == "Use tabs."
-
-
-async def test_what_is_no_text_file_is_not_read_and_not_waited_for(tmp_path: Path):
-    os.mkfifo(tmp_path / "AGENTS.md")
-    assert await read_project(tmp_path) == ""
-    (tmp_path / "AGENTS.md").unlink()
-    (tmp_path / "AGENTS.md").mkdir()
-    assert await read_project(tmp_path) == ""
-    (tmp_path / "AGENTS.md").rmdir()
-    (tmp_path / "AGENTS.md").write_bytes(b"\0" * 10)
-    assert await read_project(tmp_path) == ""
-
-
-async def test_bytes_that_are_no_text_are_marked(tmp_path: Path):
-    (tmp_path / "AGENTS.md").write_bytes(b"caf\xe9")
-    assert (await read_project(tmp_path)).encode() == "caf\ufffd".encode()

@@ -18,6 +18,7 @@ from segue.agent.approvals import Rules, fingerprint
 from segue.agent.loop import Agent, Approve
 from segue.agent.models.base import Model
 from segue.agent.models.pool import Models, Pool
+from segue.agent.projects import Projects
 from segue.agent.tools.base import Workplace
 from segue.config import Settings
 from segue.core.address import Address, ChatType, HomeChannel, Platform
@@ -127,6 +128,7 @@ class Turns:
         self._titles = titles
         self._now = now
         self._environment = config.tool_environment()
+        self._projects = Projects()
         self._behind: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Turns:
@@ -239,7 +241,7 @@ class Turns:
             system=instructions.system_prompt(
                 context=context,
                 notes=[note.text for note in known.notes],
-                project=await instructions.read_project(cwd),
+                project=await self._projects.read(cwd),
                 today=self._now().astimezone().date(),
                 small=model.small,
             ),
