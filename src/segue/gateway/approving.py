@@ -31,8 +31,8 @@ _OUTCOMES = {
 }
 _PREFIX = "a"
 
-Settle = Callable[[str, str], None]
-"""Takes the key of a question, and lets the question say what came of it."""
+Settle = Callable[[Address, str, str], None]
+"""Takes where a question stands and its key, and lets it say what came of it."""
 
 
 class Questions:
@@ -79,7 +79,7 @@ class Questions:
     def over(self, answer: Answer | None = None) -> None:
         """Nothing more can be answered: what was asked says so, without its buttons."""
         if self._open is not None:
-            self._settle(self._open, _OUTCOMES[answer])
+            self._settle(self._address, self._open, _OUTCOMES[answer])
             self._open = None
 
 

@@ -77,21 +77,18 @@ class Outbound:
             self._paces[platform] = Pace(self._adapters[platform].capabilities)
         return self._paces[platform]
 
-    def settle(self, key: str, outcome: str) -> None:
-        """Let what was said under `key` say that too, and have no buttons any more. Whether that
-        succeeds changes nothing: what is pressed too late is refused."""
-        self._begin(self._settle(key, outcome), f"settle {key}")
+    def settle(self, address: Address, key: str, outcome: str) -> None:
+        """Let what was said there under `key` say that too, and have no buttons any more. Whether
+        that succeeds changes nothing: what is pressed too late is refused."""
+        able = self._adapters[address.platform].capabilities
+        if able.buttons and able.edits:
+            self._begin(self._settle(address, key, outcome), f"settle {key}")
 
-    async def _settle(self, key: str, outcome: str) -> None:
-        if (asked := await self._store.outbox.get(key)) is None:
-            return
-        address = asked.address
+    async def _settle(self, address: Address, key: str, outcome: str) -> None:
         adapter = self._adapters[address.platform]
         able = adapter.capabilities
-        if not (able.buttons and able.edits):
-            return
-        async with self.lock(address):
-            asked = await self._store.outbox.get(key)  # whoever was sending it is done with that
+        async with self.lock(address):  # whoever was sending it is done with that
+            asked = await self._store.outbox.get(key)
             if asked is None or not asked.receipts:
                 return
             parts = await _parts(f"{asked.body}\n\n{outcome}", able)
