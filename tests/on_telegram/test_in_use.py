@@ -39,6 +39,8 @@ async def test_only_the_owner_answers_with_a_button(home: Home, label: str, made
         settled = await home.sees("✓ Allowed" if made else "✗ Not allowed", chat, thread=thread)
         assert (settled.id, settled.labels) == (question.id, ())
     assert path.exists() is made
+    said = home.spoken(await home.hands.look(chat), thread)
+    assert [m.id for m in said if "llowed" in m.text] == [question.id], "it is told once"
 
 
 async def test_the_commands_are_on_the_menu_from_the_one_table(home: Home):
