@@ -10,8 +10,18 @@ from typing import cast
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("segue", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("segue")
+# The same examples in every run and on every machine. What searches for new ones is `make fuzz`,
+# which takes the profile "fuzz" and a seed.
+settings.register_profile(
+    "test",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    database=None,
+    print_blob=True,
+)
+settings.register_profile("fuzz", settings.get_profile("test"), derandomize=False)
+settings.load_profile("test")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -55,8 +55,10 @@ class Evidence:
     """Why the platform refused calls."""
     asked: Mapping[str, int]
     """How often the model was asked about each thing."""
-    most_asked: Mapping[str, int]
-    """How often it may have been, where that is not once."""
+    tasks: frozenset[str]
+    """The words for which it uses a tool, and is asked again with the result."""
+    kills: Mapping[str, int]
+    """How often a gateway was killed between a thing was said and its answer was recorded."""
     runs: Mapping[str, int]
     """How often the tool ran for each word."""
     told: str | None
@@ -296,9 +298,11 @@ def _threads(seen: Evidence) -> Iterator[str]:
 
 
 def _repeated(seen: Evidence) -> Iterator[str]:
+    """The model is asked once per attempt, and each kill before the answer is recorded allows one
+    more attempt. A tool runs once in all."""
     mine = {*seen.words, *(f"{HANDOFF} after {word}" for word in seen.words)}
     for about in sorted(mine & seen.asked.keys()):
-        most = seen.most_asked.get(about, 1)
+        most = 1 + (about in seen.tasks) + seen.kills.get(about, 0)
         if seen.asked[about] > most:
             yield f"the model was asked {seen.asked[about]} times about {about}, not {most}"
     for word in seen.words:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from segue.testing.platform import Trouble
-from tests.crash.mind import HANDOFF, Hang
+from tests.crash.mind import Hang
 from tests.crash.trap import Trap
 from tests.crash.world import WITHIN, Life, World, until
 
@@ -81,7 +81,7 @@ class InModel:
 
     @contextlib.asynccontextmanager
     async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
-        about = f"{HANDOFF} after {life.words[-1]}" if self.handoff else world.next_word
+        about = life.arrival if self.handoff else world.next_word
 
         async def hangs() -> bool:
             return world.mind.hanging > 0

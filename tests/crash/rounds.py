@@ -14,7 +14,6 @@ from segue.handoff.request import PATIENCE
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.testing.platform import Trouble
 from tests.crash.evidence import gather
-from tests.crash.mind import HANDOFF
 from tests.crash.oracle import violations
 from tests.crash.points import Between, Moment
 from tests.crash.world import SHAPES, STUCK, WITHIN, Life, World, until
@@ -60,9 +59,10 @@ def handing_off(moment: Moment, victim: Victim, *, threaded: bool = False) -> Pl
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(THREADED if threaded else SHAPES))
-        _may_be_asked_again(life, f"{HANDOFF} after {life.words[-1]}", moment)
+        arrival = life.arrival
         async with moment.point.at(world, life, _begins(world, life)):
             await _is_asked(world, life)  # a gateway looks of its own accord, too
+            _is_answered(life, arrival, moment)
             since = await _kill(world, life, victim, rng)
         away = await _comes_back(world, since, life)
         if world.rules.keys:
@@ -86,11 +86,12 @@ def handing_off_in_vain(moment: Moment) -> Play:
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(THREADED))
-        life.most_asked[f"{HANDOFF} after {life.words[-1]}"] = 3
+        arrival = life.arrival
         act = _begins(world, life)
         since = time.monotonic()
         for _ in range(3):
             async with moment.point.at(world, life, act):
+                _is_answered(life, arrival, moment)
                 since = await _kill(world, life, Victim.GATEWAY, rng)
             act = world.have_gateways
         await _comes_back(world, since, life)
@@ -107,8 +108,9 @@ def coming_back_first(moment: Moment) -> Play:
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(THREADED))
-        life.most_asked[f"{HANDOFF} after {life.words[-1]}"] = 2
+        arrival = life.arrival
         async with moment.point.at(world, life, _begins(world, life)):
+            _is_answered(life, arrival, moment)
             since = await _kill(world, life, Victim.BOTH, rng)
         await world.take_back(life)
         await world.say_in_terminal(life)
@@ -124,12 +126,12 @@ def writing_ahead(moment: Moment) -> Play:
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(THREADED))
-        _may_be_asked_again(life, f"{HANDOFF} after {life.words[-1]}", moment)
+        arrival = life.arrival
         async with moment.point.at(world, life, _begins(world, life)):
             for _ in range(2):
-                life.most_asked[world.next_word] = 2  # if the session has arrived by now
                 await world.say_in_chat(life)
             await world.hands.until(lambda shown: shown.unconfirmed == 0)
+            _is_answered(life, arrival, moment)
             since = await _kill(world, life, Victim.GATEWAY, rng)
         await _comes_back(world, since, life)
         await _goes_on(world, life)
@@ -159,16 +161,15 @@ def answering(moment: Moment, *, task: bool = False, more: int = 0) -> Play:
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(SHAPES))
         await world.hand_over(life)
-        _may_be_asked_again(life, world.next_word, moment, once=2 if task else 1)
+        word = world.next_word
 
         async def act() -> None:
             await world.say_in_chat(life, task=task)
 
         async with moment.point.at(world, life, act):
             for _ in range(more):
-                # Its turn may have begun by the time of the kill, if the one before is over.
-                life.most_asked[world.next_word] = 2 if moment.kept else 1
                 await world.say_in_chat(life)
+            _is_answered(life, word, moment)
             since = await _kill(world, life, Victim.GATEWAY, rng)
         await _comes_back(world, since, life)
         await _says(world, life)
@@ -239,11 +240,8 @@ def at_random(lives: int = 3) -> Play:
 async def _does(world: World, life: Life, rng: random.Random, there: bool) -> None:
     await asyncio.sleep(rng.uniform(0.0, _RANDOM / 2))
     if there:
-        task = rng.random() < 0.3
-        life.most_asked[world.next_word] = 3 if task else 2
-        await world.say_in_chat(life, task=task)
+        await world.say_in_chat(life, task=rng.random() < 0.3)
     else:
-        life.most_asked[f"{HANDOFF} after {life.words[-1]}"] = 2
         await world.ask(life)
 
 
@@ -264,8 +262,10 @@ async def _is_asked(world: World, life: Life) -> None:
     await until(is_asked, "the handoff is asked for", WITHIN)
 
 
-def _may_be_asked_again(life: Life, about: str, moment: Moment, once: int = 1) -> None:
-    life.most_asked[about] = once if moment.kept else once + 1
+def _is_answered(life: Life, about: str, moment: Moment) -> None:
+    """Where the answer is recorded by then, the model must not be asked again."""
+    if moment.kept:
+        life.unanswered.discard(about)
 
 
 async def _kill(world: World, life: Life, victim: Victim, rng: random.Random) -> float:

@@ -109,8 +109,9 @@ HONEST = Evidence(
     threads=(Thread(id="topic:2", chat=CHAT, title="Life", key="k"),),
     keys=True,
     refused=("conflict",),
-    asked={"w1": 1, "handed off after w1": 1, "w2": 2},
-    most_asked={"w2": 2},
+    asked={"w1": 1, "handed off after w1": 2, "w2": 3},
+    tasks=frozenset({"w2"}),
+    kills={"handed off after w1": 1, "w2": 1},
     runs={"w2": 1},
     told="Completed",
     waited=1.0,
@@ -339,9 +340,13 @@ LIES: dict[str, tuple[Lie, str]] = {
         lambda: replace(HONEST, asked={"w1": 2}),
         "2 times about w1",
     ),
-    "a handoff's turn was run twice": (
-        lambda: replace(HONEST, asked={"handed off after w1": 2}),
-        "2 times about handed off",
+    "a handoff's turn was run once more than it was killed": (
+        lambda: replace(HONEST, asked={"handed off after w1": 3}),
+        "3 times about handed off",
+    ),
+    "a turn with a tool was run once more than it was killed": (
+        lambda: replace(HONEST, asked={"w2": 4}),
+        "4 times about w2",
     ),
     "a tool ran twice": (lambda: replace(HONEST, runs={"w2": 2}), "the tool ran 2 times"),
     "a call was refused": (lambda: replace(HONEST, refused=("key_reused",)), "key_reused"),

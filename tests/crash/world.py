@@ -32,7 +32,7 @@ from segue.store.processes import whose
 from segue.testing.platform import Hands, Peer, Rules, Shape
 from tests.crash import desk
 from tests.crash.desk import HandOff, Open, Order, Resume, Say, Told, here
-from tests.crash.mind import TASK, Mind
+from tests.crash.mind import HANDOFF, TASK, Mind
 from tests.crash.trap import Traps
 
 TELEGRAM = Platform.TELEGRAM
@@ -196,14 +196,24 @@ class Life:
     """How often it was taken back from a chat."""
     taken_back: bool = False
     """It was, since the last handoff."""
-    most_asked: dict[str, int] = field(default_factory=dict[str, int])
-    """How often the model may have been asked about a thing; anything else but once."""
+    tasks: set[str] = field(default_factory=set[str])
+    """Those for which a tool is used."""
+    kills: dict[str, int] = field(default_factory=dict[str, int])
+    """How often a gateway was killed while the model had yet to answer a thing."""
+    unanswered: set[str] = field(default_factory=set[str])
+    """What the model was or is yet to be asked about, without an answer that is recorded."""
     waited: float = 0.0
     """The longest that it took to settle after a kill, in seconds."""
 
     @property
     def chat(self) -> str:
         return self.home.chat_id
+
+    @property
+    def arrival(self) -> str:
+        """What the model's answer to the next handoff, or to the one under way, is counted
+        under."""
+        return f"{HANDOFF} after {self.words[-1]}"
 
     @property
     def desk(self) -> Terminal:
@@ -249,6 +259,7 @@ class World:
         self._gateways: list[Process] = []
         self._terminals: list[Terminal] = []
         self._spare: list[Terminal] = []
+        self._lives: list[Life] = []
         self._nursery = nursery
         self._door = folder / "terminals"
         self._born: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
@@ -315,6 +326,8 @@ class World:
         process.kill()
         await process.wait()
         self.story.tell(f"gateway {process.pid} is killed")
+        for life in self._lives:
+            life.kills.update({about: life.kills.get(about, 0) + 1 for about in life.unanswered})
 
     # Terminals
 
@@ -362,6 +375,7 @@ class World:
         told = await terminal.do(Open(title=f"Life in {chat}"))
         assert not told.error, told
         life = Life(home=home, session_id=told.text, terminal=terminal)
+        self._lives.append(life)
         await self.aim(life)
         for _ in range(said):
             await self.say_in_terminal(life)
@@ -392,6 +406,9 @@ class World:
         """The person writes where the session is, or will be."""
         word = self.word(life)
         life.in_chat.add(word)
+        life.unanswered.add(word)
+        if task:
+            life.tasks.add(word)
         thread = await self.thread(life)
         await self.hands.say(
             self.anna, life.chat, f"{word} {TASK}" if task else word, thread=thread
@@ -415,6 +432,7 @@ class World:
     def begin_handoff(self, life: Life) -> None:
         self.story.tell(f"{life.session_id} is to be handed off")
         life.taken_back = False
+        life.unanswered.add(life.arrival)
         life.desk.begin_handoff()
 
     async def ask(self, life: Life) -> None:
@@ -475,6 +493,7 @@ class World:
 
         await until(is_settled, f"{life.session_id} settles", STUCK - (time.monotonic() - began))
         life.waited = max(life.waited, time.monotonic() - began)
+        life.unanswered.clear()
 
     @contextlib.contextmanager
     def tools_held(self) -> Generator[None]:

@@ -1,82 +1,77 @@
-"""Five hundred conversations at once on one gateway, with a model that takes no time."""
+"""Many conversations at once on one gateway: each is answered in order, and a message costs the
+same beside many as beside few. How quick that is, `make bench` tells."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator, Generator, Sequence
-from pathlib import Path
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-import segue.store
-from segue.core.address import Platform, Sender
-from segue.core.session import ME
-from segue.testing import gateways
+from segue.agent.models.scripted import ScriptedModel
+from segue.store.base import Row
+from segue.store.sqlite import SqliteTx
 from segue.testing.crowd import Crowd
-from segue.testing.platform import Peer, Rules, running
+from tests.gateway.conftest import WITHIN, House
 
-TELEGRAM = Platform.TELEGRAM
-CHATS = 500
-RATE = 60.0
-"""Messages in a second, in all, that people send who wait for their answers."""
-OVERHEAD = 0.1
-"""Seconds that the slowest of a hundred answers may take beside the model."""
-MOST_GROWTH = 10.0
-"""Megabytes."""
+FEW, MANY, EACH = 4, 30, 2
+
+
+@dataclass
+class Work:
+    """What was done in the store."""
+
+    statements: Counter[str] = field(default_factory=Counter[str])
+    """For each of those who have it open."""
+    rows: Counter[str] = field(default_factory=Counter[str])
 
 
 @pytest.fixture
-def peer() -> Generator[Peer]:
-    """A platform in a process of its own, as quiet as any."""
-    with running(Rules(echo=False, typing=False, edits=False)) as peer:
-        yield peer
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    work, rows, change = Work(), SqliteTx.rows, SqliteTx.change
+
+    def counted_rows(tx: SqliteTx, sql: str, **values: Any) -> list[Row]:
+        found = rows(tx, sql, **values)
+        work.statements[tx.process] += 1
+        work.rows[tx.process] += len(found)
+        return found
+
+    def counted_change(tx: SqliteTx, sql: str, **values: Any) -> int:
+        work.statements[tx.process] += 1
+        return change(tx, sql, **values)
+
+    monkeypatch.setattr(SqliteTx, "rows", counted_rows)
+    monkeypatch.setattr(SqliteTx, "change", counted_change)
+    return work
 
 
-@contextlib.asynccontextmanager
-async def crowded(
-    peer: Peer, folder: Path, chats: int = CHATS
-) -> AsyncGenerator[tuple[Crowd, gateways.Process]]:
-    """A gateway in a process of its own, and its owner in so many chats."""
-    environment = gateways.environment(folder, peer, TELEGRAM)
-    async with peer.hands() as hands:
-        anna = await hands.user("Anna")
-        async with await segue.store.open(environment["SEGUE_STORE"]) as store:
-            await store.owners.ensure(ME)
-            await store.owners.introduced(ME)
-            await store.owners.link(Sender(platform=TELEGRAM, user_id=anna), ME)
-        crowd = await Crowd.of(hands, anna, chats)
-        async with gateways.gateway(environment, hands) as gateway:
-            yield crowd, gateway
+async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_price(
+    house: House, work: Work
+):
+    async with house.gateway(model=ScriptedModel()) as gateway:
+        crowd = await Crowd.of(house.hands, house.anna, MANY)
 
+        async def says(chats: int, each: int) -> tuple[float, float]:
+            """In so many chats; the statements and the rows for each of the messages."""
+            mine, asked = gateway._store._engine.process, len(house.model.prompts)
+            statements, rows = work.statements[mine], work.rows[mine]
+            await crowd.at_once(each, chats=chats, within=WITHIN)
+            await house.idle()
+            messages = chats * each
+            assert len(house.model.prompts) - asked == messages
+            return (
+                (work.statements[mine] - statements) / messages,
+                (work.rows[mine] - rows) / messages,
+            )
 
-@pytest.mark.measures
-async def test_five_hundred_chats_at_once_are_each_answered_in_order(peer: Peer, tmp_path: Path):
-    async with crowded(peer, tmp_path) as (crowd, gateway):
-        await crowd.at_once(within=40)
-        before = gateway.memory
-        await crowd.at_once(2, chats=100, within=40)
-        grown = gateway.memory - before
+        prices: list[tuple[float, float]] = []
+        for chats in (FEW, MANY):
+            await says(chats, 1)  # every chat has its session from now on
+            prices.append(await says(chats, EACH))
         talks = await crowd.talks()
-    assert [len(talk.said) for talk in talks] == [3] * 100 + [1] * 400
-    for talk in talks:
-        assert talk.answered == talk.said
-    assert grown < MOST_GROWTH
-
-
-@pytest.mark.real
-async def test_at_a_steady_pace_nobody_waits_for_long(peer: Peer, tmp_path: Path):
-    """It is measured while nothing else runs, and what the machine does of its own accord only ever
-    adds to it: the best of three counts."""
-    slowest: list[float] = []
-    async with crowded(peer, tmp_path) as (crowd, _):
-        await crowd.at_once(within=30)
-        while len(slowest) < 3 and min(slowest, default=OVERHEAD) >= OVERHEAD:
-            talks = await crowd.at_pace(RATE, int(RATE * 5), within=20)
-            assert all(talk.answered == talk.said for talk in talks)
-            slowest.append(_of_a_hundred([wait for talk in talks for wait in talk.seconds]))
-    assert min(slowest) < OVERHEAD
-
-
-def _of_a_hundred(waits: Sequence[float]) -> float:
-    """What all but one of a hundred do not exceed."""
-    return sorted(waits)[int(len(waits) * 0.99)]
+    assert [len(talk.said) for talk in talks] == [2 + 2 * EACH] * FEW + [1 + EACH] * (MANY - FEW)
+    assert all(talk.answered == talk.said for talk in talks)
+    (few, few_rows), (many, many_rows) = prices
+    assert many < 1.5 * few, prices
+    assert many_rows < 1.5 * few_rows, prices

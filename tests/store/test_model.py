@@ -551,15 +551,14 @@ def latest(things: Sequence[T], pick: int) -> T:
 
 
 def play(make: Callable[[], World], *, examples: int, steps: int, known: bool = False) -> None:
+    """With `known` the same examples are played by `make fuzz`, too."""
     factory: Any = partial(Conversations, make)
     run_state_machine_as_test(
         factory,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            derandomize=known,
-            database=None,
-            deadline=None,
+            derandomize=known or settings().derandomize,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
             # Add Phase.shrink to look closer: on a real store it takes minutes.
             phases=[Phase.generate],

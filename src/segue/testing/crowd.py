@@ -89,7 +89,7 @@ class Crowd:
             return False
         shown = (await self._hands.look()).messages
         said = {message.text for message in shown if message.author == self._user}
-        return said <= {_repeated(message) for message in shown}
+        return said <= {_repeated(message) for message in shown if message.author != self._user}
 
     def _talk(self, messages: Sequence[Message]) -> Talk:
         said = [message for message in messages if message.author == self._user]
