@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -31,7 +31,8 @@ SECONDS = 0.1
 class Colours:
     """For one text."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self._clock = clock
         self._left = SECONDS
 
     def of(self, code: str, language: str) -> str:
@@ -40,13 +41,19 @@ class Colours:
         lexer = _lexer(language) if known else None
         if lexer is None:
             return escape(code)
-        began = time.thread_time()
+        began = self._clock()
         try:
-            return _written(_in_time(lexer.get_tokens(code), began + self._left))
+            return _written(self._in_time(lexer.get_tokens(code), began + self._left))
         except _TookTooLong:
             return escape(code)
         finally:
-            self._left -= time.thread_time() - began
+            self._left -= self._clock() - began
+
+    def _in_time(self, pieces: Iterator[Piece], until: float) -> Iterator[Piece]:
+        for piece in pieces:
+            if self._clock() > until:
+                raise _TookTooLong
+            yield piece
 
 
 class _TookTooLong(Exception):
@@ -62,13 +69,6 @@ def _lexer(language: str) -> Lexer | None:
     except ClassNotFound:
         return None
     return found(stripnl=False) if found.aliases[0] in LANGUAGES else None
-
-
-def _in_time(pieces: Iterable[Piece], until: float) -> Iterator[Piece]:
-    for piece in pieces:
-        if time.thread_time() > until:
-            raise _TookTooLong
-        yield piece
 
 
 def _written(pieces: Iterator[Piece]) -> str:
