@@ -9,10 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import os
 import signal
-import subprocess
-import sys
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -27,6 +24,7 @@ from segue.store import Store, Topic
 from segue.store.gateways import Link, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
 from segue.testing.models.openai import Answer, FakeOpenAI, Say
+from tests.program import Program, start
 from tests.terminal.conftest import Person
 from tests.terminal.pty import CODE, Terminal
 
@@ -97,7 +95,7 @@ def told(request: dict[str, Any]) -> list[str]:
 class Gateway:
     """`segue gateway run`, under way."""
 
-    process: subprocess.Popen[bytes]
+    process: Program
     run: Path
     """The folder of those who use its store now."""
 
@@ -117,8 +115,7 @@ class Gateway:
         with (self.run / "turn").open() as turn, (self.run / "gate").open() as gate:
             fcntl.flock(turn, fcntl.LOCK_EX)
             fcntl.flock(gate, fcntl.LOCK_EX)
-            self.process.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+            self.process.stop()
 
     def thaw(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -148,13 +145,12 @@ class Indoors:
     async def gateway(self, *, until: Link = Link.CONNECTED) -> AsyncGenerator[Gateway]:
         """One that stands like that with Telegram; in the end it is killed."""
         with self.log.open("ab") as log:
-            process = subprocess.Popen(  # noqa: ASYNC220 - nothing waits for it
-                [sys.executable, "-m", "segue", "gateway", "run"],
-                env={**CODE, **self.person.environment},
+            process = start(
+                *("gateway", "run"),
+                environment={**CODE, **self.person.environment},
                 cwd=self.person.environment["HOME"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                output=log.fileno(),
+                errors=log.fileno(),
             )
         gateway = Gateway(process, Path(f"{self.database}-run"))
         try:

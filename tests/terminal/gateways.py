@@ -13,6 +13,7 @@ from pathlib import Path
 import segue.store
 from segue.store.gateways import Gateway
 from segue.store.processes import whose
+from tests import program
 from tests.terminal import quiet
 from tests.terminal.conftest import Person
 from tests.terminal.pty import CODE
@@ -36,16 +37,7 @@ def serving(person: Person, adapter: str = quiet.NAME, platform: str = "telegram
 
 def segue_says(person: Person, *words: str) -> subprocess.CompletedProcess[str]:
     """`segue` with these arguments, without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "segue", *words],
-        env={**CODE, **person.environment},
-        cwd=person.cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=55,
-        check=False,
-    )
+    return program.run(*words, environment={**CODE, **person.environment}, cwd=person.cwd)
 
 
 def begin(person: Person, *words: str) -> subprocess.Popen[str]:

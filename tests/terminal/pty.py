@@ -18,6 +18,7 @@ from pathlib import Path
 import pyte
 
 import segue
+from tests.program import Program, start
 
 KEYS = {
     "enter": "\r",
@@ -49,7 +50,9 @@ class _Screen(pyte.HistoryScreen):
 class Terminal:
     """A program in a pty."""
 
-    def __init__(self, fd: int, process: subprocess.Popen[bytes], columns: int, lines: int) -> None:
+    def __init__(
+        self, fd: int, process: subprocess.Popen[bytes] | Program, columns: int, lines: int
+    ) -> None:
         self.process = process
         self.raw = bytearray()
         """Everything that the program ever wrote."""
@@ -176,21 +179,27 @@ async def terminal(
     cwd: Path,
     columns: int = 80,
     lines: int = 24,
-    command: Sequence[str] = SEGUE,
+    command: Sequence[str] | None = None,
 ) -> AsyncGenerator[Terminal]:
-    """`segue` with these arguments, in a terminal of that size."""
+    """`segue` with these arguments, in a terminal of that size; or another command, which needs a
+    real start."""
     ours, theirs = pty.openpty()
     _set_size(theirs, columns, lines)
-    process = subprocess.Popen(  # noqa: ASYNC220 - the pty is read, and nothing waits for it
-        [*command, *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=cwd,
-        env={**CODE, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment},
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
-    )
+    env = {**CODE, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}
+    if command is None:
+        files = {"output": theirs, "errors": theirs, "terminal": theirs}
+        process = start(*arguments, environment=env, cwd=cwd, **files)
+    else:
+        process = subprocess.Popen(  # noqa: ASYNC220 - the pty is read, and nothing waits for it
+            [*command, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        )
     os.close(theirs)
     os.set_blocking(ours, False)
     shown = Terminal(ours, process, columns, lines)

@@ -1,0 +1,151 @@
+"""The program in a process of its own, forked from one in which all of it is imported already:
+starting Python for each would take most of the time of the tests.
+
+What depends on how Python starts (its options, the encoding of its streams) needs a real start.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import reduction
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import segue
+from segue.terminal.main import main
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["tests.imported"])
+
+
+class Program:
+    """One under way; as a `subprocess.Popen`, as far as tests need it."""
+
+    def __init__(self, process: ForkServerProcess) -> None:
+        assert process.pid is not None
+        self.pid = process.pid
+        self._process = process
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        code = self._process.exitcode
+        if code is None:
+            raise subprocess.TimeoutExpired("segue", timeout or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def stop(self) -> None:
+        """Freeze it, and see it frozen."""
+        self.send_signal(signal.SIGSTOP)
+        while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.001)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def start(
+    *arguments: str,
+    environment: Mapping[str, str],
+    cwd: Path | str,
+    output: int,
+    errors: int,
+    terminal: int | None = None,
+) -> Program:
+    """`segue` with these arguments; it reads from `terminal`, which it belongs to, or nothing."""
+    files = _Files([output, errors] if terminal is None else [output, errors, terminal])
+    arguments_of_main = (arguments, dict(environment), str(cwd), files)
+    process = _processes.Process(target=_main, args=arguments_of_main, daemon=True)
+    process.start()
+    return Program(process)
+
+
+def run(
+    *arguments: str, environment: Mapping[str, str], cwd: Path | str, timeout: float = 55
+) -> subprocess.CompletedProcess[str]:
+    """The same, to its end, without a terminal and without input."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        files = {"output": output.fileno(), "errors": errors.fileno()}
+        program = start(*arguments, environment=environment, cwd=cwd, **files)
+        try:
+            code = program.wait(timeout)
+        finally:
+            program.kill()
+        told = [_whole(file) for file in (output, errors)]
+    return subprocess.CompletedProcess(["segue", *arguments], code, *told)
+
+
+def _whole(file: Any) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+class _Files:
+    """Open files that go to the new process."""
+
+    def __init__(self, files: Sequence[int]) -> None:
+        self._files = files
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return list, ([reduction.DupFd(fd) for fd in self._files],)
+
+
+def _main(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: str,
+    files: Sequence[Any],
+) -> None:
+    output, errors, *terminal = (file.detach() for file in files)
+    os.setsid()
+    for fd, number in ((output, 1), (errors, 2), (terminal[0] if terminal else _nothing(), 0)):
+        os.dup2(fd, number)
+        os.close(fd)
+    if terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.environ.clear()  # noqa: TID251 - it is that of the new process
+    os.environ.update(environment)  # noqa: TID251
+    time.tzset()
+    os.chdir(cwd)
+    sys.argv = [str(Path(segue.__file__).parent / "__main__.py"), *arguments]
+    sys.stdin = _open(0, "r")
+    sys.stdout = _open(1, "w")
+    sys.stderr = _open(2, "w", errors="backslashreplace", buffering=1)
+    try:
+        main()
+    finally:
+        atexit._run_exitfuncs()
+
+
+def _nothing() -> int:
+    return os.open(os.devnull, os.O_RDONLY)
+
+
+def _open(fd: int, mode: str, errors: str = "surrogateescape", buffering: int = -1) -> TextIO:
+    """A stream as Python opens it in the locale C.UTF-8."""
+    stream = open(fd, mode, buffering, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+    return cast("TextIO", stream)
