@@ -3,10 +3,9 @@
 
 # The first of these that is new enough makes .venv; name another with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.13 python3.12 python3.11
-# Processes of `make test`: one more than there are processors, since tests also wait. What measures
-# runs by itself at the end.
+# Processes of the tests: one more than there are processors, since tests also wait.
 JOBS ?= $$(( 1 + $$(getconf _NPROCESSORS_ONLN) ))
-# Passed on to the program by run, bench, test and test-real.
+# Passed on to the program by run, bench, fuzz and all kinds of test.
 ARGS ?=
 # `make lock UPGRADE=--upgrade`, or UPGRADE="--upgrade-package ruff".
 UPGRADE ?=
@@ -14,12 +13,10 @@ UPGRADE ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
-# Not a failure: ARGS named tests of the other kind only.
-NONE := test $$? -eq 5
 EXTRAS := telegram discord slack matrix whatsapp signal postgres local all
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-real check fix bench lock clean
+.PHONY: help run test test-real test-kill fuzz check fix bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -27,16 +24,21 @@ help: ## Show this list
 run: .venv/.core ## Run the program: make run ARGS="--help"
 	@$(BIN)/segue $(ARGS)
 
-test: .venv/.dev ## Run every test that needs no outside component
-	$(PYTEST) -m "not real and not measures" -n $(JOBS) --dist worksteal $(ARGS) || $(NONE)
-	$(PYTEST) -m "measures and not real" $(ARGS) || $(NONE)
+test: .venv/.dev ## Run the tests: two minutes, and the same answer every time
+	$(PYTEST) -m "not real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
-test-real: .venv/.dev ## Run the tests against real components, one at a time
+test-real: .venv/.dev ## Run the tests against PostgreSQL, Chromium and the embedded model
 	@command -v chromium >/dev/null || { echo "installing Chromium"; \
 		apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium >/dev/null; }
 	$(BIN)/segue model pull --yes
-	$(PYTEST) -m real $(ARGS)
+	$(PYTEST) -m "real and not kill and not fuzz" $(ARGS)
+
+test-kill: .venv/.dev ## Kill processes at every step of a handoff and of an answer
+	$(PYTEST) -m "kill and not real" -n $(JOBS) --dist worksteal $(ARGS)
+
+fuzz: .venv/.dev ## Search for what no test shows: make fuzz ARGS="--minutes 10"
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 check: .venv/.dev ## Lint, formatting, types and the direction of imports
 	$(BIN)/ruff check

@@ -26,8 +26,17 @@ settings.load_profile("test")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--seed", type=int, default=0, help="what is chosen at random is chosen by this"
+    )
+    parser.addoption(
         "--pictures", action="store_true", help="take the pictures in docs/pictures anew"
     )
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    """0, unless `make fuzz` searches."""
+    return pytestconfig.getoption("--seed")
 
 
 @pytest.fixture(autouse=True)

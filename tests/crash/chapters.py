@@ -45,10 +45,18 @@ class Chapter:
     rules: Rules
     rounds: tuple[Round, ...]
 
-    async def play(self, peer: Peer, nursery: Nursery, url: str | None = None) -> None:
+    async def play(
+        self, peer: Peer, nursery: Nursery, url: str | None = None, *, seed: int = 0
+    ) -> None:
         async with world(peer, nursery, self.rules, url) as here:
             for one in self.rounds:
-                await one.run(here)
+                await one.run(here, seed)
+
+
+def named(rounds: Sequence[Round], *names: str) -> tuple[Round, ...]:
+    """Those of these names."""
+    by_name = {one.name: one for one in rounds}
+    return tuple(by_name[name] for name in names)
 
 
 def chapters(name: str, rules: Rules, rounds: Sequence[Round], size: int) -> list[Chapter]:

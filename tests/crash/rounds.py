@@ -40,14 +40,16 @@ class Round:
     play: Play
     seed: int = 1
 
-    async def run(self, world: World) -> None:
-        """AssertionError, with all that happened, when a promise is broken."""
-        world.story.tell(f"— {self.name}, seed {self.seed}")
+    async def run(self, world: World, more: int = 0) -> None:
+        """AssertionError, with all that happened, when a promise is broken. `more` is added to its
+        seed."""
+        seed = self.seed + more
+        world.story.tell(f"— {self.name}, seed {seed}")
         try:
-            await self.play(world, random.Random(f"{self.name} {self.seed}"))
+            await self.play(world, random.Random(f"{self.name} {seed}"))
         except AssertionError as error:
             raise AssertionError(
-                f"{self.name}, seed {self.seed}:\n{error}\n\n{world.story}\n\n{world.told()}"
+                f"{self.name}, seed {seed}:\n{error}\n\n{world.story}\n\n{world.told()}"
             ) from error
 
 

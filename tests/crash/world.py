@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from asyncio.subprocess import DEVNULL, Process
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from dataclasses import dataclass, field
@@ -30,10 +29,12 @@ from segue.store.gateways import Link
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
 from segue.testing.platform import Hands, Peer, Rules, Shape
+from tests import program
 from tests.crash import desk
 from tests.crash.desk import HandOff, Open, Order, Resume, Say, Told, here
 from tests.crash.mind import HANDOFF, TASK, Mind
 from tests.crash.trap import Traps
+from tests.program import Program
 
 TELEGRAM = Platform.TELEGRAM
 STUCK = 30.0
@@ -256,7 +257,7 @@ class World:
         self.anna = ""
         self.standby = not url.startswith("sqlite")
         """Whether another gateway waits for the first one to die."""
-        self._gateways: list[Process] = []
+        self._gateways: list[Program] = []
         self._terminals: list[Terminal] = []
         self._spare: list[Terminal] = []
         self._lives: list[Life] = []
@@ -294,16 +295,19 @@ class World:
         await until(self._is_served, "a gateway is serving", WITHIN)
 
     async def _start_gateway(self) -> None:
-        words = ["-m", "segue", "gateway", "run", "--log", str(self.log)]
         with self._errors.open("ab") as errors:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, *words, env=self._environment, stdin=DEVNULL, stderr=errors
+            process = program.start(
+                *("gateway", "run", "--log", str(self.log)),
+                environment=self._environment,
+                cwd=self.folder,
+                output=errors.fileno(),
+                errors=errors.fileno(),
             )
         self._gateways.append(process)
         self.story.tell(f"gateway {process.pid} is started")
 
         async def is_there() -> bool:
-            if process.returncode is not None:
+            if process.poll() is not None:
                 raise Stuck(f"gateway {process.pid} has ended by itself")
             return any(
                 whose(g.process)[1] == process.pid for g in await self.store.gateways.alive()
@@ -324,7 +328,7 @@ class World:
         pid = whose(serving.process)[1] if serving else pids[0]
         process = self._gateways.pop(pids.index(pid))
         process.kill()
-        await process.wait()
+        await asyncio.to_thread(process.wait)
         self.story.tell(f"gateway {process.pid} is killed")
         for life in self._lives:
             life.kills.update({about: life.kills.get(about, 0) + 1 for about in life.unanswered})
@@ -520,7 +524,7 @@ class World:
             terminal.end()
         for process in self._gateways:
             process.kill()
-            await process.wait()
+            await asyncio.to_thread(process.wait)
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()

@@ -1,5 +1,5 @@
-"""A household: Anna with her terminals and her phone, where the platform, the gateway and each
-terminal is a process of its own; and the `house` of the gateway's tests, which is quicker."""
+"""A household: Anna with her terminals and her phone, where the gateway and each terminal is a
+process of its own; and the `house` of the gateway's tests, which is quicker."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.handoff import Handoff
 from segue.core.session import ME
-from segue.testing.platform import Hands, Peer, Shape, Thread, running
+from segue.testing.platform import Hands, Peer, Shape, Thread
+from segue.testing.platform.running import serving
 from tests.gateway.conftest import echoing
 from tests.gateway.conftest import house as house
 from tests.gateway.conftest import settings as settings
 from tests.household import HANDED_OFF as HANDED_OFF
 from tests.household import WITHIN, Indoors, indoors
 from tests.household import Gateway as Gateway
+from tests.terminal import gateways
 from tests.terminal.conftest import Person
 from tests.terminal.conftest import person as person
-from tests.terminal.gateways import serving
 
 # Its assertions are explained as those of a test module are.
 pytest.register_assert_rewrite("tests.failures.advice")
@@ -106,10 +107,10 @@ def household(person: Person, runner: asyncio.Runner) -> Generator[Household]:
     stack = contextlib.AsyncExitStack()
 
     async def build() -> Household:
-        peer = stack.enter_context(running())
+        peer = await stack.enter_async_context(serving())
         hands = await stack.enter_async_context(peer.hands())
         store, mind = await indoors(person, stack)
-        serving(person, "segue.testing.platform.adapter:make")
+        gateways.serving(person, "segue.testing.platform.adapter:make")
         person.environment.update(SEGUE_TELEGRAM_URL=peer.url, SEGUE_TELEGRAM_TOKEN=peer.token)
         anna = await hands.user("Anna")
         chat = await hands.chat(Shape.DM, [anna])

@@ -1,5 +1,5 @@
-"""A household whose phone is on Telegram: the Bot API, the gateway with its built-in adapter and
-each terminal is a process of its own."""
+"""A household whose phone is on Telegram: the gateway with its built-in adapter and each terminal
+is a process of its own, and the Bot API is in that of the test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from segue.core.session import ME
 from segue.core.transcript import ToolCall
 from segue.store.gateways import Link
 from segue.testing.models.openai import Say
-from segue.testing.telegram import Hands, Kind, Message, Peer, Shown, running
+from segue.testing.telegram import Hands, Kind, Message, Peer, Shown
+from segue.testing.telegram.running import serving
 from tests.gateway.conftest import Desk, terminal
 from tests.household import HANDED_OFF, WITHIN, Indoors, indoors
 from tests.terminal.conftest import Person
@@ -158,7 +159,7 @@ def home(person: Person, runner: asyncio.Runner) -> Generator[Home]:
     stack = contextlib.AsyncExitStack()
 
     async def build() -> Home:
-        peer = stack.enter_context(running())
+        peer = await stack.enter_async_context(serving())
         hands = await stack.enter_async_context(peer.hands())
         settle(person, peer)
         store, mind = await indoors(person, stack)

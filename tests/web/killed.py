@@ -15,8 +15,6 @@ from multiprocessing.context import ForkServerProcess
 from segue import config
 from segue.gateway import service
 
-MOST_MOMENTS = 20
-"""A gateway lives for so many at most: steps of handoffs, and messages that people are told of."""
 LATER = 0.03
 """Seconds by which it is killed later than that, at most."""
 AT_BIRTH = 0.2
@@ -56,10 +54,9 @@ def kill(process: ForkServerProcess) -> None:
 class Killer:
     """Kills the gateway, and starts another."""
 
-    def __init__(
-        self, environment: dict[str, str], chance: random.Random, most: int = MOST_MOMENTS
-    ) -> None:
-        """A gateway lives for `most` moments, or less."""
+    def __init__(self, environment: dict[str, str], chance: random.Random, most: int) -> None:
+        """A gateway lives for `most` moments, or less: steps of handoffs, and messages that people
+        are told of."""
         self.kills = 0
         self._environment = environment
         self._chance = chance

@@ -1,0 +1,95 @@
+"""`make fuzz`: searches for what no test shows, with new seeds, for as long as it is given.
+
+Each search is a part of the suite that is run with a seed of its own. What is found is shown with
+the command that repeats it, and belongs into the tests as a fixed example.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+_MOST = 1_000_000
+_SHOWN = 60
+"""Lines of a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    name: str
+    arguments: tuple[str, ...]
+
+    def command(self, seed: int) -> list[str]:
+        """Runs it once."""
+        return [
+            *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+            *(f"--seed={seed}", "--hypothesis-profile=fuzz", f"--hypothesis-seed={seed}"),
+            *self.arguments,
+        ]
+
+
+SEARCHES = (
+    Search("examples", ("-m", "hypothesis and not real", "tests")),
+    Search("conversations", ("-m", "fuzz and not real", "tests/store")),
+    Search("kills at every step", ("-m", "kill and not real", "tests/crash")),
+    Search("kills at any moment", ("-m", "fuzz and not real", "tests/crash")),
+    Search("deaths on Telegram", ("-m", "kill", "tests/on_telegram")),
+    Search("deaths behind the page", ("-m", "kill", "tests/web")),
+    Search("malformed updates", ("-k", "malformed", "tests/platforms", "tests/web")),
+    Search("races", ("-m", "fuzz", "tests/handoff")),
+    Search("soak", ("-m", "fuzz", "tests/gateway")),
+)
+
+
+def main() -> int:
+    names = {search.name: search for search in SEARCHES}
+    parser = argparse.ArgumentParser(prog="make fuzz", description="Search with new seeds.")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for so long (10)")
+    parser.add_argument("--seed", type=int, help="of the first search (a new one)")
+    parser.add_argument("--only", choices=names, help="one search")
+    given = parser.parse_args()
+    searches = [names[given.only]] if given.only else SEARCHES
+    seed = random.randrange(_MOST) if given.seed is None else given.seed
+    return 1 if _search(searches, seed, given.minutes * 60) else 0
+
+
+def _search(searches: tuple[Search, ...] | list[Search], first: int, seconds: float) -> int:
+    """How many findings there are."""
+    began, findings = time.monotonic(), 0
+    for number, search in enumerate(itertools.cycle(searches)):
+        seed, left = first + number, seconds - (time.monotonic() - began)
+        if left <= 0:
+            break
+        print(f"{_clock(seconds - left)}  {search.name}, seed {seed} … ", end="", flush=True)
+        found = _found(search.command(seed), left)
+        print("nothing" if found is None else "FOUND", flush=True)
+        if found is not None:
+            findings += 1
+            print(f"{found}\n\nTo repeat it: {shlex.join(search.command(seed))}\n", flush=True)
+    print(f"{_clock(time.monotonic() - began)}  {findings} found")
+    return findings
+
+
+def _found(command: list[str], seconds: float) -> str | None:
+    """The end of what a run shows that fails; one that takes too long is ended, and is none."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode == 0:
+        return None
+    return "\n".join([*done.stdout.splitlines()[-_SHOWN:], done.stderr])
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60:3d}:{int(seconds) % 60:02d}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
