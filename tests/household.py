@@ -24,11 +24,11 @@ from segue.store import Store, Topic
 from segue.store.gateways import Link, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
 from segue.testing.models.openai import Answer, FakeOpenAI, Say
-from tests.program import Program, start
+from tests.program import Program, SharedClock, start
 from tests.terminal.conftest import Person
 from tests.terminal.pty import CODE, Terminal
 
-WITHIN = 20.0
+WITHIN = 40.0
 HANDED_OFF = "This session has just been handed off"
 """How the prompt of the confirming turn begins."""
 
@@ -135,6 +135,10 @@ class Indoors:
     def database(self) -> Path:
         return Path(self.person.environment["SEGUE_STORE"].removeprefix("sqlite://"))
 
+    def advance(self, seconds: float) -> None:
+        """Time passes, for leases and whatever runs out."""
+        SharedClock(Path(self.person.environment["HOME"]) / "clock").advance(seconds)
+
     @property
     def log(self) -> Path:
         return Path(self.person.environment["HOME"]) / "gateway.err"
@@ -209,12 +213,14 @@ async def indoors(person: Person, stack: contextlib.AsyncExitStack) -> tuple[Sto
     """What `Indoors` needs: the store of that person, who has been introduced to the program, and
     a model that their terminals and gateways use from now on."""
     mind = Mind()
+    clock = SharedClock(Path(person.environment["HOME"]) / "clock")
+    person.environment.update(clock.environment)
     url = await stack.enter_async_context(mind.serving())
     person.environment.update(
         SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
     )
     store = await stack.enter_async_context(
-        await segue.store.open(person.environment["SEGUE_STORE"])
+        await segue.store.open(person.environment["SEGUE_STORE"], clock=clock)
     )
     await store.owners.ensure(ME)
     await store.owners.introduced(ME)

@@ -2,12 +2,15 @@
 starting Python for each would take most of the time of the tests.
 
 What depends on how Python starts (its options, the encoding of its streams) needs a real start.
+Nobody has to wait for time to pass in it: its environment may name a `SharedClock`, and constants
+that have other values, see `constants`.
 """
 
 from __future__ import annotations
 
 import atexit
 import fcntl
+import json
 import multiprocessing
 import os
 import signal
@@ -17,16 +20,55 @@ import tempfile
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from multiprocessing import reduction
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 import segue
+import segue.store
+from segue.core.lease import SECOND, Ticks
+from segue.store.clock import SystemClock
 from segue.terminal.main import main
 
+_CLOCK = "TESTS_CLOCK"
+_CONSTANTS = "TESTS_CONSTANTS"
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["tests.imported"])
+
+
+class SharedClock(SystemClock):
+    """For the stores of several processes, which a test moves on in all of them at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.environment = {_CLOCK: str(path)}
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self._ahead())
+
+    def ticks(self) -> Ticks:
+        return Ticks(super().ticks() + int(self._ahead() * SECOND))
+
+    def advance(self, seconds: float) -> None:
+        """Time passes, for the store."""
+        beside = self._path.with_suffix(".new")
+        beside.write_text(str(self._ahead() + seconds))
+        beside.rename(self._path)
+
+    def _ahead(self) -> float:
+        try:
+            return float(self._path.read_text())
+        except FileNotFoundError:
+            return 0.0
+
+
+def constants(values: Mapping[str, float]) -> dict[str, str]:
+    """An environment in which these constants, such as `segue.gateway.janitor.LOOK`, have these
+    values."""
+    return {_CONSTANTS: json.dumps(values)}
 
 
 class Program:
@@ -131,6 +173,11 @@ def _main(
     os.environ.update(environment)  # noqa: TID251
     time.tzset()
     os.chdir(cwd)
+    if _CLOCK in environment:
+        segue.store.SystemClock = partial(SharedClock, Path(environment[_CLOCK]))
+    for name, value in json.loads(environment.get(_CONSTANTS, "{}")).items():
+        module, _, constant = name.rpartition(".")
+        setattr(sys.modules[module], constant, value)
     sys.argv = [str(Path(segue.__file__).parent / "__main__.py"), *arguments]
     sys.stdin = _open(0, "r")
     sys.stdout = _open(1, "w")

@@ -9,8 +9,9 @@ import shlex
 
 import pytest
 
-from segue.core.handoff import EXPIRED
+from segue.core.handoff import EXPIRED, State
 from segue.core.session import ME
+from segue.handoff.request import PATIENCE
 from segue.testing.platform import Trouble
 from tests.failures.advice import HANDOFF, arrived, told, type_in_a_shell
 from tests.failures.conftest import Household
@@ -27,6 +28,8 @@ async def test_what_nobody_took_up_can_be_asked_for_again_after_what_is_told(
         async with household.gateway() as gateway:
             gateway.freeze()
             shown.say(HANDOFF)
+            await household.handoff(State.PENDING)
+            household.advance(PATIENCE)
             await shown.shows(EXPIRED)
             status, start = await told(shown, "The handoff failed. No gateway took it up", 2)
         _, *words = shlex.split(status)

@@ -11,6 +11,7 @@ from segue.gateway.janitor import LOOK
 from segue.store import Topic
 from segue.testing.platform import Trouble
 from tests.failures.conftest import HANDED_OFF, WITHIN, Household
+from tests.program import constants
 from tests.terminal.gateways import segue_says
 
 REPORTED = 2 * LOOK + 5
@@ -83,6 +84,7 @@ async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_nex
 async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Household):
     """17. The same when it can never arrive: it is told in the session, in the status and in the
     log, and the agent knows."""
+    household.person.environment.update(constants({"segue.gateway.janitor.LOOK": 0.2}))
     async with household.gateway():
         await household.hands.say(household.anna, household.chat, "/title Sums")
         await household.sees("This session is called Sums.")

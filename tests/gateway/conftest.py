@@ -30,7 +30,7 @@ from segue.turns import Held, Turns, hold
 from tests.turns.conftest import Offered
 
 TELEGRAM = Platform.TELEGRAM
-WITHIN = 20.0
+WITHIN = 40.0
 
 
 def echo(prompt: Prompt) -> str:

@@ -19,6 +19,7 @@ from segue.testing.telegram import Settings, Status, Trouble
 from segue.web import links
 from tests.household import HANDED_OFF
 from tests.on_telegram.conftest import WITHIN, Home, Shape
+from tests.program import constants
 from tests.terminal.gateways import segue_says
 
 DIRECT = "No thread could be opened, so it goes on in this chat itself."
@@ -254,6 +255,7 @@ async def test_who_is_told_to_wait_waits_and_says_it_once(home: Home):
 async def test_what_was_to_be_said_in_a_topic_that_is_deleted_is_never_said_in_the_chat(
     home: Home, silently: bool
 ):
+    home.person.environment.update(constants({"segue.gateway.janitor.LOOK": 0.2}))
     chat = await home.at_home(Shape.FORUM)
     async with home.gateway():
         thread = await home.arrives(chat)
@@ -288,6 +290,7 @@ async def told_in_the_session(home: Home) -> str:
 
 
 async def test_a_topic_that_was_closed_is_opened_again_for_an_answer(home: Home):
+    home.person.environment.update(constants({"segue.gateway.janitor.LOOK": 0.2}))
     chat = await home.at_home(Shape.FORUM)
     async with home.gateway():
         thread = await home.arrives(chat)

@@ -78,7 +78,7 @@ class Terminal:
         )
         return "\n".join([*above, *self.screen])
 
-    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 15) -> None:
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 40) -> None:
         """Wait until it is so; the test fails, showing the screen, when it never is."""
         try:
             async with asyncio.timeout(seconds):
@@ -91,15 +91,15 @@ class Terminal:
             pass
         assert condition(), f"never seen: {what}\n" + "\n".join(self.screen)
 
-    async def see(self, text: str, seconds: float = 15) -> None:
+    async def see(self, text: str, seconds: float = 40) -> None:
         """Wait until `text` is on the screen."""
         await self.until(lambda: text in "\n".join(self.screen), repr(text), seconds)
 
-    async def gone(self, text: str, seconds: float = 15) -> None:
+    async def gone(self, text: str, seconds: float = 40) -> None:
         """Wait until `text` is no longer on the screen."""
         await self.until(lambda: text not in "\n".join(self.screen), f"no {text!r}", seconds)
 
-    async def shows(self, text: str, seconds: float = 15) -> None:
+    async def shows(self, text: str, seconds: float = 40) -> None:
         """Wait until `text` was shown, wherever the lines were broken."""
         wanted = "".join(text.split())
         await self.until(lambda: wanted in "".join(self.text.split()), repr(text), seconds)
