@@ -31,7 +31,13 @@ from tests.handoff.conftest import BOUND, STEPS, TELEGRAM, Faulty, Gateway, outc
 from tests.store.conftest import OpenStore
 from tests.store.samples import TOPIC, on_sqlite
 
-pytestmark = pytest.mark.usefixtures("gateway")
+pytestmark = pytest.mark.usefixtures("gateway", "often")
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who follows looks often, so that nobody waits for it."""
+    monkeypatch.setattr(request, "LOOK", 0.02)
 
 
 @pytest.fixture
