@@ -183,6 +183,21 @@ def _seconds(text: str) -> float:
     return time.process_time() - began
 
 
+def test_what_cannot_be_rendered_is_shown_as_it_was_written_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def broken(source: str, screen: Screen, *, number: int | None) -> list[str]:
+        raise ValueError
+
+    monkeypatch.setattr(markdown, "render", broken)
+    answer = stream.begin(SCREEN)
+    lines = answer.feed("# *a*\n\n- b\n- c")
+    assert answer.live(5) == ["", "- b", "- c"]
+    assert [*lines, *answer.end()] == ["# *a*", "", "- b", "- c"]
+    assert len(caplog.records) == 1
+    assert "ValueError" in caplog.text
+
+
 def test_nothing_heavy_is_imported_before_it_is_needed():
     script = (
         "import sys\n"
