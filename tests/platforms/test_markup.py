@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from segue.platforms.base import Capabilities, Dialect, Part
-from segue.platforms.markup import parts
+from segue.platforms.markup import parts, reading, size, splitting
 from tests.platforms.markup_readers import capabilities, check
 
 ALL = tuple(dialect for dialect in Dialect if dialect is not Dialect.SOURCE)
@@ -328,3 +330,38 @@ def test_a_platform_that_shows_markdown_itself_gets_it_as_it_was_written():
     table = "| a |\n| - |\n| **1** |"
     assert parts(table, able) == [Part(table, table)]
     assert len(parts("word " * 40, able)) > 1
+
+
+@pytest.mark.parametrize("dialect", ALL)
+@pytest.mark.parametrize(
+    "answer", ["- \\\nfirst line", "1. \\\n line", "- []()\nline", "> \\\n> line", "\\\nline"]
+)
+def test_a_block_may_begin_with_a_line_break(answer: str, dialect: Dialect):
+    text = only(answer, dialect)
+    assert text.plain.split()[-1] == "line"
+    assert "\n" not in text.plain
+
+
+@pytest.mark.parametrize("dialect", ALL)
+@pytest.mark.parametrize(("module", "name"), [(reading, "read"), (splitting, "split")])
+def test_what_cannot_be_rendered_arrives_as_it_was_written(
+    module: ModuleType,
+    name: str,
+    dialect: Dialect,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    def broken(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(module, name, broken)
+    answer = "# Title\n\n- *a* & <b>`c`</b> @everyone\n" * 9
+    able = capabilities(dialect, 200)
+    found = parts(answer, able)
+    for part in found:
+        check(part, dialect)
+        assert size(part.text, able.unit) <= 200
+    arrived = "".join(part.plain for part in found).replace(UNSEEN, "")
+    assert "".join(arrived.split()) == "".join(answer.split())
+    assert "markdown not rendered" in caplog.text
+    assert "ValueError" in caplog.text

@@ -18,7 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue import config
+from segue.agent.models import choice, offers
 from segue.agent.models.catalog import Server
+from segue.config import listeners
+from segue.terminal import servers
 from segue.terminal.main import main
 from segue.terminal.model import Around
 from segue.testing.http import Handler, Request, Response, serving
@@ -26,6 +29,13 @@ from segue.testing.models.openai import FakeOpenAI, Say, refusal, too_many
 
 Segue = Callable[..., Result]
 KEY = "sk-very-secret"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers is heard, however busy the machine is."""
+    for module in (choice, offers):
+        monkeypatch.setattr(module, "PROBE_SECONDS", 30.0)
 
 
 @pytest.fixture
@@ -95,6 +105,40 @@ def openai(script: list[Any], **more: Any) -> Generator[dict[str, str]]:
         yield {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
 
 
+def listened_by_another_account(port: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = f"0: 0100007F:{port:04X} 00000000:0000 0A 0:0 0:0 0 54321 0 1\n"
+    (folder / "tcp").write_text(f"sl local_address …\n{row}")
+    monkeypatch.setattr(listeners, "TABLES", folder)
+
+
+# Servers of this machine
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_another_account_is_named_once_and_remembered(
+    agrees: bool, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    server = Server(name="ollama", title="Ollama", port=40_000)
+    listened_by_another_account(server.port, tmp_path, monkeypatch)
+    with CliRunner().isolation(input="y\n" if agrees else "\n") as (out, *_):
+        settings = config.load(environ)
+        assert servers.confirm("ollama/phi4", settings, environ, servers=[server]) is agrees
+        asked = out.getvalue().decode()
+    assert "What answers at 127.0.0.1:40000 runs as 54321, not as you," in asked
+    assert config.load(environ).server_accounts == (("54321",) if agrees else ())
+
+
+def test_without_a_terminal_a_server_of_another_account_is_refused(
+    segue: Segue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with ollama("phi4") as server:
+        listened_by_another_account(server.port, tmp_path, monkeypatch)
+        result = segue("use", "ollama/phi4", servers=(server,))
+    assert result.exit_code == 1
+    assert "runs as 54321, not as you" in result.output
+    assert "`segue config set server_accounts 54321`" in result.output
+
+
 # segue model
 
 
@@ -113,8 +157,8 @@ def test_with_a_key_it_says_which_and_why_and_what_else_there_is(segue: Segue):
         result = segue(servers=(server,), ANTHROPIC_API_KEY=KEY)
     assert result.exit_code == 0
     assert result.output.startswith("anthropic/claude-sonnet-5\n  ANTHROPIC_API_KEY is set.\n")
-    there = f"ollama/llama3:latest: Ollama answers at {server.place}."
-    assert f"  + Ollama          {there}\n" in result.output
+    there = f"Ollama answers at {server.place}. Type `segue model use ollama/llama3:latest` to use"
+    assert f"  - Ollama          {there} it.\n" in result.output
     assert "  - OpenAI          OPENAI_API_KEY is not set.\n" in result.output
     assert "segue model use NAME" in result.output
     assert len(result.output.splitlines()) < 24, "one screen"

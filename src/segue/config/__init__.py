@@ -52,6 +52,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         zone=_zone(environ, contents, path),
         model=given or None,
         model_from=variable or (f"model in {path}" if given else ""),
+        server_accounts=contents.server_accounts,
         keys=_keys(environ, contents, path),
         openai_url=_openai_url(environ),
         endpoints={

@@ -44,6 +44,7 @@ def _values(settings: Settings) -> Iterator[tuple[str, Value]]:
     yield "store", settings.store
     yield "model", settings.model
     yield "private_network", settings.private_network
+    yield "server_accounts", settings.server_accounts
     yield "models_folder", str(settings.models_folder)
     yield "idle_minutes", settings.idle_minutes
     yield "gateway_log", str(settings.gateway_log)

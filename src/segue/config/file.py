@@ -84,6 +84,7 @@ class Contents(Struct, frozen=True, forbid_unknown_fields=True):
     store: str = ""
     model: str = ""
     private_network: bool = False
+    server_accounts: tuple[str, ...] = ()
     models_folder: str = ""
     idle_minutes: Annotated[float, Meta(gt=0)] = 10.0
     gateway_log: str = ""

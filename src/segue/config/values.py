@@ -125,6 +125,8 @@ class Settings:
     """The name of the model that the person chose."""
     model_from: str = ""
     """The setting that chose it; empty when none did."""
+    server_accounts: tuple[str, ...] = ()
+    """Other accounts of this machine whose model servers may be used."""
     keys: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
     """By the provider's name."""
     openai_url: str | None = None

@@ -295,6 +295,11 @@ class ModelUnusable(ModelError):
     """The model {model!r} cannot be used: {reason}. Type `segue model` to see what is possible."""
 
 
+class ForeignServer(ModelError):
+    """{provider} at {place} runs as {account}, not as you, and would hear this conversation. If you
+    trust it, type `segue config set server_accounts {accounts}`."""
+
+
 class BadKey(ModelError):
     """{provider} does not accept the key. Check {setting}, or type /model to choose another."""
 

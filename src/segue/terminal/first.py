@@ -1,4 +1,5 @@
-"""The first start: a person who has no model yet is offered the embedded one."""
+"""The first start: a person who has no model yet is offered a server that answers on this machine,
+else the embedded model."""
 
 from __future__ import annotations
 
@@ -7,25 +8,38 @@ import sys
 
 import click
 
-from segue.agent.models.choice import choose, embedded
+from segue import config
+from segue.agent.models.choice import Considered, answering, embedded
 from segue.config import Settings
-from segue.core.errors import NoModel
+from segue.core.text import one_line
+from segue.terminal import servers
 
 
-def make_ready(settings: Settings) -> None:
-    """Offer to get the embedded model if there is nothing to talk to. Whoever declines can still
-    talk, and is told by the turn what is missing."""
+def make_ready(settings: Settings) -> Settings:
+    """Return the settings to talk with, after offering a model if there is none. A person who
+    declines can still talk, and the turn says what is missing."""
     if settings.model or settings.keys or embedded(settings).name:
-        return  # known without asking any server
-    try:
-        asyncio.run(choose(settings))
-    except NoModel:
-        if sys.stdin.isatty() and sys.stdout.isatty():
-            _offer(settings)
+        return settings  # known without asking any server
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return settings
+    for found in asyncio.run(answering(settings)):
+        if _accepted(found, settings):
+            return config.load()
+    _offer_embedded(settings)
+    return settings
 
 
-def _offer(settings: Settings) -> None:
-    click.echo("There is no model to talk to yet: no key is set, and no server answers here.")
+def _accepted(found: Considered, settings: Settings) -> bool:
+    name = found.offer or ""
+    click.echo(f"No model is chosen yet. {found.title} on this machine has {one_line(name)}.")
+    if not servers.confirm(name, settings):
+        return False
+    config.set_model(name)
+    return True
+
+
+def _offer_embedded(settings: Settings) -> None:
+    click.echo("There is no model to talk to yet: no key is set, and no server is chosen.")
     click.echo("A small one can run on this machine. It is slow and simple, but needs no key.\n")
     from segue.terminal.pull import pull  # noqa: PLC0415 - once in a lifetime
 

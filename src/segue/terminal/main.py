@@ -125,8 +125,7 @@ def _converse(
     from segue.terminal import first  # noqa: PLC0415
     from segue.terminal.chat.run import Wish, chat  # noqa: PLC0415
 
-    settings = config.load()
-    first.make_ready(settings)
+    settings = first.make_ready(config.load())
     asyncio.run(chat(settings, Wish(resume=resume, title=title, here=here, now=now)))
 
 

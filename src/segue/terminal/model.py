@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -84,6 +85,8 @@ def use(around: Around, *, name: str) -> None:
     from segue import config  # noqa: PLC0415
     from segue.agent.models.choice import choose  # noqa: PLC0415
     from segue.agent.models.offers import check  # noqa: PLC0415
+    from segue.core.errors import ForeignServer  # noqa: PLC0415
+    from segue.terminal.servers import confirm  # noqa: PLC0415
 
     settings, servers = around.settings(), around.local_servers()
 
@@ -91,7 +94,14 @@ def use(around: Around, *, name: str) -> None:
         choice = await choose(settings, name, servers=servers)
         return choice.name, await check(choice, settings, servers=servers)
 
-    chosen, doubt = _run(checked())
+    try:
+        chosen, doubt = _run(checked())
+    except ForeignServer:
+        asks = sys.stdin.isatty() and confirm(name, settings, around.environ, servers=servers)
+        if not asks:
+            raise
+        settings = around.settings()
+        chosen, doubt = _run(checked())
     path = config.set_model(chosen, around.environ)
     lines = [f"{chosen} is used from now on; {path} says so."]
     if doubt:

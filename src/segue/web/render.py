@@ -3,6 +3,7 @@ fetched, and code is coloured by classes."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +15,10 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
+from segue.core import markdown
 from segue.web.colours import Colours
+
+logger = logging.getLogger(__name__)
 
 _REL = 'target="_blank" rel="noopener noreferrer nofollow"'
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
@@ -24,8 +28,7 @@ _SIDES = frozenset({"left", "center", "right"})
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False})
-    parser.enable(["table", "strikethrough"])
+    parser = markdown.parser()
     parser.validateLink = _is_web
     parser.add_render_rule("link_open", _link)
     parser.add_render_rule("image", _image)
@@ -36,12 +39,27 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def html(markdown: str) -> str:
-    return _parser().render(markdown, {_COLOURS: Colours()})
+def html(text: str) -> str:
+    """Return Markdown as HTML. No string makes this raise: what cannot be rendered is shown as it
+    was written."""
+    try:
+        return _rendered(text)
+    except Exception:
+        # The page must show an answer even if it finds a fault in a parser or in ours.
+        logger.exception("markdown not rendered size=%d", len(text))
+        return plain(text)
+
+
+def _rendered(text: str) -> str:
+    parser, env = _parser(), {_COLOURS: Colours()}
+    tokens = parser.parse(text, env)
+    if markdown.is_cut(tokens):
+        return plain(text)
+    return parser.renderer.render(tokens, parser.options, env)
 
 
 def plain(text: str) -> str:
-    """What a person typed, as they typed it."""
+    """Return `text` as HTML that shows it as it was written."""
     return f"<p>{escape(text).replace(chr(10), '<br>')}</p>"
 
 

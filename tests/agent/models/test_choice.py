@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import msgspec
 import pytest
 
 from segue import config
+from segue.agent.models import choice as choices
 from segue.agent.models import listing, offers, routes
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.catalog import PROVIDERS, SERVERS, Server, Wire
@@ -23,10 +25,12 @@ from segue.agent.models.choice import Choice, choose, connect, survey
 from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.local.model import LocalModel
 from segue.agent.models.openai import OpenAIModel
+from segue.agent.models.pool import Pool
 from segue.agent.models.scripted import ScriptedModel
-from segue.config import Secret, Settings
+from segue.config import Secret, Settings, listeners
 from segue.core.errors import (
     BadKey,
+    ForeignServer,
     LocalMissing,
     ModelError,
     ModelOffline,
@@ -42,10 +46,6 @@ from segue.testing.models.openai import FakeOpenAI
 NOBODY: tuple[Server, ...] = ()
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that answer do so however busy the machine is."""
-    monkeypatch.setattr("segue.agent.models.choice.PROBE_SECONDS", 20.0)
     monkeypatch.setattr("segue.agent.models.offers.PROBE_SECONDS", 20.0)
 
 
@@ -57,6 +57,12 @@ def environ(tmp_path: Path) -> dict[str, str]:
         "SEGUE_STORE": "sqlite:///nowhere.db",
         "SEGUE_MODELS": str(tmp_path / "models"),
     }
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers is heard, however busy the machine is."""
+    monkeypatch.setattr(choices, "PROBE_SECONDS", 30.0)
 
 
 @pytest.fixture
@@ -142,11 +148,63 @@ async def test_a_key_goes_before_a_server_which_is_not_even_asked(environ: dict[
         assert (await choose(settings, servers=[server(url)])).name == "openai/gpt-5.5"
 
 
-async def test_a_server_goes_before_the_embedded_model(settings: Settings, embedded: None):
+async def test_a_server_that_nobody_chose_is_not_used_but_named(settings: Settings):
     async with answering(body_of("llama3:latest", "phi4:latest")) as ollama:
-        choice = await choose(settings, servers=[ollama])
-    assert choice.name == "ollama/llama3:latest"
-    assert choice.why == f"Ollama answers at 127.0.0.1:{ollama.port}."
+        with pytest.raises(NoModel, match="type `segue model use ollama/llama3:latest`, or set"):
+            await choose(settings, servers=[ollama])
+
+
+async def test_the_embedded_model_goes_before_a_server_that_nobody_chose(
+    settings: Settings, embedded: None
+):
+    async with answering(body_of("phi4")) as ollama:
+        assert (await choose(settings, servers=[ollama])).name == "local"
+
+
+def listened_by(uid: int, port: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the system's table say that this account has the port, on all addresses of IPv6."""
+    head = "  sl  local_address remote_address st tx_queue rx_queue tr tm->when retrnsmt uid\n"
+    row = (
+        f"   0: {'0' * 32}:{port:04X} {'0' * 32}:0000 0A 00000000:00000000 00:00000000 00000000"
+        f"  {uid}        0 1 1 0 100 0 0 10 0\n"
+    )
+    (folder / "tcp6").write_text(head + row)
+    monkeypatch.setattr(listeners, "TABLES", folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who listens")
+async def test_the_account_that_listens_is_found():
+    async with answering(body_of()) as ollama:
+        assert listeners.accounts(ollama.port) == {listeners.own()}
+    assert listeners.accounts(ollama.port) == frozenset()
+
+
+async def test_a_server_of_another_account_is_used_only_if_that_account_is_trusted(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with answering(body_of("phi4")) as ollama:
+        listened_by(54321, ollama.port, tmp_path, monkeypatch)
+        settings = config.load({**environ, "SEGUE_MODEL": "ollama/phi4"})
+        with pytest.raises(ForeignServer, match=r"runs as 54321, .* server_accounts 54321`"):
+            await choose(settings, servers=[ollama])
+        (seen,) = (await survey(config.load(environ), servers=[ollama])).considered[-1:]
+        assert "as 54321, not as you" in seen.why
+        trusting = with_file(environ, "model = 'ollama'\nserver_accounts = ['54321']")
+        assert (await choose(trusting, servers=[ollama])).name == "ollama/phi4"
+
+
+async def test_the_account_is_looked_at_again_with_every_turn(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    port = 11434
+    pool = Pool(with_file(environ, "model = 'openai/x'\n[keys]\nopenai = 'k'"))
+    pool._names["mine"] = "ollama/phi4"
+    listened_by(os.geteuid(), port, tmp_path, monkeypatch)
+    await pool.get("mine")
+    listened_by(54321, port, tmp_path, monkeypatch)
+    with pytest.raises(ForeignServer):
+        await pool.get("mine")
+    await pool.close()
 
 
 async def test_the_embedded_model_is_the_last(settings: Settings, embedded: None):
@@ -301,12 +359,12 @@ async def test_servers_are_asked_all_at_once(settings: Settings):
         raise HangUp
 
     async with serving(waits_for_the_others) as url, answering(body_of("phi4")) as last:
-        choice = await choose(settings, servers=[*(server(url),) * 6, last])
-    assert choice.name == "ollama/phi4"
+        found = await choices.answering(settings, [*(server(url),) * 6, last])
+    assert [one.offer for one in found] == ["ollama/phi4"]
 
 
 async def test_servers_are_not_waited_for_long(settings: Settings, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("segue.agent.models.choice.PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(choices, "PROBE_SECONDS", 0.1)
 
     async def silent(_: Request) -> Response:
         await asyncio.Event().wait()
@@ -321,8 +379,7 @@ async def test_servers_are_not_waited_for_long(settings: Settings, monkeypatch: 
         return Response(body=forever())
 
     async with serving(silent) as one, serving(endless) as two:
-        with pytest.raises(NoModel):
-            await choose(settings, servers=[server(one), server(two)])
+        assert not await choices.answering(settings, [server(one), server(two)])
 
 
 async def test_a_server_on_this_machine_is_not_asked_through_a_proxy(
@@ -333,7 +390,7 @@ async def test_a_server_on_this_machine_is_not_asked_through_a_proxy(
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     async with answering(body_of("phi4")) as ollama:
-        assert (await choose(settings, servers=[ollama])).name == "ollama/phi4"
+        assert (await choose(settings, "ollama", servers=[ollama])).name == "ollama/phi4"
 
 
 # Survey
@@ -345,9 +402,10 @@ async def test_a_survey_tells_everything_in_its_order(environ: dict[str, str], e
         found = await survey(settings, servers=[ollama])
     assert found.choice == Choice(name="gemini/gemini-flash-latest", why="GEMINI_API_KEY is set.")
     titles = [provider.title for provider in PROVIDERS.values()]
-    assert [c.title for c in found.considered] == [*titles, "Ollama", "Embedded model"]
+    assert [c.title for c in found.considered] == [*titles, "Embedded model", "Ollama"]
     usable = {c.name for c in found.considered if c.name}
-    assert usable == {"gemini/gemini-flash-latest", "ollama/phi4", "local"}
+    assert usable == {"gemini/gemini-flash-latest", "local"}
+    assert found.considered[-1].offer == "ollama/phi4"
     told = {c.title: c.why for c in found.considered}
     assert told["Anthropic"] == "ANTHROPIC_API_KEY is not set."
 

@@ -69,7 +69,7 @@ def test_what_is_read_again_for_the_next_part_stays_short():
     assert len(highlighter._before) < 500
     for _ in range(40):
         highlighter.take(("x = '''",) + ("y" * 20,) * 24)
-    assert len(highlighter._before) < 20_000
+    assert len(highlighter._before) < 2000
 
 
 def test_a_look_at_the_next_lines_changes_nothing():

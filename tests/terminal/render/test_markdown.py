@@ -59,6 +59,7 @@ def test_entities_are_cleaned_when_they_have_become_characters(source: str):
 
 
 def test_line_breaks_stay():
+    assert shown("- \\\nfirst line") == ["•", "  first line"]
     assert shown("roses\nare  \nred\\\n!") == ["roses", "are", "red", "!"]
 
 

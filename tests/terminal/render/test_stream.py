@@ -173,6 +173,21 @@ def test_text_that_is_made_to_be_slow_is_not(sign: str):
     assert growth(lambda size: streamed(sign * (size // len(sign)), SCREEN, 4), 200) < 1.5
 
 
+def test_what_cannot_be_rendered_is_shown_as_it_was_written_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def broken(source: str, screen: Screen, *, number: int | None) -> list[str]:
+        raise ValueError
+
+    monkeypatch.setattr(markdown, "render", broken)
+    answer = stream.begin(SCREEN)
+    lines = answer.feed("# *a*\n\n- b\n- c")
+    assert answer.live(5) == ["", "- b", "- c"]
+    assert [*lines, *answer.end()] == ["# *a*", "", "- b", "- c"]
+    assert len(caplog.records) == 1
+    assert "ValueError" in caplog.text
+
+
 def test_nothing_heavy_is_imported_before_it_is_needed():
     script = (
         "import sys\n"

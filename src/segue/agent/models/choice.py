@@ -1,8 +1,8 @@
 """Which model to talk to: the one that somebody named, else the first that can work.
 
-The order, when nobody named one: a provider whose key is set, a server on this machine that
-answers, the embedded model. A model that was named is used or refused, and never replaced by
-another.
+The order, when nobody named one: a provider whose key is set, the embedded model. A server on this
+machine hears a conversation only if the person chose it: any program can have its port. A model
+that was named is used or refused, and never replaced by another.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Considered:
     """The model it would be; None when it cannot be used."""
     why: str
     """One sentence for the person: why, or why not."""
+    offer: str | None = None
+    """A model that can be used once the person has chosen it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +82,16 @@ async def choose(
         return await _named(wanted, "You asked for it.", settings, servers)
     if settings.model:
         return await _named(settings.model, f"{settings.model_from} says so.", settings, servers)
-    if found := _first(_keyed(settings)):
+    if found := _first([*_keyed(settings), embedded(settings)]):
         return found
-    found = _first([*await _answering(settings, servers), embedded(settings)])
-    if found is None:
-        raise NoModel(reason=", or ".join(ways(servers)))
-    return found
+    near = [f"type `segue model use {s.offer}`" for s in await answering(settings, servers)]
+    raise NoModel(reason=", or ".join((*near, *ways(servers))))
 
 
 async def survey(settings: Settings, *, servers: Sequence[Server] = SERVERS) -> Survey:
     """The choice, and what else there is; a choice that cannot be made is told, not raised."""
-    considered = (*_keyed(settings), *await _answering(settings, servers), embedded(settings))
+    asked = await _asked(settings, servers)
+    considered = (*_keyed(settings), embedded(settings), *asked)
     if not settings.model:
         return Survey(choice=_first(considered), considered=considered)
     try:
@@ -98,6 +99,12 @@ async def survey(settings: Settings, *, servers: Sequence[Server] = SERVERS) -> 
     except ModelError as error:
         return Survey(choice=None, problem=str(error), considered=considered)
     return Survey(choice=choice, considered=considered)
+
+
+def check_account(name: str, settings: Settings, *, servers: Sequence[Server] = SERVERS) -> None:
+    """Raise ForeignServer if the model `name` is of a server that another account runs."""
+    if name not in {LOCAL, SCRIPTED}:
+        routes.check_account(routes.find(name, settings, servers), settings)
 
 
 def connect(
@@ -167,6 +174,7 @@ async def _named(name: str, why: str, settings: Settings, servers: Sequence[Serv
             raise LocalMissing(missing=missing)
         return Choice(name=name, why=why)
     route = routes.find(name, settings, servers)
+    routes.check_account(route, settings)
     if isinstance(route.service, Server):
         return Choice(name=await _served(route, name), why=why)
     return Choice(name=route.full_name(route.model(name)), why=why)
@@ -215,16 +223,21 @@ def _provider(provider: Provider, settings: Settings) -> Considered:
     return Considered(title=provider.title, name=None, why=why)
 
 
-async def _answering(settings: Settings, servers: Sequence[Server]) -> list[Considered]:
+async def answering(settings: Settings, servers: Sequence[Server] = SERVERS) -> list[Considered]:
+    """The servers on this machine that have a model to offer."""
+    return [server for server in await _asked(settings, servers) if server.offer]
+
+
+async def _asked(settings: Settings, servers: Sequence[Server]) -> list[Considered]:
     """All servers asked at once."""
     asked = [server for server in servers if not routes.is_hidden(server, settings)]
-    return list(await asyncio.gather(*(_server(server) for server in asked)))
+    return list(await asyncio.gather(*(_server(server, settings) for server in asked)))
 
 
-async def _server(server: Server) -> Considered:
+async def _server(server: Server, settings: Settings) -> Considered:
     from segue.agent.models import listing  # noqa: PLC0415
 
-    name = None
+    offer = None
     try:
         offered = await listing.models(routes.to_server(server), PROBE_SECONDS)
     except ModelOffline:
@@ -233,11 +246,14 @@ async def _server(server: Server) -> Considered:
         why = f"What answers at {server.place} is something else."
     else:
         why = f"{server.title} answers at {server.place}"
+        if found := routes.strangers(server, settings):
+            why = f"{why} as {' and '.join(found)}, not as you"
         if offered:
-            name, why = f"{server.name}/{offered[0]}", f"{why}."
+            offer = f"{server.name}/{offered[0]}"
+            why = f"{why}. Type `segue model use {offer}` to use it."
         else:
             why = f"{why}, but has no model for a conversation."
-    return Considered(title=server.title, name=name, why=why)
+    return Considered(title=server.title, name=None, why=why, offer=offer)
 
 
 def embedded(settings: Settings) -> Considered:
@@ -266,6 +282,6 @@ def ways(servers: Sequence[Server] = SERVERS) -> tuple[str, ...]:
     titles = ", ".join(server.title for server in servers)
     return (
         f"set the key of a provider ({variables})",
-        f"start a server on this machine ({titles})",
+        f"start a server on this machine ({titles}) and choose it",
         "type `segue model pull` for a small model that needs no key",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from segue.agent.models.base import Model
-from segue.agent.models.choice import choose, connect
+from segue.agent.models.choice import check_account, choose, connect
 from segue.config import Settings
 
 
@@ -33,6 +33,7 @@ class Pool:
         if wanted not in self._names:
             self._names[wanted] = (await choose(self._settings, wanted)).name
         name = self._names[wanted]
+        check_account(name, self._settings)
         if name not in self._models:
             self._models[name] = connect(name, self._settings)
         return self._models[name]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from segue.agent.models.catalog import PROVIDERS, SERVERS, Provider, Server, Wire
-from segue.config import Endpoint, Secret, Settings
-from segue.core.errors import BadKey, ModelUnusable
+from segue.config import Endpoint, Secret, Settings, listeners
+from segue.core.errors import BadKey, ForeignServer, ModelUnusable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,24 @@ def find(name: str, settings: Settings, servers: Iterable[Server] = SERVERS) -> 
     known = ", ".join((*settings.endpoints, *PROVIDERS, *local))
     reason = f"there is no provider {head!r}; there are {known}, and the model `local`"
     raise ModelUnusable(model=name, reason=reason)
+
+
+def strangers(server: Server, settings: Settings) -> list[str]:
+    """The accounts that listen on the server's port and are neither this one nor trusted."""
+    trusted = {listeners.own(), *settings.server_accounts}
+    return sorted(listeners.accounts(server.port) - trusted)
+
+
+def check_account(route: Route, settings: Settings) -> None:
+    """Raise ForeignServer if another account has the port of a server on this machine. For every
+    use: anyone can take a port that is free. An address that the person named is not checked."""
+    if isinstance(route.service, Server) and (found := strangers(route.service, settings)):
+        raise ForeignServer(
+            provider=route.title,
+            place=route.service.place,
+            account=" and ".join(found),
+            accounts=" ".join((*settings.server_accounts, *found)),
+        )
 
 
 def is_hidden(service: Provider | Server, settings: Settings) -> bool:

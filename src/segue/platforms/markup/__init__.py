@@ -8,21 +8,29 @@ the beginning of the next.
 
 from __future__ import annotations
 
-from segue.core.text import is_hidden
+import logging
+from collections.abc import Iterator
+
+from segue.core.text import is_empty
 from segue.platforms.base import Capabilities, Dialect, Part
 from segue.platforms.markup import splitting
-from segue.platforms.markup.sizes import ruler
+from segue.platforms.markup.sizes import Ruler, chop, ruler
 from segue.platforms.markup.sizes import size as size
+
+logger = logging.getLogger(__name__)
+
+_GROWTH = 8
+"""How many times its size a character may have once it is escaped."""
 
 
 def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
-    """`markdown` as messages that a platform takes, in order; none when there is nothing to see.
+    """Return `markdown` as messages that a platform takes, in order; none if nothing is visible.
 
     Each stands alone, and its text and its plain text are at most `capabilities.length` long,
-    which has to be 40 or more. All strings give parts, also broken or hostile Markdown: what
-    cannot be understood is shown as it was written.
+    which has to be 40 or more. No string makes this raise: what cannot be rendered is sent as it
+    was written.
     """
-    if _is_unseen(markdown):
+    if is_empty(markdown):
         return []
     dialect = capabilities.dialect
     if dialect is Dialect.SOURCE:
@@ -33,14 +41,24 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
     from segue.platforms.markup import reading, writing  # noqa: PLC0415
 
     limit, measure = capabilities.length, ruler(capabilities.unit)
-    for blocks in (reading.read(markdown), (reading.as_written(markdown),)):
-        atoms = writing.write(blocks, dialect, limit, measure)
-        found = [part for part in splitting.split(atoms, limit, measure) if not _is_unseen(part)]
-        if found:
-            return found
-    return []
+    for read in (reading.read, reading.as_written):
+        try:
+            atoms = writing.write(read(markdown), dialect, limit, measure)
+            found = [p for p in splitting.split(atoms, limit, measure) if not is_empty(p.plain)]
+        except Exception:
+            # A model's answer must arrive even if it finds a fault in the parser or in ours.
+            logger.exception("markdown not rendered dialect=%s size=%d", dialect, len(markdown))
+        else:
+            if found:
+                return found
+    return list(_cut(markdown, dialect, limit // _GROWTH, measure))
 
 
-def _is_unseen(shown: str | Part) -> bool:
-    text = shown if isinstance(shown, str) else shown.plain
-    return all(c.isspace() or is_hidden(c) for c in text)
+def _cut(markdown: str, dialect: Dialect, room: int, measure: Ruler) -> Iterator[Part]:
+    """The text itself, escaped and cut anywhere."""
+    from segue.platforms.markup import dialects, reading  # noqa: PLC0415
+
+    marks = dialects.marks_of(dialect)
+    for piece in chop(reading.clean(markdown), room, room, measure):
+        if not is_empty(piece):
+            yield Part(marks.escape(marks.still(piece)), piece)

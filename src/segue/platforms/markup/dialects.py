@@ -14,6 +14,8 @@ from segue.platforms.markup.spans import written_out
 _BULLETS = "•◦▪"
 _QUOTED = Wrap("> ", "", "> ")
 _DISCORD_HEADINGS = 3
+_DISCORD_HREF = str.maketrans({sign: f"%{ord(sign):X}" for sign in "()*~"})
+"""What would end the link, or bold or struck text around it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ def _discord_code(code: str) -> Wrap | None:
 
 
 def _discord_link(href: str) -> Wrap:
-    return Wrap("[", f"]({href.replace('(', '%28').replace(')', '%29')})")
+    return Wrap("[", f"]({href.translate(_DISCORD_HREF)})")
 
 
 def _discord_heading(level: int) -> Wrap | None:

@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
+from segue.core import markdown
 from segue.core.text import whole
 from segue.platforms.markup.blocks import (
     Block,
@@ -29,8 +30,6 @@ from segue.platforms.markup.blocks import (
 )
 from segue.platforms.markup.spans import lines_of, text_of
 
-_DEEPEST = 20
-"""Levels of lists and quotes in each other. The parser leaves out what is deeper."""
 _TASK = re.compile(r"\[([ xX])\](?:\s+|$)")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,20}(?!\S)")
 _MARKED = re.compile(r"[\\`*_~\[<&]")
@@ -41,8 +40,8 @@ _SPACE = re.compile(r"[\x0b\x0c]")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
-def read(markdown: str) -> tuple[Block, ...]:
-    source = _clean(markdown)
+def read(text: str) -> tuple[Block, ...]:
+    source = clean(text)
     lines = source.split("\n")
     tokens = _parser().parse(source)
     return tuple(
@@ -50,16 +49,16 @@ def read(markdown: str) -> tuple[Block, ...]:
     )
 
 
-def as_written(markdown: str) -> Paragraph:
+def as_written(text: str) -> tuple[Block, ...]:
     """The text itself, marks and all."""
-    return Paragraph(tuple(_plain_lines(_clean(markdown).strip("\n"))))
+    return (Paragraph(tuple(_plain_lines(clean(text).strip("\n")))),)
 
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
+    parser = markdown.parser().disable("reference")
     parser.core.ruler.at("inline", _inline)
-    return parser.enable(["table", "strikethrough"]).disable("reference")
+    return parser
 
 
 def _inline(state: StateCore) -> None:
@@ -71,9 +70,9 @@ def _inline(state: StateCore) -> None:
                 state.md.inline.parse(token.content, state.md, state.env, token.children)
 
 
-def _clean(markdown: str) -> str:
-    """Without what is no text: halves of characters, and orders to a screen."""
-    text = whole(markdown) if _HALF.search(markdown) else markdown
+def clean(text: str) -> str:
+    """`text` without halves of characters and control characters."""
+    text = whole(text) if _HALF.search(text) else text
     return _CONTROL.sub("", _SPACE.sub(" ", _NEWLINE.sub("\n", text)))
 
 
@@ -88,7 +87,7 @@ def _children(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 
 
 def _top(group: Sequence[Token], lines: Sequence[str]) -> Block | None:
-    if any(token.level >= _DEEPEST - 1 for token in group):
+    if markdown.is_cut(group):
         first, end = group[0].map or (0, len(lines))
         return Paragraph(tuple(_plain_lines("\n".join(lines[first:end]))))
     return _block(group)
@@ -104,9 +103,9 @@ def _block(group: Sequence[Token]) -> Block | None:
     head, inner = group[0], group[1:-1]
     match head.type:
         case "paragraph_open":
-            return Paragraph(lines) if any(lines := _lines(inner)) else None
+            return Paragraph(lines) if (lines := _lines(inner)) else None
         case "heading_open":
-            return Heading(int(head.tag[1:]), lines) if any(lines := _lines(inner)) else None
+            return Heading(int(head.tag[1:]), lines) if (lines := _lines(inner)) else None
         case "fence" | "code_block":
             return _code(head)
         case "blockquote_open":
@@ -126,10 +125,12 @@ def _block(group: Sequence[Token]) -> Block | None:
 
 
 def _lines(inner: Sequence[Token]) -> tuple[Line, ...]:
+    """The lines of a block, from the first to the last that has something in it."""
     lines: list[Line] = []
     for token in inner:
         lines += lines_of(token.children) if token.children else _plain_lines(token.content)
-    return tuple(lines)
+    filled = [n for n, line in enumerate(lines) if line]
+    return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()
 
 
 def _plain_lines(text: str) -> Iterator[Line]:

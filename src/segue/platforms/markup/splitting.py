@@ -63,7 +63,7 @@ def _take(ahead: list[Atom], limit: int, measure: Ruler) -> list[Atom]:
             fills.append(grown)
         elif not atom.word:
             ahead += _words(atom, limit)[::-1]
-        elif cut := _best([*row, atom], fills, limit // _FULL_ENOUGH):
+        elif cut := _before_word([*row, atom], fills, limit, measure):
             ahead += [atom, *row[cut:][::-1]]
             return row[:cut]
         elif len(pieces := _pieces(atom, limit, measure)) > 1:
@@ -88,6 +88,18 @@ def _grown(fill: _Fill, atom: Atom, measure: Ruler) -> _Fill:
         text += measure(atom.text_gap)
         plain += measure(atom.plain_gap)
     return _Fill(fill.text + text, fill.plain + plain, frame, begun=True)
+
+
+def _before_word(row: Sequence[Atom], fills: Sequence[_Fill], limit: int, measure: Ruler) -> int:
+    """Where to cut so that the last word of `row` stays whole; 0 to divide it instead. A part may
+    be nearly empty only if the word fits into the next one."""
+    if cut := _best(row, fills, limit // _FULL_ENOUGH):
+        return cut
+    cut = _best(row, fills, 0)
+    fill = _Fill(0, 0, ROOT)
+    for atom in row[cut:]:
+        fill = _grown(fill, atom, measure)
+    return cut if fill.closed() <= limit else 0
 
 
 def _best(row: Sequence[Atom], fills: Sequence[_Fill], least: int) -> int:

@@ -5,7 +5,7 @@ What is measured here is clean already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 def width(text: str) -> int:
@@ -33,6 +33,11 @@ def pad(text: str, columns: int) -> str:
 def fold(text: str, columns: int) -> list[str]:
     """One line of text, cut wherever it is full: all of it is kept, blanks too."""
     return [text] if width(text) <= columns else _chop(text, columns)
+
+
+def fold_lines(lines: Iterable[str], columns: int) -> list[str]:
+    """Text as it was written, each line cut wherever it is full."""
+    return [part for line in lines for part in fold(line, columns)]
 
 
 def wrap(text: str, columns: int) -> list[str]:

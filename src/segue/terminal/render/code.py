@@ -16,6 +16,8 @@ from rich.text import Text
 _LONGEST_LINE = 2000
 _LONGEST = 20_000
 """Characters. Beyond these it is data, and some lexers take very long for it."""
+_MOST_BEFORE = 2000
+"""Characters that are read again with each part."""
 _ENOUGH = 4
 """Lines after which code that was read from its middle shows that it was read rightly."""
 _TRIES = 3
@@ -88,7 +90,7 @@ class Highlighter:
         for start in _beginnings(text):
             if _spread(self._tokens(text[start:])) == colours[start:]:
                 return text[start:]
-        return text if len(text) < _LONGEST // 2 else ""
+        return text if len(text) < _MOST_BEFORE else ""
 
 
 def _joined(lines: tuple[str, ...]) -> str:

@@ -20,13 +20,15 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from segue.core.markdown import is_cut, parser
 from segue.terminal.clean import clean
 from segue.terminal.render import cells
 from segue.terminal.render.code import Highlighter
 from segue.terminal.render.screen import Screen
 
-_DEEPEST = 20
-"""Levels of lists and quotations in each other. The parser leaves out what is deeper."""
+_LONGEST = 20_000
+"""Characters of one block. Beyond these it is data, such as a table of a thousand rows, and would
+stop the prompt for seconds: it is shown as it was written."""
 _NARROW = 10
 """Columns, below which nothing is moved to the right any more."""
 _NARROW_COLUMN = 10
@@ -48,8 +50,10 @@ _ADDRESS = Style(color="cyan")
 
 def render(source: str, screen: Screen, *, number: int | None = None) -> list[str]:
     """The lines that show `source`; `number` is that of its first item, if it is a list."""
+    if len(source) > _LONGEST:
+        return cells.fold_lines(source.split("\n"), screen.columns)
     tokens = _parser().parse(source)
-    if any(token.level >= _DEEPEST - 1 for token in tokens):
+    if is_cut(tokens):
         return _ansi(_wrap(Text(source), screen.readable))
     root = SyntaxTreeNode(tokens)
     return _ansi(_Page(screen, number).blocks(root.children, screen.columns))
@@ -62,8 +66,7 @@ def render_code(lines: Sequence[Text], screen: Screen) -> list[str]:
 @cache
 def _parser() -> MarkdownIt:
     # Without references a text can be rendered part by part, and no address is hidden.
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
-    return parser.enable(["table", "strikethrough"]).disable("reference")
+    return parser().disable("reference")
 
 
 @cache

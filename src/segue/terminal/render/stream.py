@@ -3,6 +3,7 @@ be looked at again and again. rich and pygments are imported with the first look
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Protocol
 
 from segue.terminal.clean import Cleaner
@@ -12,6 +13,8 @@ from segue.terminal.render.screen import Screen
 
 if TYPE_CHECKING:
     from segue.terminal.render.code import Highlighter
+
+logger = logging.getLogger(__name__)
 
 _SAMPLE = "# a\n\n- *b* `c` [d](e)\n\n| f |\n|---|\n| g |\n\n```python\nh = 1\n```\n"
 
@@ -85,7 +88,9 @@ class PlainStream:
 
 class MarkdownStream:
     """Markdown, block by block. All blocks together are what the whole text would be, rendered at
-    once, but for the colours of long code and for text that no rule of Markdown foresees."""
+    once, but for the colours of long code and for text that no rule of Markdown foresees.
+
+    A block that cannot be rendered is shown as it was written, and so is all that follows it."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -93,6 +98,8 @@ class MarkdownStream:
         self._splitter = Splitter()
         self._code: Highlighter | None = None
         self._printed = False
+        self._failed = False
+        """Whether a block could not be rendered."""
         self._looked: tuple[int, list[str]] | None = None
 
     def feed(self, delta: str) -> list[str]:
@@ -132,6 +139,17 @@ class MarkdownStream:
         return ["", *lines] if lines and self._printed and not block.joined else lines
 
     def _lines(self, block: Block, *, live: bool) -> list[str]:
+        if not self._failed:
+            try:
+                return self._rendered(block, live=live)
+            except Exception:
+                # An answer must be shown even if it finds a fault in a parser or in ours. Logged
+                # once: a block that is still being written would fail with each look at it.
+                logger.exception("markdown not rendered lines=%d", len(block.lines))
+                self._failed = True
+        return cells.fold_lines(block.lines, self._screen.columns)
+
+    def _rendered(self, block: Block, *, live: bool) -> list[str]:
         from segue.terminal.render import markdown  # noqa: PLC0415 - only when there is something
 
         if block.language is None:

@@ -1,0 +1,34 @@
+"""The question whether a model server that was found on this machine may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from segue import config
+from segue.agent.models import routes
+from segue.agent.models.catalog import SERVERS, Server
+from segue.config import Settings
+
+
+def confirm(
+    name: str,
+    settings: Settings,
+    environ: Mapping[str, str] | None = None,
+    *,
+    servers: Sequence[Server] = SERVERS,
+) -> bool:
+    """Ask whether the server of the model `name` may hear conversations, naming the account that
+    runs it if that is not the person's own. A yes to another account is kept in the settings."""
+    server = routes.find(name, settings, servers).service
+    if not isinstance(server, Server):
+        return True
+    accounts = routes.strangers(server, settings)
+    runs = f" runs as {' and '.join(accounts)}, not as you," if accounts else ""
+    hears = "will hear your conversations and can ask for tools"
+    if not click.confirm(f"What answers at {server.place}{runs} {hears}. Use it?"):
+        return False
+    if accounts:
+        config.change("server_accounts", [*settings.server_accounts, *accounts], environ)
+    return True

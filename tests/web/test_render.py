@@ -1,0 +1,26 @@
+"""What the page shows of an answer that is hard to render. How it keeps it harmless is in
+test_injection."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.web import render
+from tests.web.strict import read
+
+
+@pytest.mark.parametrize("answer", ["- \\\nfirst line", "1. \\\n foo", f"{'> ' * 40}deep"])
+def test_every_word_is_shown(answer: str):
+    assert answer.rsplit(maxsplit=1)[-1] in read(render.html(answer)).text
+
+
+def test_what_cannot_be_rendered_is_shown_as_it_was_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def broken(text: str) -> str:
+        raise ValueError(text)
+
+    monkeypatch.setattr(render, "_rendered", broken)
+    assert read(render.html("- *a* <b>\nc")).text == "- *a* <b>c"
+    assert "markdown not rendered" in caplog.text
+    assert "ValueError" in caplog.text
