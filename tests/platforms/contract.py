@@ -26,6 +26,7 @@ from segue.platforms.base import (
     InboundKind,
     MenuEntry,
     Part,
+    Quote,
     Receipt,
     Upload,
 )
@@ -234,6 +235,44 @@ class AdapterContract:
             inbound = await ear.next()
             assert inbound.kind in (InboundKind.COMMAND, InboundKind.MESSAGE)
             assert inbound.text == "/resume my project"
+
+    async def test_forwarded_words_name_their_author_and_are_not_the_senders(
+        self, rig: Rig, shape: str
+    ) -> None:
+        if Lack.QUOTES in rig.lacks:
+            return
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            message = await rig.forward(at, "Eve", "/approve")
+            forwarded = await ear.next()
+            assert forwarded.sender.user_id == rig.anna
+            assert (forwarded.forwarded_from, forwarded.text) == ("Eve", "/approve")
+            assert forwarded.typed == ""
+            if Lack.EDITS not in rig.lacks:
+                await rig.edit(message, "/approve session")
+                assert (await ear.next()).forwarded_from == "Eve"
+            await rig.command(at, "/approve")
+            assert (await ear.next()).typed == "/approve"
+
+    async def test_a_reply_brings_the_message_that_it_answers(self, rig: Rig, shape: str) -> None:
+        if Lack.QUOTES in rig.lacks:
+            return
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            home = await home_of(rig, ear, at)
+            await rig.adapter.send(home, part("Shall I?"), key="1")
+            [ours] = await rig.seen("Shall I?")
+            await rig.reply(at, ours.id, "yes")
+            to_us = await ear.next()
+            assert (to_us.typed, to_us.addressed) == ("yes", True)
+            assert to_us.quote is not None
+            assert (to_us.quote.text, to_us.quote.ours) == ("Shall I?", True)
+            hers = await rig.say(at, "/approve")
+            await ear.next()
+            await rig.reply(at, hers, "what is this?")
+            to_her = await ear.next()
+            assert to_her.typed == "what is this?"
+            assert to_her.quote == Quote(author=rig.name, text="/approve")
 
     async def test_beginning_a_chat_with_the_bot_comes(self, rig: Rig, shape: str) -> None:
         if Lack.JOINS in rig.lacks:

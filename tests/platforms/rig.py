@@ -35,6 +35,8 @@ class Lack(StrEnum):
     FILES = "files"
     JOINS = "joins"
     """No chat has to be begun with the bot."""
+    QUOTES = "quotes"
+    """People can neither forward messages nor reply to one of them."""
     REPEATS = "repeats"
     """An update never comes twice to who has confirmed it."""
 
@@ -111,6 +113,15 @@ class Rig(Protocol):
 
     async def command(self, at: Place, text: str) -> str:
         """What the platform marks as a command, or would if it did; the message's id."""
+        ...
+
+    async def forward(self, at: Place, author: str, text: str) -> str:
+        """Forward what an author of that name, a stranger to the bot, wrote elsewhere; the
+        message's id."""
+        ...
+
+    async def reply(self, at: Place, message: str, text: str) -> str:
+        """Reply to that message of the same chat; the id of the reply."""
         ...
 
     async def edit(self, message: str, text: str) -> None: ...

@@ -132,7 +132,7 @@ class Inbounds:
         if waiting is None:
             await self._conversations.conclude(heard, texts.ANSWERED_ALREADY)
             return
-        inbound = msgspec.structs.replace(waiting.inbound, text=changed.text)
+        inbound = _rewritten(waiting.inbound, changed)
         # First in the store: a gateway that is killed now must not answer what was taken back.
         await self._store.inbox.rewrite(waiting.no, msgspec.json.encode(inbound).decode())
         replaced = self._lanes.replace(heard.address, waiting, replace(waiting, inbound=inbound))
@@ -184,7 +184,7 @@ class Inbounds:
                 await self._conversations.go_on(heard, heard.session_id)
             elif heard.inbound.kind is InboundKind.BUTTON:
                 await self._once(heard, self._press(heard))
-            elif commands.is_command(heard.inbound.text):
+            elif commands.is_command(heard.inbound.typed):
                 await self._once(heard, self._command(heard))
             else:
                 await arriving.nothing_arrives(self._store, heard.address)
@@ -206,10 +206,10 @@ class Inbounds:
             work.close()
 
     async def _command(self, heard: Heard) -> None:
-        await commands.run(await Chat.of(self._conversations, heard), heard.inbound.text)
+        await commands.run(await Chat.of(self._conversations, heard), heard.inbound.typed)
 
     async def _press(self, heard: Heard) -> None:
-        pressed = approving.pressed(heard.inbound.text)
+        pressed = approving.pressed(heard.inbound.typed)
         if pressed is None:
             chat = await Chat.of(self._conversations, heard)
             await chat.press()
@@ -223,11 +223,22 @@ def _is_same(first: Inbound, changed: Inbound) -> bool:
     return (first.message_id, first.sender.user_id) == (changed.message_id, changed.sender.user_id)
 
 
+def _rewritten(first: Inbound, changed: Inbound) -> Inbound:
+    """The first with what it says now. Forwarded words stay forwarded, whatever the edit says."""
+    author = changed.forwarded_from
+    return msgspec.structs.replace(
+        first,
+        text=changed.text,
+        quote=changed.quote,
+        forwarded_from=first.forwarded_from if author is None else author,
+    )
+
+
 def _is_at_once(inbound: Inbound) -> bool:
-    if not commands.is_command(inbound.text):
+    if not commands.is_command(inbound.typed):
         return False
     try:
-        command, _ = commands.find(inbound.text, Where.CHAT)
+        command, _ = commands.find(inbound.typed, Where.CHAT)
     except UserError:
         return True  # it says so
     return command.at_once

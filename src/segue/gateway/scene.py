@@ -159,7 +159,7 @@ class Chat:
 
     async def press(self) -> None:
         """Do what a button of ours stands for."""
-        match self._heard.inbound.text.split(":", 1):
+        match self._heard.inbound.typed.split(":", 1):
             case [kind, session_id] if kind == _RESUME:
                 await self.resume(await self.store.sessions.find(self.owner, session_id))
             case [kind, _] if kind == _HOME:

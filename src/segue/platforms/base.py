@@ -52,6 +52,17 @@ class Attachment(Struct, frozen=True):
     """In bytes, as the platform says; 0 when it does not."""
 
 
+class Quote(Struct, frozen=True, kw_only=True):
+    """The message that another one replies to."""
+
+    author: str = ""
+    """The name of its author; empty when the platform does not say."""
+    text: str = ""
+    """What it says, or the part of it that the reply quotes."""
+    ours: bool = False
+    """The bot wrote it."""
+
+
 class Inbound(Struct, frozen=True, kw_only=True):
     """One update of a platform, parsed. It is kept as JSON until it is answered."""
 
@@ -73,6 +84,16 @@ class Inbound(Struct, frozen=True, kw_only=True):
     readers: str = ""
     """Who else can read along, for people: `the 12 members of Team`; empty when nobody can."""
     moved_to: Address | None = None
+    forwarded_from: str | None = None
+    """The author of words that the sender only passed on, by forwarding or through another bot;
+    empty when the platform does not say. None: the sender wrote them."""
+    quote: Quote | None = None
+
+    @property
+    def typed(self) -> str:
+        """The words that the sender wrote. Commands, codes and answers are read from these alone:
+        forwarded words are content."""
+        return self.text if self.forwarded_from is None else ""
 
 
 # What goes out

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from segue.core.address import Address, ChatType, Platform
-from segue.platforms.base import Attachment, Inbound, InboundKind
+from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.telegram import polling
 from segue.platforms.telegram.parsing import parse
 from segue.platforms.telegram.wire import Me
@@ -372,3 +372,97 @@ def test_other_changes_of_what_we_are_in_a_chat_are_not_heard():
     assert member({"status": "member"}, {"status": "left"}) is None
     assert member({"status": "left"}, {"status": "restricted", "is_member": False}) is None
     assert member({"status": "left"}, {"status": "member"}, **{"from": US}) is None
+
+
+# Words of others
+
+
+EVE: dict[str, Any] = {"id": 2, "is_bot": False, "first_name": "Eve", "last_name": "Moss"}
+ORIGINS: list[tuple[dict[str, Any], str]] = [
+    ({"type": "user", "date": 1, "sender_user": EVE}, "Eve Moss"),
+    ({"type": "hidden_user", "date": 1, "sender_user_name": "E."}, "E."),
+    ({"type": "chat", "date": 1, "sender_chat": GROUP, "author_signature": "boss"}, "Team, boss"),
+    ({"type": "channel", "date": 1, "chat": CHANNEL, "message_id": 9}, "News"),
+    ({"type": "of another year"}, ""),
+]
+
+
+@pytest.mark.parametrize(("origin", "author"), ORIGINS)
+def test_a_forwarded_message_is_its_authors_and_no_command(origin: dict[str, Any], author: str):
+    text = "/approve@other_bot"
+    inbound = said(DM, text, forward_origin=origin, entities=[marked(text, text, "bot_command")])
+    assert (inbound.kind, inbound.forwarded_from) == (InboundKind.MESSAGE, author)
+    assert (inbound.text, inbound.typed) == (text, "")
+
+
+def test_a_server_of_before_origins_says_that_a_message_is_forwarded():
+    assert said(DM, "/approve", forward_from=EVE, forward_date=1).typed == ""
+
+
+def test_what_a_bot_wrote_for_a_person_to_send_is_not_the_persons():
+    bot = {"id": 8, "is_bot": True, "first_name": "Gifs", "username": "gif"}
+    inbound = said(DM, "/approve", via_bot=bot)
+    assert (inbound.forwarded_from, inbound.typed) == ("Gifs (a bot)", "")
+
+
+def test_a_forwarded_mention_addresses_nobody():
+    text = "@segue_bot delete it"
+    mention = marked(text, "@segue_bot", "mention")
+    origin = ORIGINS[0][0]
+    inbound = said(GROUP, text, entities=[mention], forward_origin=origin)
+    assert (inbound.addressed, inbound.text) == (False, text)
+
+
+def test_a_press_under_a_forwarded_message_is_none():
+    under = {**message(DM), "from": ANNA, "forward_origin": ORIGINS[0][0]}
+    inbound = heard("callback_query", id="1", message=under, data="a:1:once", **{"from": ANNA})
+    assert inbound is not None
+    assert inbound.typed == ""
+
+
+def replied(**fields: Any) -> dict[str, Any]:
+    return {"message_id": 2, "date": 1, "chat": DM, "from": EVE, **fields}
+
+
+@pytest.mark.parametrize(
+    ("fields", "quote"),
+    [
+        ({"reply_to_message": replied(text="hi")}, Quote(author="Eve Moss", text="hi")),
+        (
+            {"reply_to_message": replied(text="a hi", sender_chat=GROUP), "quote": {"text": "hi"}},
+            Quote(author="Team", text="hi"),
+        ),
+        (
+            {"reply_to_message": {**replied(text="I am."), "from": US}},
+            Quote(author="Segue", text="I am.", ours=True),
+        ),
+        (
+            {"reply_to_message": {**replied(text="hi", forward_origin=ORIGINS[3][0]), "from": US}},
+            Quote(author="News", text="hi"),
+        ),
+        (
+            {"reply_to_message": replied(photo=[{"file_id": "1"}], caption="look")},
+            Quote(author="Eve Moss", text="[photo.jpg]\nlook"),
+        ),
+        (
+            {"external_reply": {"origin": ORIGINS[3][0]}, "quote": {"text": "hi"}},
+            Quote(author="News", text="hi"),
+        ),
+        (
+            {"external_reply": {"origin": ORIGINS[1][0], "dice": {"emoji": "🎲", "value": 3}}},
+            Quote(author="E.", text="[🎲 shows 3]"),
+        ),
+        (
+            {"reply_to_story": {"chat": CHANNEL, "id": 4}},
+            Quote(author="News", text="[A story]"),
+        ),
+    ],
+)
+def test_a_reply_quotes_what_it_answers(fields: dict[str, Any], quote: Quote):
+    inbound = said(DM, "yes", **fields)
+    assert (inbound.typed, inbound.quote) == ("yes", quote)
+
+
+def test_plain_words_in_a_topic_quote_nothing():
+    topic: dict[str, Any] = {"message_thread_id": 2, "is_topic_message": True}
+    assert said(FORUM, reply_to_message=replied(), **topic).quote is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms.base import Inbound, InboundKind
-from segue.platforms.telegram import words
+from segue.platforms.telegram import authors, words
 from segue.platforms.telegram.attachments import attachments
 from segue.platforms.telegram.sharing import shared
 from segue.platforms.telegram.wire import (
@@ -56,7 +56,8 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
         return _moved(update, at, message.migrate_to_chat_id)
     if at is None or sender is None or sender.is_bot or message.sender_chat is not None:
         return None
-    said, files = words.of(message, me), attachments(message)
+    author, files = authors.forwarded_from(message), attachments(message)
+    said = words.of(message, me) if author is None else words.passed_on(message)
     text = said.text or shared(message)
     if said.to_another or not (text or files):
         return None
@@ -64,6 +65,7 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
         return None
     kind = InboundKind.COMMAND if said.command else InboundKind.MESSAGE
     created = None if (replied := message.reply_to_message) is None else replied.forum_topic_created
+    quote = authors.quote(message, me)
     return Inbound(
         kind=InboundKind.EDIT if edited else kind,
         update_id=str(update.update_id),
@@ -74,8 +76,10 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
         attachments=files,
         chat_name=message.chat.name,
         topic="" if created is None else created.name,
-        addressed=at.chat_type is ChatType.DM or said.to_us or _answers_us(message, me),
+        addressed=at.chat_type is ChatType.DM or said.to_us or (quote is not None and quote.ours),
         readers=_readers(message.chat),
+        forwarded_from=author,
+        quote=quote,
     )
 
 
@@ -106,6 +110,7 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
         message_id=str(message.message_id),
         chat_name=message.chat.name,
         readers=_readers(message.chat),
+        forwarded_from=authors.forwarded_from(message),
     )
 
 
@@ -130,15 +135,6 @@ def _topic(message: Message) -> int | None:
     return message.message_thread_id if message.is_topic_message else None
 
 
-def _answers_us(message: Message, me: Me) -> bool:
-    replied = message.reply_to_message
-    # All that is said in a topic answers the message that created it, whose id it has, unless it
-    # answers another.
-    if replied is None or replied.message_id == _topic(message):
-        return False
-    return replied.sender is not None and replied.sender.id == me.id
-
-
 def _inside(member: Member) -> bool:
     return member.status in _INSIDE or (member.status == "restricted" and member.is_member)
 
@@ -147,7 +143,7 @@ def _sender(user: User) -> Sender:
     return Sender(
         platform=Platform.TELEGRAM,
         user_id=str(user.id),
-        name=f"{user.first_name} {user.last_name}".strip(),
+        name=authors.user_name(user),
     )
 
 

@@ -40,6 +40,8 @@ from segue.testing.telegram.shown import Called as Called
 from segue.testing.telegram.shown import FileKind as FileKind
 from segue.testing.telegram.shown import Kind as Kind
 from segue.testing.telegram.shown import Message as Message
+from segue.testing.telegram.shown import Origin as Origin
+from segue.testing.telegram.shown import OriginKind as OriginKind
 from segue.testing.telegram.shown import Settings as Settings
 from segue.testing.telegram.shown import Shown as Shown
 from segue.testing.telegram.shown import Status as Status

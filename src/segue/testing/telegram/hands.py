@@ -9,7 +9,16 @@ from segue.testing.peers import WITHIN
 from segue.testing.peers import OrderRefused as OrderRefused
 from segue.testing.telegram import orders
 from segue.testing.telegram.orders import Upload
-from segue.testing.telegram.shown import Called, Kind, Message, Settings, Shown, Status, Topic
+from segue.testing.telegram.shown import (
+    Called,
+    Kind,
+    Message,
+    Origin,
+    Settings,
+    Shown,
+    Status,
+    Topic,
+)
 
 
 class Hands(peers.Hands[int, Message, Shown]):
@@ -83,9 +92,15 @@ class Hands(peers.Hands[int, Message, Shown]):
         reply_to: int | None = None,
         files: Sequence[Upload] = (),
         anonymous: bool = False,
+        origin: Origin | None = None,
+        via_bot: int = 0,
+        quote: str = "",
+        external: Origin | None = None,
     ) -> int:
         """The id of the message. With a file the text is its caption; several files are several
-        messages. What begins with / is marked as a command. In a channel it is a post."""
+        messages. What begins with / is marked as a command. In a channel it is a post. `origin`:
+        it is forwarded. `quote`: of the message that it replies to; `external`: who wrote that, in
+        another chat."""
         order = orders.Say(
             user=user,
             chat=chat,
@@ -94,8 +109,16 @@ class Hands(peers.Hands[int, Message, Shown]):
             reply_to=reply_to,
             files=tuple(files),
             anonymous=anonymous,
+            origin=origin,
+            via_bot=via_bot,
+            quote=quote,
+            external=external,
         )
         return await self._ask(order, int)
+
+    async def react(self, chat: int, message: int) -> None:
+        """React with an emoji. The bot hears of an edit that changed nothing."""
+        await self._do(orders.React(chat=chat, message=message))
 
     async def edit(self, chat: int, message: int, text: str) -> None:
         await self._do(orders.Rewrite(chat=chat, message=message, text=text))

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.testing import peers
 from segue.testing.peers import Clear, Look, Shared
-from segue.testing.telegram.shown import FileKind, Kind, Settings, Status
+from segue.testing.telegram.shown import FileKind, Kind, Origin, Settings, Status
 
 
 class SetBot(peers.Order, frozen=True):
@@ -62,12 +62,24 @@ class Say(peers.Order, frozen=True):
     files: tuple[Upload, ...] = ()
     anonymous: bool = False
     """As an administrator who shows as the group itself."""
+    origin: Origin | None = None
+    """They forward what that one wrote."""
+    via_bot: int = 0
+    quote: str = ""
+    external: Origin | None = None
 
 
 class Rewrite(peers.Order, frozen=True):
     chat: int
     message: int
     text: str
+
+
+class React(peers.Order, frozen=True):
+    """A person reacts to a message with an emoji."""
+
+    chat: int
+    message: int
 
 
 class Press(peers.Order, frozen=True):
@@ -141,6 +153,7 @@ class Fetch(peers.Order, frozen=True):
 
 
 Order: TypeAlias = (
-    SetBot | AddUser | AddChat | SetRights | Say | Rewrite | Press | Join | Migrate | OpenTopic
-    | CloseTopic | DeleteTopic | Erase | Recall | Fetch | Clear[Settings] | Look[int] | Shared
+    SetBot | AddUser | AddChat | SetRights | Say | Rewrite | React | Press | Join | Migrate
+    | OpenTopic | CloseTopic | DeleteTopic | Erase | Recall | Fetch | Clear[Settings] | Look[int]
+    | Shared
 )  # fmt: skip

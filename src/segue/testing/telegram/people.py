@@ -124,6 +124,10 @@ class People:
             text=order.text,
             entities=found(order.text),
             reply_to=order.reply_to,
+            quote=order.quote,
+            external=order.external,
+            origin=order.origin,
+            via_bot=order.via_bot,
         )
         for message in self._with_files(chat, first, order.files):
             kept = self._state.keep(message)
@@ -165,6 +169,14 @@ class People:
         )
         if self._hears(chat, after):
             self._tell(chat, after, "edited_")
+
+    def react(self, order: orders.React) -> None:
+        """The first reaction comes as an edit that changed nothing, with no date of an edit unless
+        there was a real one before: tdlib/telegram-bot-api issues 388 and 773."""
+        chat = self._state.chat(order.chat)
+        message = self._state.message(chat, order.message, "message")
+        if self._hears(chat, message):
+            self._tell(chat, message, "edited_")
 
     def press(self, order: orders.Press) -> str:
         """#callbackquery; of a message that is too old it has an #inaccessiblemessage."""

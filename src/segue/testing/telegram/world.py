@@ -80,6 +80,7 @@ class World:
             orders.SetRights: people.set_rights,
             orders.Say: people.say,
             orders.Rewrite: people.rewrite,
+            orders.React: people.react,
             orders.Press: people.press,
             orders.Join: people.join,
             orders.Migrate: people.migrate,
