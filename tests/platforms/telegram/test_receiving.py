@@ -171,6 +171,43 @@ async def test_updates_in_another_order_all_come_and_all_are_confirmed(rig: Tele
     assert (await rig.hands.look()).unconfirmed == 1
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"update_id":{id},"message":{"text":"\\ud83d"}}',
+        '{"update_id":{id},"message":{"text":"\x01"}}',
+        '{"update_id":{id},"message":{"text":"\\q"}}',
+        '{"update_id":{id},"message":{"text":"no end}}',
+        '{"message":{"text":"\\ud83d"}}',
+    ],
+)
+async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
+    rig: TelegramRig, frame: str, caplog: pytest.LogCaptureFixture
+):
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)
+        await rig.hands.hold()
+        await rig.say(at, "before")
+        await rig.hands.deliver(frame)
+        await rig.say(at, "after")
+        await rig.hands.release()
+        assert [(await ear.next()).text for _ in range(2)] == ["before", "after"]
+        await rig.say(at, "last")
+        assert (await ear.next()).text == "last"
+    assert (await rig.hands.look()).unconfirmed == 1
+    assert "telegram updates skipped" in caplog.text
+
+
+async def test_one_that_cannot_be_read_is_skipped_by_a_bot_that_just_started(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    await rig.hands.deliver('{"update_id":{id},"message":{"text":"no end}}')
+    await rig.hands.deliver('{"update_id":{id},"message":{"text":"\\ud83d"}}')
+    await rig.say(at, "after")
+    async with listening(rig.adapter) as ear:
+        assert (await ear.next()).text == "after"
+
+
 # Who else is there
 
 

@@ -10,6 +10,7 @@ from segue.core.address import Address, ChatType
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Part, Upload
 from segue.platforms.markup import parts
+from segue.platforms.telegram.line import Line, Lost
 from segue.testing.telegram import Kind, Settings, Status, Trouble
 from tests.platforms.contract import failure, part
 from tests.platforms.rig import Place, home_of, listening
@@ -281,3 +282,16 @@ async def test_a_reply_thread_of_a_group_without_topics_is_the_chat(rig: Telegra
         await rig.adapter.send(inbound.address, part("Fine."), key="2")
     [seen] = await rig.seen("Fine.")
     assert seen.place == Place(at.chat)
+
+
+@pytest.mark.parametrize("title", [b"\\ud83d", b"\x01", b"\xff"])
+def test_an_answer_with_half_a_character_in_it_is_an_answer(title: bytes):
+    answer = Line.parse_json_payload(b'{"ok":true,"result":{"title":"a %s"}}' % title)
+    assert answer["ok"] is True
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b"null", b'{"ok": <html>', b"[" * 99_999])
+def test_an_answer_that_makes_no_sense_may_have_had_its_effect(payload: bytes):
+    with pytest.raises(Lost) as lost:
+        Line.parse_json_payload(payload)
+    assert lost.value.arrived

@@ -119,6 +119,8 @@ class TelegramAdapter:
         """Why there is none."""
         self._me = Me(id=0, username="")
         self._offset: int | None = None
+        self._skipped = 0
+        """Updates that could not be read."""
         self._album = ""
         """The last one that was meant for us."""
         self._moved: dict[str, str] = {}
@@ -194,6 +196,7 @@ class TelegramAdapter:
         while True:
             with connecting():
                 batch = await self._poll()
+            self._note(batch.skipped)
             for update in batch.updates:
                 if (inbound := await self._heard(update)) is not None:
                     yield inbound
@@ -201,16 +204,27 @@ class TelegramAdapter:
             self._offset = batch.next
 
     async def _poll(self) -> polling.Batch:
+        try:
+            return polling.read(await self._ask(), self._offset)
+        except polling.Torn:
+            return polling.read_one(await self._ask(limit=1), self._offset)
+
+    async def _ask(self, **more: int) -> bytes:
         connection = self._connected()
-        asked = {"timeout": _POLL_SECONDS, "allowed_updates": json.dumps(ASKED_FOR)}
+        asked = {"timeout": _POLL_SECONDS, "allowed_updates": json.dumps(ASKED_FOR), **more}
         if self._offset is not None:
             asked["offset"] = self._offset
         # Not by the library's own method, for which one bad update spoils all that came with it.
-        payload = await connection.line.retrieve(
+        return await connection.line.retrieve(
             f"{connection.bot.base_url}/getUpdates?{urlencode(asked)}",
             read_timeout=_POLL_SECONDS + self._silence,
         )
-        return polling.read(payload, self._offset)
+
+    def _note(self, skipped: Sequence[int | None]) -> None:
+        if skipped:
+            self._skipped += len(skipped)
+            ids = ", ".join("unknown" if number is None else str(number) for number in skipped)
+            logger.warning("telegram updates skipped ids=%s total=%d", ids, self._skipped)
 
     async def _heard(self, update: Update) -> Inbound | None:
         if update.callback_query is not None:

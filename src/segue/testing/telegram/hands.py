@@ -167,6 +167,10 @@ class Hands(peers.Hands[int, Message, Shown]):
 
     # The platform itself
 
+    async def deliver(self, frame: str) -> None:
+        """Let the bot get this update as it is, JSON or not; `{id}` in it becomes its id."""
+        await self._do(orders.Deliver(frame=frame))
+
     async def bot(self, settings: Settings) -> None:
         """From now on the bot and the server are this."""
         await self._do(orders.SetBot(settings=settings))

@@ -140,6 +140,12 @@ class Erase(peers.Order, frozen=True):
     message: int
 
 
+class Deliver(peers.Order, frozen=True):
+    """An update as it is, JSON or not; `{id}` in it becomes its id."""
+
+    frame: str
+
+
 class Recall(peers.Order, frozen=True):
     """Answered with the calls so far, but for polls; of one method, if one is named."""
 
@@ -154,6 +160,6 @@ class Fetch(peers.Order, frozen=True):
 
 Order: TypeAlias = (
     SetBot | AddUser | AddChat | SetRights | Say | Rewrite | React | Press | Join | Migrate
-    | OpenTopic | CloseTopic | DeleteTopic | Erase | Recall | Fetch | Clear[Settings] | Look[int]
-    | Shared
+    | OpenTopic | CloseTopic | DeleteTopic | Erase | Deliver | Recall | Fetch
+    | Clear[Settings] | Look[int] | Shared
 )  # fmt: skip

@@ -88,6 +88,7 @@ class World:
             orders.CloseTopic: people.close_topic,
             orders.DeleteTopic: people.delete_topic,
             orders.Erase: people.erase,
+            orders.Deliver: lambda order: self.updates.deliver(order.frame),
             orders.Recall: self._recall,
             orders.Fetch: lambda order: self.state.file(order.file)[1],
         }
