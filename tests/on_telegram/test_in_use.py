@@ -8,7 +8,7 @@ from segue import commands
 from segue.commands.base import Where
 from segue.testing.models.openai import Say
 from segue.testing.pictures import png
-from segue.testing.telegram import FileKind, Message, Upload
+from segue.testing.telegram import FileKind, Message, Trouble, Upload
 from tests.on_telegram.conftest import Home, Shape, wants
 
 QUESTION = "May I do this?"
@@ -29,18 +29,22 @@ async def test_only_the_owner_answers_with_a_button(home: Home, label: str, made
         question = await asked(home, chat, thread)
         assert question.labels == ("Allow", "Allow in this session", "Deny")
         told = len(home.mind.requests)
+        await home.hands.fail("answerCallbackQuery", Trouble.HANG, times=3)
         for name in question.labels:
             await home.hands.press(home.eve, chat, question.id, name)
         await home.hands.say(home.eve, chat, "/approve", thread=thread)
         await home.confirmed()
         assert (path.exists(), len(home.mind.requests)) == (False, told)
-        await home.hands.press(home.anna, chat, question.id, label)
+        await home.hands.calm()
+        query = await home.hands.press(home.anna, chat, question.id, label)
         await home.sees("(3) make it", chat, thread=thread)
         settled = await home.sees("✓ Allowed" if made else "✗ Not allowed", chat, thread=thread)
         assert (settled.id, settled.labels) == (question.id, ())
     assert path.exists() is made
     said = home.spoken(await home.hands.look(chat), thread)
     assert [m.id for m in said if "llowed" in m.text] == [question.id], "it is told once"
+    calls = await home.hands.calls("answerCallbackQuery")
+    assert [it.parameters["callback_query_id"] for it in calls] == [query]
 
 
 async def test_the_commands_are_on_the_menu_from_the_one_table(home: Home):

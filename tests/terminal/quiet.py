@@ -54,6 +54,8 @@ class Quiet:
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
     ) -> None: ...
 
+    def acknowledge(self, press: Inbound) -> None: ...
+
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         return Receipt(str(next(self._sent)))
 

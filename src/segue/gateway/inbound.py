@@ -55,6 +55,8 @@ class Inbounds:
             return
         if not inbound.addressed and not await self._is_ours(inbound.address):
             return
+        if inbound.kind is InboundKind.BUTTON:
+            adapter.acknowledge(inbound)
         inbound = msgspec.structs.replace(inbound, text=whole(inbound.text))
         try:
             body = msgspec.json.encode(inbound).decode()

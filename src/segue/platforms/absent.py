@@ -33,6 +33,9 @@ class Absent:
     async def close(self) -> None:
         """There is nothing to let go of."""
 
+    def acknowledge(self, press: Inbound) -> None:
+        """There is nothing to press."""
+
     def previews(self, at: Address) -> bool:
         return False
 

@@ -31,7 +31,8 @@ class InboundKind(StrEnum):
     EDIT = "edit"
     """What somebody wrote before says something else now."""
     BUTTON = "button"
-    """Somebody pressed a button of ours; the text is the button's data."""
+    """A person pressed a button of ours; the text is the button's data, and empty when the message
+    is too old for the platform to say where it is."""
     COMMAND = "command"
     """What the platform itself marks as a command; a MESSAGE that begins with / may be one too."""
     JOINED = "joined"
@@ -75,6 +76,8 @@ class Inbound(Struct, frozen=True, kw_only=True):
     text: str = ""
     message_id: str = ""
     """The message that was written or edited, or whose button was pressed."""
+    press_id: str = ""
+    """Of a pressed button: what `Adapter.acknowledge` needs."""
     attachments: tuple[Attachment, ...] = ()
     chat_name: str = ""
     topic: str = ""
@@ -253,6 +256,11 @@ class Adapter(Protocol):
     ) -> None:
         """Let that message say this instead; with no buttons, those that it had are gone. That it
         says this already is no error."""
+        ...
+
+    def acknowledge(self, press: Inbound) -> None:
+        """Let a pressed button stop waiting, where the platform shows that. Returns at once, and
+        never raises: nothing depends on it. The gateway does this for its owners' presses alone."""
         ...
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:

@@ -141,6 +141,9 @@ class WebAdapter:
             raise self._refused("that message is gone")
         server.changed(edited.page, edited.no)
 
+    def acknowledge(self, press: Inbound) -> None:
+        """A button of the page does not wait."""
+
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         raise self._refused("the page takes no files yet")
 

@@ -342,8 +342,10 @@ def test_a_pressed_button_says_which():
     assert inbound.sender.user_id == "1"
 
 
-def test_a_button_of_a_message_that_cannot_be_placed_is_not_heard():
-    assert pressed(message={"message_id": 3, "date": 0, "chat": FORUM}) is None
+def test_a_button_of_a_message_that_cannot_be_placed_stands_for_nothing():
+    inbound = pressed(message={"message_id": 3, "date": 0, "chat": FORUM})
+    assert inbound is not None
+    assert inbound.text == ""
     assert pressed(message=None) is None
     assert pressed(data=None) is None
     assert pressed(**{"from": US}) is None

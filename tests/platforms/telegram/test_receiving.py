@@ -122,27 +122,48 @@ async def pressed(rig: TelegramRig, ear: Ear, *, old: bool = False) -> str:
     return await rig.hands.press(int(rig.anna), int(at.chat), int(receipt), "Yes", old=old)
 
 
-async def test_a_pressed_button_stops_waiting(rig: TelegramRig):
+async def test_a_button_stops_waiting_once_its_press_is_acknowledged(rig: TelegramRig):
     async with listening(rig.adapter) as ear:
         query = await pressed(rig, ear)
-        assert (await ear.next()).kind is InboundKind.BUTTON
-    assert [it.query for it in (await rig.hands.look()).answered] == [query]
+        press = await ear.next()
+        assert press.kind is InboundKind.BUTTON
+        assert await rig.hands.calls("answerCallbackQuery") == []
+        rig.adapter.acknowledge(press)
+        shown = await rig.hands.until(lambda shown: bool(shown.answered))
+    assert [it.query for it in shown.answered] == [query]
 
 
-async def test_a_button_that_is_too_old_stops_waiting_and_does_nothing(rig: TelegramRig):
+async def test_a_button_of_a_message_that_is_too_old_says_nothing(rig: TelegramRig):
     async with listening(rig.adapter) as ear:
-        query = await pressed(rig, ear, old=True)
+        await pressed(rig, ear, old=True)
+        press = await ear.next()
+    assert (press.kind, press.text) == (InboundKind.BUTTON, "")
+
+
+async def test_an_answer_to_a_press_that_hangs_holds_up_nothing(rig: TelegramRig):
+    await rig.hands.fail("answerCallbackQuery", Trouble.HANG, times=3)
+    async with listening(rig.adapter) as ear:
+        await pressed(rig, ear)
+        press = await ear.next()
+        for _ in range(3):
+            rig.adapter.acknowledge(press)
+        await rig.hands.until(lambda shown: shown.hanging == 3)
         await rig.hands.say(int(rig.anna), int(rig.anna), "Next.")
         assert (await ear.next()).text == "Next."
-    assert [it.query for it in (await rig.hands.look()).answered] == [query]
+    await rig.adapter.close()
+    await rig.hands.calm()
 
 
 @pytest.mark.parametrize("trouble", [Trouble.BROKEN, Trouble.GARBLED, Trouble.DROP_BEFORE])
-async def test_a_button_is_heard_even_if_it_cannot_be_told_so(rig: TelegramRig, trouble: Trouble):
+async def test_a_press_that_cannot_be_acknowledged_is_no_trouble(
+    rig: TelegramRig, trouble: Trouble
+):
     await rig.hands.fail("answerCallbackQuery", trouble)
     async with listening(rig.adapter) as ear:
         await pressed(rig, ear)
-        assert (await ear.next()).text == "y"
+        rig.adapter.acknowledge(await ear.next())
+        await rig.hands.until(lambda shown: shown.counts.get("answerCallbackQuery", 0) == 1)
+    await rig.adapter.close()
 
 
 async def test_only_being_added_is_heard_as_that(rig: TelegramRig):

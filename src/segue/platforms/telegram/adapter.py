@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import logging
@@ -121,6 +122,8 @@ class TelegramAdapter:
         self._offset: int | None = None
         self._skipped = 0
         """Updates that could not be read."""
+        self._answers: set[asyncio.Task[None]] = set()
+        """To pressed buttons, under way."""
         self._album = ""
         """The last one that was meant for us."""
         self._moved: dict[str, str] = {}
@@ -173,6 +176,8 @@ class TelegramAdapter:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+        if self._answers:  # they have just failed
+            await asyncio.wait(self._answers)
 
     def _open(self) -> _Connection:
         if not self._token:
@@ -198,7 +203,7 @@ class TelegramAdapter:
                 batch = await self._poll()
             self._note(batch.skipped)
             for update in batch.updates:
-                if (inbound := await self._heard(update)) is not None:
+                if (inbound := self._heard(update)) is not None:
                     yield inbound
             # Sent with the next poll, once the last of the batch is recorded: it confirms them.
             self._offset = batch.next
@@ -226,9 +231,7 @@ class TelegramAdapter:
             ids = ", ".join("unknown" if number is None else str(number) for number in skipped)
             logger.warning("telegram updates skipped ids=%s total=%d", ids, self._skipped)
 
-    async def _heard(self, update: Update) -> Inbound | None:
-        if update.callback_query is not None:
-            await self._answer(update.callback_query.id)
+    def _heard(self, update: Update) -> Inbound | None:
         inbound = parse(update, self._me)
         if inbound is not None and inbound.moved_to is not None:
             self._moved[inbound.address.chat_id] = inbound.moved_to.chat_id
@@ -244,13 +247,17 @@ class TelegramAdapter:
         in_album = bool(album) and album == self._album
         return inbound.addressed or in_album or self._groups is Groups.ALL
 
+    def acknowledge(self, press: Inbound) -> None:
+        answer = asyncio.create_task(self._answer(press.press_id))
+        self._answers.add(answer)
+        answer.add_done_callback(self._answers.discard)
+
     async def _answer(self, query: str) -> None:
-        """Let the button stop waiting. The person sees what came of it anyway, so that nothing
-        depends on this: it may be too late, or the second time."""
+        """It may be too late, or the second time: the person sees what came of it anyway."""
         try:
             await self._bot.answer_callback_query(query)
-        except (TelegramError, *SENSELESS) as error:
-            logger.info("A pressed button of Telegram was not told so: %s", error)
+        except (TelegramError, ConnectFailed, *SENSELESS) as error:
+            logger.info("telegram press not acknowledged reason=%s", error)
 
     # What goes out
 

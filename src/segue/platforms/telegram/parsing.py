@@ -97,8 +97,7 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
     message = query.message
     if message is None or query.data is None or query.sender.is_bot:
         return None
-    # Of a message that we cannot look at any more Telegram does not say in which topic it is.
-    at = address(message.chat, _topic(message)) if message.date else None
+    at = address(message.chat, _topic(message))
     if at is None:
         return None
     return Inbound(
@@ -106,8 +105,11 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
         update_id=str(update.update_id),
         address=at,
         sender=_sender(query.sender),
-        text=query.data,
+        # Of a message that we cannot look at any more Telegram does not say in which topic it is:
+        # the button must do nothing in another place.
+        text=query.data if message.date else "",
         message_id=str(message.message_id),
+        press_id=query.id,
         chat_name=message.chat.name,
         readers=_readers(message.chat),
         forwarded_from=authors.forwarded_from(message),

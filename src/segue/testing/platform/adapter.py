@@ -171,6 +171,9 @@ class PeerAdapter:
                 if refused.refusal.code != "not_changed":
                     raise
 
+    def acknowledge(self, press: Inbound) -> None:
+        """A button of this platform does not wait."""
+
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         async def send(text: str, form: Format) -> Sent:
             call = SendFile(
