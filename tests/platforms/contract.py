@@ -306,6 +306,13 @@ class AdapterContract:
             gone = type(attachment)(f"{attachment.id}9", "photo.png", "image/png", 1)
             assert not (await failure(rig.adapter.fetch(gone))).retry
 
+    async def test_an_update_that_is_nothing_to_us_is_a_sign_of_life(self, rig: Rig) -> None:
+        at = await rig.place(rig.usual)
+        async with contextlib.aclosing(rig.adapter.receive()) as received:
+            await rig.other_bot_says(at, "I am a bot.")
+            if Lack.POLLS not in rig.lacks:
+                assert await anext(received) is None
+
     async def test_the_order_is_kept(self, rig: Rig) -> None:
         at = await rig.place(rig.usual)
         async with listening(rig.adapter) as ear:

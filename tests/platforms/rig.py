@@ -37,6 +37,8 @@ class Lack(StrEnum):
     """No chat has to be begun with the bot."""
     QUOTES = "quotes"
     """People can neither forward messages nor reply to one of them."""
+    POLLS = "polls"
+    """There is no connection that could be lost."""
     REPEATS = "repeats"
     """An update never comes twice to who has confirmed it."""
 
@@ -188,13 +190,15 @@ class RemoteRig(Rig, Protocol):
 class Ear:
     """Hears what an adapter receives."""
 
-    def __init__(self, received: AsyncGenerator[Inbound]) -> None:
+    def __init__(self, received: AsyncGenerator[Inbound | None]) -> None:
         self._received = received
 
     async def next(self) -> Inbound:
         """What comes next; TimeoutError when nothing does."""
         async with asyncio.timeout(BOUND):
-            return await anext(self._received)
+            while (inbound := await anext(self._received)) is None:
+                pass
+        return inbound
 
 
 @contextlib.asynccontextmanager

@@ -40,7 +40,7 @@ class Quiet:
 
     async def close(self) -> None: ...
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         await asyncio.Event().wait()
         for nothing in list[Inbound]():
             yield nothing

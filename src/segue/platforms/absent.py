@@ -26,7 +26,7 @@ class Absent:
     send = edit = send_file = preview = typing = fetch = connect
     create_handoff_thread = offer = examine = find_chat = connect
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         await self.connect()
         yield  # pyright: ignore[reportUnreachable]
 

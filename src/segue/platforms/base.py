@@ -235,8 +235,9 @@ class Adapter(Protocol):
         """Let go of everything; closing twice does no harm, and it never raises."""
         ...
 
-    def receive(self) -> AsyncGenerator[Inbound]:
+    def receive(self) -> AsyncGenerator[Inbound | None]:
         """What comes in, in the platform's order, until the connection is lost (ConnectFailed).
+        None is a sign of life: the platform answered, with or without anything for us.
 
         The next one is asked for once this one is recorded, so an adapter that has to confirm an
         update to its platform does so then and not before. Our own messages and other bots' do not

@@ -89,7 +89,7 @@ class WebAdapter:
         if server is not None:
             await server.stop()
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         async with self._store.listen(Topic.PAGES) as self._wake:
             while self._connected():
                 for update in await self._store.pages.unheard():

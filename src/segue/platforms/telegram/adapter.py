@@ -197,10 +197,11 @@ class TelegramAdapter:
 
     # What comes in
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             with connecting():
                 batch = await self._poll()
+            yield None
             self._note(batch.skipped)
             for update in batch.updates:
                 if (inbound := self._heard(update)) is not None:

@@ -123,11 +123,12 @@ class PeerAdapter:
         if client is not None:
             await client.close()
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             asked = AskUpdates(offset=self._offset, seconds=_POLL_SECONDS)
             with self._connecting():
                 batch = await self._connected().call("updates", asked, Batch, seconds=_POLL_SECONDS)
+            yield None
             for frame in batch.frames:
                 if (inbound := parse(self._platform, frame)) is not None:
                     yield inbound
