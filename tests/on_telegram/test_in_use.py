@@ -61,17 +61,20 @@ async def test_the_commands_are_on_the_menu_from_the_one_table(home: Home):
     assert len(await home.hands.calls("setMyCommands")) == 1
 
 
-@pytest.mark.parametrize("shape", [Shape.FORUM, Shape.TOPICS])
-async def test_a_photo_from_the_phone_reaches_the_model(home: Home, shape: Shape):
+@pytest.mark.parametrize(("shape", "photos"), [(Shape.FORUM, 1), (Shape.TOPICS, 3)])
+async def test_photos_from_the_phone_reach_the_model_as_one_message(
+    home: Home, shape: Shape, photos: int
+):
     chat = await home.at_home(shape)
     photo = Upload(name="photo.jpg", media_type="image/jpeg", content=png(), kind=FileKind.PHOTO)
     async with home.gateway():
         thread = await home.arrives(chat)
         home.mind.plans.append(Say(text="A boat."))
-        await home.hands.say(home.anna, chat, "what is it?", thread=thread, files=[photo])
+        await home.hands.say(home.anna, chat, "what is it?", thread=thread, files=[photo] * photos)
         await home.sees("A boat.", chat, thread=thread)
+        await home.confirmed()
     parts = home.mind.requests[-1]["messages"][-1]["content"]
-    assert [part["type"] for part in parts].count("image_url") == 1
+    assert [part["type"] for part in parts].count("image_url") == photos
     assert "what is it?" in str(parts)
 
 

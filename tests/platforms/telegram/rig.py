@@ -87,7 +87,7 @@ class TelegramRig:
         assert errors == ()
 
     def another(self) -> Adapter:
-        return TelegramAdapter(self._peer.token, self._peer.url)
+        return TelegramAdapter(self._peer.token, self._peer.url, album_seconds=0.01)
 
     def impatient(self) -> Adapter:
         return TelegramAdapter(self._peer.token, self._peer.url, silence=IMPATIENT)

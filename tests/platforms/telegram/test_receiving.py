@@ -62,14 +62,81 @@ async def test_in_a_topic_that_we_opened_plain_words_are_not_an_answer_to_us(rig
     assert (inbound.address, inbound.addressed) == (thread, False)
 
 
-async def test_all_files_of_an_album_are_meant_for_whom_its_text_is(rig: TelegramRig):
-    chat = int((await rig.place(Shape.GROUP)).chat)
-    files = [Upload(name=name, media_type="text/plain", content=b"x") for name in ("a", "b")]
+def uploads(*names: str) -> list[Upload]:
+    return [Upload(name=name, media_type="text/plain", content=b"x") for name in names]
+
+
+def files_in(inbound: Inbound) -> list[str]:
+    return [file.name for file in inbound.attachments]
+
+
+async def test_an_album_is_one_message(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    anna, chat = int(rig.anna), int(at.chat)
     async with listening(rig.adapter) as ear:
+        await rig.hands.hold()
+        await rig.say(at, "before")
+        first = await rig.hands.say(anna, chat, "compare", files=uploads("a", "b", "c"))
+        await rig.say(at, "after")
+        await rig.hands.say(anna, chat, "", files=uploads("d", "e"))
+        await rig.hands.release()
+        heard = [await ear.next() for _ in range(4)]
+        await rig.say(at, "next")
+        assert (await ear.next()).text == "next"
+    assert [(it.text, files_in(it)) for it in heard] == [
+        ("before", []),
+        ("compare", ["a", "b", "c"]),
+        ("after", []),
+        ("", ["d", "e"]),
+    ]
+    assert heard[1].message_id == str(first)
+    assert (await rig.hands.look()).unconfirmed == 1
+
+
+async def test_an_album_that_comes_with_two_polls_is_one_message(peer: Peer, rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    anna, chat = int(rig.anna), int(at.chat)
+    adapter = TelegramAdapter(peer.token, peer.url, album_seconds=0.3)
+    await adapter.connect()
+    async with listening(adapter) as ear:
+        await home_of(rig, ear, at)
+        polls = (await rig.hands.look()).counts["getUpdates"]
+        async with waiting(ear) as next_:
+            await rig.hands.until(lambda shown: shown.counts["getUpdates"] > polls)
+            await rig.hands.say(anna, chat, "", files=uploads("a"), album="77")
+            await rig.hands.say(anna, chat, "compare", files=uploads("b"), album="77")
+            inbound = await next_
+    await adapter.close()
+    assert (inbound.text, files_in(inbound)) == ("compare", ["a", "b"])
+
+
+async def test_an_album_is_not_confirmed_before_it_is_recorded(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    await rig.hands.say(int(rig.anna), int(at.chat), "compare", files=uploads("a", "b"))
+    async with listening(rig.adapter) as ear:
+        first = await ear.next()
+    await rig.adapter.close()
+    restarted = rig.another()
+    await restarted.connect()
+    async with listening(restarted) as ear:
+        assert await ear.next() == first
+    await restarted.close()
+
+
+async def test_an_album_is_meant_for_whom_its_text_is(rig: TelegramRig):
+    chat = int((await rig.place(Shape.GROUP)).chat)
+    async with listening(rig.adapter) as ear:
+        heard: list[Inbound] = []
         for text in (f"{NAME} compare", "among ourselves", ""):
-            await rig.hands.say(int(rig.anna), chat, text, files=files)
-        heard = [await ear.next() for _ in range(6)]
-    assert [it.addressed for it in heard] == [True, True, False, False, False, False]
+            await rig.hands.say(
+                int(rig.anna), chat, text, files=uploads("a", "b"), album=f"7{text}"
+            )
+            heard.append(await ear.next())
+        await rig.hands.say(int(rig.anna), chat, f"{NAME} look", files=uploads("a"), album="9")
+        heard.append(await ear.next())
+        await rig.hands.say(int(rig.anna), chat, "", files=uploads("late"), album="9")
+        heard.append(await ear.next())
+    assert [it.addressed for it in heard] == [True, False, False, True, True]
 
 
 async def test_when_all_is_to_be_answered_all_is_addressed(peer: Peer, rig: TelegramRig):

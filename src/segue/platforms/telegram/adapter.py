@@ -32,7 +32,16 @@ from segue.platforms.base import (
     Unit,
     Upload,
 )
-from segue.platforms.telegram import chats, examining, files, offering, polling, sending, topics
+from segue.platforms.telegram import (
+    albums,
+    chats,
+    examining,
+    files,
+    offering,
+    polling,
+    sending,
+    topics,
+)
 from segue.platforms.telegram.failing import (
     NO_BOT,
     SENSELESS,
@@ -51,6 +60,7 @@ logger = logging.getLogger(__name__)
 
 _TOKEN = re.compile(r"[A-Za-z0-9:_-]+")
 _POLL_SECONDS = 25
+_ALBUM_SECONDS = 1.0
 _SILENCE = 20.0
 """Nothing can be repeated safely here, so that it pays to wait a little longer."""
 
@@ -108,13 +118,16 @@ class TelegramAdapter:
         *,
         groups: Groups = Groups.ADDRESSED,
         silence: float = _SILENCE,
+        album_seconds: float = _ALBUM_SECONDS,
     ) -> None:
         """`url`: of a Bot API server of one's own. `silence`: seconds without an answer before a
-        call counts as lost."""
+        call counts as lost. `album_seconds`: how long to wait for more files of an album."""
         self._token = token
         self._url = url
         self._groups = groups
         self._silence = silence
+        self._album_seconds = album_seconds
+        self._albums = albums.Albums()
         self._connection: _Connection | None = None
         self._why = "it is not connected"
         """Why there is none."""
@@ -202,12 +215,16 @@ class TelegramAdapter:
             with connecting():
                 batch = await self._poll()
             yield None
-            self._note(batch.skipped)
-            for update in batch.updates:
-                if (inbound := self._heard(update)) is not None:
+            settled = self._albums.settled(batch.updates)
+            for group in albums.gathered(batch.updates[:settled]):
+                if (inbound := self._heard(group)) is not None:
                     yield inbound
             # Sent with the next poll, once the last of the batch is recorded: it confirms them.
-            self._offset = batch.next
+            rest = [update.update_id for update in batch.updates[settled:]]
+            self._offset = min(rest, default=batch.next)
+            self._note(batch.skipped)
+            if rest:
+                await asyncio.sleep(self._album_seconds)
 
     async def _poll(self) -> polling.Batch:
         try:
@@ -227,26 +244,29 @@ class TelegramAdapter:
         )
 
     def _note(self, skipped: Sequence[int | None]) -> None:
-        if skipped:
-            self._skipped += len(skipped)
-            ids = ", ".join("unknown" if number is None else str(number) for number in skipped)
+        """Log the updates that are confirmed and were not read."""
+        offset = self._offset or 0
+        gone = [number for number in skipped if number is None or number < offset]
+        if gone:
+            self._skipped += len(gone)
+            ids = ", ".join("unknown" if number is None else str(number) for number in gone)
             logger.warning("telegram updates skipped ids=%s total=%d", ids, self._skipped)
 
-    def _heard(self, update: Update) -> Inbound | None:
-        inbound = parse(update, self._me)
-        if inbound is not None and inbound.moved_to is not None:
+    def _heard(self, group: Sequence[Update]) -> Inbound | None:
+        """What an update comes to, or the updates of one album."""
+        parts = [part for update in group if (part := parse(update, self._me)) is not None]
+        if not parts:
+            return None
+        inbound = albums.merged(parts)
+        if inbound.moved_to is not None:
             self._moved[inbound.address.chat_id] = inbound.moved_to.chat_id
-        if inbound is None or self._is_addressed(inbound, update) == inbound.addressed:
-            return inbound
-        return msgspec.structs.replace(inbound, addressed=True)
-
-    def _is_addressed(self, inbound: Inbound, update: Update) -> bool:
-        """The files of an album come one by one, and only the first with what is said of them."""
-        album = update.message.media_group_id if update.message is not None else ""
+        # A file that comes too late for its album is meant for whom the album was.
+        album = albums.name(group[0])
         if inbound.addressed:
             self._album = album
-        in_album = bool(album) and album == self._album
-        return inbound.addressed or in_album or self._groups is Groups.ALL
+        late = bool(album) and album == self._album
+        addressed = inbound.addressed or late or self._groups is Groups.ALL
+        return msgspec.structs.replace(inbound, addressed=addressed)
 
     def acknowledge(self, press: Inbound) -> None:
         answer = asyncio.create_task(self._answer(press.press_id))

@@ -91,6 +91,7 @@ class Hands(peers.Hands[int, Message, Shown]):
         thread: int | None = None,
         reply_to: int | None = None,
         files: Sequence[Upload] = (),
+        album: str = "",
         anonymous: bool = False,
         origin: Origin | None = None,
         via_bot: int = 0,
@@ -98,9 +99,9 @@ class Hands(peers.Hands[int, Message, Shown]):
         external: Origin | None = None,
     ) -> int:
         """The id of the message. With a file the text is its caption; several files are several
-        messages. What begins with / is marked as a command. In a channel it is a post. `origin`:
-        it is forwarded. `quote`: of the message that it replies to; `external`: who wrote that, in
-        another chat."""
+        messages of one album, or of the one that is named. What begins with / is marked as a
+        command. In a channel it is a post. `origin`: it is forwarded. `quote`: of the message that
+        it replies to; `external`: who wrote that, in another chat."""
         order = orders.Say(
             user=user,
             chat=chat,
@@ -108,6 +109,7 @@ class Hands(peers.Hands[int, Message, Shown]):
             thread=thread,
             reply_to=reply_to,
             files=tuple(files),
+            album=album,
             anonymous=anonymous,
             origin=origin,
             via_bot=via_bot,

@@ -60,6 +60,8 @@ class Say(peers.Order, frozen=True):
     thread: int | None = None
     reply_to: int | None = None
     files: tuple[Upload, ...] = ()
+    album: str = ""
+    """The album of the files, if others said some of it before."""
     anonymous: bool = False
     """As an administrator who shows as the group itself."""
     origin: Origin | None = None

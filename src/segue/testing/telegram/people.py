@@ -129,19 +129,19 @@ class People:
             origin=order.origin,
             via_bot=order.via_bot,
         )
-        for message in self._with_files(chat, first, order.files):
+        for message in self._with_files(chat, first, order):
             kept = self._state.keep(message)
             if self._hears(chat, kept):
                 self._tell(chat, kept)
         return first.id
 
-    def _with_files(
-        self, chat: Chat, first: Message, uploads: tuple[orders.Upload, ...]
-    ) -> list[Message]:
+    def _with_files(self, chat: Chat, first: Message, order: orders.Say) -> list[Message]:
         """Each file is a message; together they are an album, whose caption is the first's."""
+        uploads, album = order.files, order.album
         if not uploads:
             return [first]
-        album = str(13_000_000_000 + self._state.number()) if len(uploads) > 1 else ""
+        if len(uploads) > 1 and not album:
+            album = str(13_000_000_000 + self._state.number())
         messages: list[Message] = []
         for upload in uploads:
             file = self._state.add_file(upload.kind, upload.name, upload.media_type, upload.content)
