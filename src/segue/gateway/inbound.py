@@ -53,21 +53,34 @@ class Inbounds:
         owner = await self._gate.owner(inbound.sender)
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
-        if not inbound.addressed and not await self._is_ours(inbound.address):
+        before = await self._before(adapter.account, inbound)
+        if not (inbound.addressed or before or await self._is_ours(inbound.address)):
             return
         if inbound.kind is InboundKind.BUTTON:
             adapter.acknowledge(inbound)
         inbound = msgspec.structs.replace(inbound, text=whole(inbound.text))
+        if inbound.kind is InboundKind.EDIT:
+            if before is not None and before.text == inbound.text:
+                return  # a reaction, or a preview of a link
+            if before is None:  # it was not meant for us until now
+                inbound = msgspec.structs.replace(inbound, kind=InboundKind.MESSAGE)
         try:
             body = msgspec.json.encode(inbound).decode()
         except UnicodeError as error:  # it would come again and again
             logger.warning("An update of %s is left aside: %s", adapter.platform, error)
             return
         no = await self._store.inbox.record(
-            adapter.account, inbound.update_id, inbound.address, body
+            adapter.account, inbound.update_id, inbound.address, body, inbound.message_id
         )
         if no is not None:
             await self._route(Heard(no=no, owner=owner.id, inbound=inbound))
+
+    async def _before(self, account: str, changed: Inbound) -> Inbound | None:
+        """What a message said before it was edited; None when it is new to us, or no edit."""
+        if changed.kind is not InboundKind.EDIT:
+            return None
+        body = await self._store.inbox.said(account, changed.address, changed.message_id)
+        return None if body is None else _decoder.decode(body)
 
     async def _is_ours(self, address: Address) -> bool:
         """Whether it is a thread that a session lives in: whoever writes there writes to us."""
@@ -90,6 +103,8 @@ class Inbounds:
             heard = await self._heard(incoming)
             if heard is None:  # of somebody who is a stranger by now
                 strangers.append(incoming.no)
+            elif heard.inbound.kind is InboundKind.EDIT:
+                await self._change(heard)
             else:
                 self._lanes.put(heard.address, heard, most=None)
         if strangers:

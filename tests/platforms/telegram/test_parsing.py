@@ -13,6 +13,7 @@ from segue.platforms.telegram import polling
 from segue.platforms.telegram.parsing import parse
 from segue.platforms.telegram.wire import Me
 
+NOW = 1_800_000_000.0
 ME = Me(id=7, username="Segue_Bot")
 ANNA: dict[str, Any] = {
     "id": 1,
@@ -32,7 +33,7 @@ CHANNEL = {"id": -1007, "type": "channel", "title": "News"}
 def heard(kind: str = "message", /, **fields: Any) -> Inbound | None:
     answer = {"ok": True, "result": [{"update_id": 40, kind: fields}]}
     [update] = polling.read(json.dumps(answer).encode(), None).updates
-    return parse(update, ME)
+    return parse(update, ME, NOW)
 
 
 def message(chat: dict[str, Any], text: str = "hello", **fields: Any) -> dict[str, Any]:
@@ -286,7 +287,7 @@ def test_what_is_shared_comes_in_words(fields: dict[str, Any], text: str):
 def test_whoever_shares_where_they_are_is_heard_once_however_far_they_go():
     moving = message(DM, "", location={**HERE, "live_period": 900})
     assert heard(**moving) is not None
-    assert heard("edited_message", **moving) is None
+    assert heard("edited_message", **{**moving, "edit_date": int(NOW)}) is None
 
 
 # The rest
@@ -323,9 +324,18 @@ def test_a_group_that_becomes_a_supergroup_has_moved_whoever_did_that(
 
 
 def test_an_edit_says_what_the_message_says_now():
-    inbound = heard("edited_message", **message(DM, "better"))
+    inbound = heard("edited_message", **message(DM, "better", edit_date=int(NOW) - 60))
     assert inbound is not None
     assert (inbound.kind, inbound.text) == (InboundKind.EDIT, "better")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"edit_date": int(NOW) - 90_000}, {"edit_date": int(NOW), "media_group_id": "7"}],
+)
+def test_a_reaction_is_no_edit(fields: dict[str, Any]):
+    photo = [{"file_id": "1"}]
+    assert heard("edited_message", **message(DM, "", photo=photo, **fields)) is None
 
 
 def pressed(**fields: Any) -> Inbound | None:

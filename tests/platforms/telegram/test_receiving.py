@@ -181,6 +181,21 @@ async def test_channels_are_not_heard(rig: TelegramRig):
         assert (await ear.next()).text == "Hello."
 
 
+async def test_a_reaction_is_not_heard_and_an_edit_into_our_name_is(rig: TelegramRig):
+    at = await rig.place(Shape.SUPERGROUP)
+    chat = int(at.chat)
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)
+        message = await rig.hands.say(int(rig.anna), chat, "hello")
+        await rig.hands.react(chat, message)
+        await rig.hands.edit(chat, message, f"{NAME} hello")
+        heard = [await ear.next() for _ in range(2)]
+    assert [(it.kind, it.addressed) for it in heard] == [
+        (InboundKind.MESSAGE, False),
+        (InboundKind.EDIT, True),
+    ]
+
+
 async def pressed(rig: TelegramRig, ear: Ear, *, old: bool = False) -> str:
     """A button under a message of ours; the id of the query."""
     at = await rig.place(Shape.DM)

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import logging
 import re
+import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -254,7 +255,8 @@ class TelegramAdapter:
 
     def _heard(self, group: Sequence[Update]) -> Inbound | None:
         """What an update comes to, or the updates of one album."""
-        parts = [part for update in group if (part := parse(update, self._me)) is not None]
+        parsed = [parse(update, self._me, time.time()) for update in group]
+        parts = [part for part in parsed if part is not None]
         if not parts:
             return None
         inbound = albums.merged(parts)

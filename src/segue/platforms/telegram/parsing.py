@@ -21,16 +21,17 @@ from segue.platforms.telegram.wire import (
 )
 
 _CHATS = {"private": ChatType.DM, "group": ChatType.GROUP, "supergroup": ChatType.GROUP}
+_KEPT = 24 * 60 * 60
 _INSIDE = frozenset({"creator", "administrator", "member"})
 
 
-def parse(update: Update, me: Me) -> Inbound | None:
+def parse(update: Update, me: Me, now: float) -> Inbound | None:
     """What a person did, or None for what we do not hear: bots, of which we are one, who speaks in
     the name of a chat, channels, and what Telegram itself writes into a chat, but for a new id."""
     if update.message is not None:
         return _said(update, update.message, me, edited=False)
-    if update.edited_message is not None:
-        return _said(update, update.edited_message, me, edited=True)
+    if (message := update.edited_message) is not None:
+        return _said(update, message, me, edited=True) if _is_edited(message, now) else None
     if update.callback_query is not None:
         return _pressed(update, update.callback_query)
     if update.my_chat_member is not None:
@@ -61,8 +62,6 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
     text = said.text or shared(message)
     if said.to_another or not (text or files):
         return None
-    if edited and message.location is not None:  # somebody who shares where they are has moved
-        return None
     kind = InboundKind.COMMAND if said.command else InboundKind.MESSAGE
     created = None if (replied := message.reply_to_message) is None else replied.forum_topic_created
     quote = authors.quote(message, me)
@@ -81,6 +80,15 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
         forwarded_from=author,
         quote=quote,
     )
+
+
+def _is_edited(message: Message, now: float) -> bool:
+    """Whether a person has just changed it. The first reaction to a message, a preview of a link
+    and the next point of a live location come as edits as well, without a date or with the date of
+    an earlier one; and Telegram keeps an update for a day at most."""
+    if message.location is not None or (message.media_group_id and not message.caption):
+        return False
+    return message.edit_date > now - _KEPT
 
 
 def _moved(update: Update, at: Address, chat: int) -> Inbound:
