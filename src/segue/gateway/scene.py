@@ -149,6 +149,11 @@ class Chat:
         await self.store.owners.set_home(self.owner, HomeChannel(address=self.address, name=name))
         await self._tell(f"Handoffs to {self.address.platform} arrive here from now on.")
 
+    async def greet(self, code: str) -> None:
+        await self.store.owners.introduced(self.owner)  # once is enough
+        lines = (texts.CODE_REFUSED, texts.PAIRING) if code else (texts.INTRODUCTION, texts.PAIRING)
+        await self._tell(" ".join(lines))
+
     async def who_am_i(self) -> None:
         sender = self._heard.inbound.sender
         name = f"{one_line(sender.name)}, " if sender.name else ""
