@@ -35,12 +35,10 @@ async def place(home: Home, chat: int, shape: Shape) -> int | None:
 
 
 async def replies(home: Home, chat: int, thread: int | None, text: str) -> None:
-    """Anna says something there, to the bot where others are. In a group without topics she
-    answers what it said last."""
-    answers = None
-    if thread is None:
-        answers = home.spoken(await home.hands.look(chat), None)[-1].id
-    await home.hands.say(home.anna, chat, text, thread=thread, reply_to=answers)
+    """Anna says something there. Outside of topics she names the bot, as it says she has to in a
+    group."""
+    said = f"@segue_test_bot {text}" if thread is None else text
+    await home.hands.say(home.anna, chat, said, thread=thread)
 
 
 def heard(request: dict[str, Any]) -> list[tuple[str, str]]:

@@ -11,6 +11,8 @@ from segue.platforms.base import Inbound, Quote
 _AUTHOR = 80
 _QUOTED = 4096
 """Of a message that is replied to, at most so many characters are shown."""
+_OURS = 300
+"""The same of one that the agent wrote, and knows."""
 
 
 def words(inbound: Inbound) -> str:
@@ -26,7 +28,8 @@ def words(inbound: Inbound) -> str:
 
 def _replied(quote: Quote) -> str:
     author = "you" if quote.ours else _name(quote.author)
-    text = quote.text if len(quote.text) <= _QUOTED else f"{quote.text[:_QUOTED]}…"
+    most = _OURS if quote.ours else _QUOTED
+    text = quote.text if len(quote.text) <= most else f"{quote.text[:most]}…"
     return _quoted(f"[The user replies to this message. It was written by {author}:]", text)
 
 

@@ -52,7 +52,7 @@ from segue.platforms.telegram.failing import (
     failed_connection,
 )
 from segue.platforms.telegram.line import TELEGRAM, Line, Refused
-from segue.platforms.telegram.parsing import parse
+from segue.platforms.telegram.parsing import closed_topic, parse
 from segue.platforms.telegram.wire import ASKED_FOR, Me, Update
 
 T = TypeVar("T")
@@ -142,6 +142,7 @@ class TelegramAdapter:
         """The last one that was meant for us."""
         self._moved: dict[str, str] = {}
         """The ids of groups that became supergroups, and those that they have now."""
+        self._topics = topics.OpenTopics()
         self._drafts = True
         self._undrafted: set[str] = set()
         """Chats that take none."""
@@ -257,6 +258,8 @@ class TelegramAdapter:
         """What an update comes to, or the updates of one album."""
         parsed = [parse(update, self._me, time.time()) for update in group]
         parts = [part for part in parsed if part is not None]
+        if (closed := closed_topic(group[0])) is not None:
+            self._topics.closed(closed)
         if not parts:
             return None
         inbound = albums.merged(parts)
@@ -329,12 +332,16 @@ class TelegramAdapter:
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         with delivering():
             opened = await self._following(home, lambda at: topics.open_topic(self._bot, at, title))
+        if opened is not None:
+            self._topics.opened(opened)
+            return opened
         now = self._now(home)
-        return opened if opened is not None or now == home else now
+        return None if now == home else now
 
     async def _following(self, to: Address, send: Callable[[Address], Awaitable[T]]) -> T:
         """Send it to that chat by the id that it has now. Not for edits: the messages of before
         have no ids there, or other messages have theirs."""
+        await self._topics.ensure(self._bot, self._now(to))
         try:
             return await send(self._now(to))
         except Refused as refused:  # it had no effect

@@ -51,6 +51,14 @@ def address(chat: Chat, thread: int | None) -> Address | None:
     )
 
 
+def closed_topic(update: Update) -> Address | None:
+    """The topic that was closed, if that is what happened."""
+    message = update.message
+    if message is None or message.forum_topic_closed is None:
+        return None
+    return address(message.chat, _topic(message))
+
+
 def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound | None:
     at, sender = address(message.chat, _topic(message)), message.sender
     if at is not None and message.migrate_to_chat_id is not None:

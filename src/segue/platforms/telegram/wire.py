@@ -97,6 +97,10 @@ class TopicCreated(Struct, frozen=True):
     name: str = ""
 
 
+class TopicClosed(Struct, frozen=True):
+    pass
+
+
 class ChecklistTask(Struct, frozen=True):
     text: str
     completion_date: int = 0
@@ -187,6 +191,7 @@ class Message(Written, frozen=True, kw_only=True):
     reply_to_story: Story | None = None
     media_group_id: str = ""
     """The album that its file is in."""
+    forum_topic_closed: TopicClosed | None = None
     migrate_to_chat_id: int | None = None
     """The supergroup that this group has become."""
 

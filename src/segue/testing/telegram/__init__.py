@@ -19,8 +19,8 @@ tdlib/telegram-bot-api, that its answers were taken from. What a bot should neve
 call with a parameter that there is not, is answered with 400 and noted in `errors`.
 
 It is stricter than Telegram where that finds mistakes: parameters that are not known are refused,
-the name of a topic is never cut off, only HTML is read as markup, and nobody writes in a closed
-topic. Trouble of every kind of `Trouble` can be had for any method; BROKEN is a 502 in HTML.
+the name of a topic is never cut off, and only HTML is read as markup. Trouble of every kind of
+`Trouble` can be had for any method; BROKEN is a 502 in HTML.
 """
 
 from __future__ import annotations

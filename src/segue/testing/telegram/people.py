@@ -110,7 +110,7 @@ class People:
         chat = self._state.chat(order.chat)
         named = order.thread is not None
         thread, topic = (
-            self._state.place(chat, order.thread)
+            self._state.place(chat, order.thread, order.user)
             if named
             else self._state.beside(chat, order.reply_to)
         )
