@@ -59,6 +59,8 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Home, shape: Sha
         recap = await home.sees("Sums goes on here.", chat, thread=thread)
         assert "who built her?" in recap.text
         assert ("No thread could be opened" in recap.text) is not shape.has_topics
+        hinted = "begin yours with @segue_test_bot" in recap.text
+        assert hinted is (shape in (Shape.GROUP, Shape.SUPERGROUP))
         await home.sees(HANDED_OFF, chat, thread=thread)
         await replies(home, chat, thread, "and what does she cost?")
         await home.sees("(5) and what does she cost?", chat, thread=thread)

@@ -196,6 +196,16 @@ class AdapterContract:
             await rig.say(at, "I am not.")
             assert (await ear.next()).text == "I am not."
 
+    async def test_where_not_all_is_meant_for_the_bot_it_says_how_to_address_it(
+        self, rig: Rig, shape: str
+    ) -> None:
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            await rig.say(at, "hello")
+            inbound = await ear.next()
+            hint = rig.adapter.how_to_address(inbound.address)
+            assert (hint == "") == inbound.addressed
+
     async def test_a_message_says_who_wrote_what(self, rig: Rig, shape: str) -> None:
         at = await rig.place(shape)
         async with listening(rig.adapter) as ear:

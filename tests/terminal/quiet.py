@@ -59,6 +59,9 @@ class Quiet:
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         return Receipt(str(next(self._sent)))
 
+    def how_to_address(self, at: Address) -> str:
+        return ""
+
     def previews(self, at: Address) -> bool:
         return False
 

@@ -261,6 +261,10 @@ class Conversations:
 
     # Telling
 
+    def how_to_address(self, address: Address) -> str:
+        """How people write to the agent there; empty where it hears everything."""
+        return self._adapters[address.platform].how_to_address(address)
+
     async def notice(self, heard: Heard, text: str, about: str) -> None:
         """Tell the person something in the chat, once however often this is done."""
         await self.store.outbox.enqueue(self._draft(heard, text, about))

@@ -133,7 +133,8 @@ class Inbounds:
                 await self._change(heard)
                 return
             case InboundKind.JOINED:
-                await self._conversations.conclude(heard, texts.JOINED)
+                hint = self._conversations.how_to_address(heard.address)
+                await self._conversations.conclude(heard, f"{texts.JOINED} {hint}".rstrip())
                 return
             case InboundKind.MOVED:
                 raise AssertionError("it is not recorded")

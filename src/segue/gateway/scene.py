@@ -110,6 +110,8 @@ class Chat:
         lines = [f"**{one_line(session.name)}** goes on here."]
         if former is not None:
             lines.append(f"{one_line(former.name)} is set aside: {PREFIX}resume brings it back.")
+        if hint := self._conversations.how_to_address(self.address):
+            lines.append(hint)
         recap = "\n".join(f"> {line}  " for line in last.recap().splitlines())
         await self._tell("\n".join(lines) + (f"\n\n{recap}" if recap else ""))
 

@@ -36,6 +36,9 @@ class Absent:
     def acknowledge(self, press: Inbound) -> None:
         """There is nothing to press."""
 
+    def how_to_address(self, at: Address) -> str:
+        return ""
+
     def previews(self, at: Address) -> bool:
         return False
 

@@ -268,6 +268,11 @@ class Adapter(Protocol):
         """Like `send`, with a file and what is said of it; only where there are `files`."""
         ...
 
+    def how_to_address(self, at: Address) -> str:
+        """Tell people how to write to the bot there, in a sentence; empty where all that they say
+        is meant for it."""
+        ...
+
     def previews(self, at: Address) -> bool:
         """Whether what is being written can be shown there before there is a message."""
         ...

@@ -147,6 +147,9 @@ class WebAdapter:
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         raise self._refused("the page takes no files yet")
 
+    def how_to_address(self, at: Address) -> str:
+        return ""
+
     def previews(self, at: Address) -> bool:
         return False  # a bubble is there as quickly, and stays
 

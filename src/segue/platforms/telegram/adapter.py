@@ -303,6 +303,15 @@ class TelegramAdapter:
         with delivering():
             return await self._following(to, lambda at: files.send_file(self._bot, at, file, part))
 
+    def how_to_address(self, at: Address) -> str:
+        in_group = at.chat_type is ChatType.GROUP and at.thread_id is None
+        if not in_group or self._groups is Groups.ALL:
+            return ""
+        return (
+            "In this group I answer what is meant for me: reply to a message of mine, or begin"
+            f" yours with @{self._me.username}."
+        )
+
     def previews(self, at: Address) -> bool:
         possible = self._drafts and at.chat_id not in self._undrafted
         return possible and at.chat_type is ChatType.DM

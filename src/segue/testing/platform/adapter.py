@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from typing import TypeVar
 
 from segue.config import PlatformSettings
-from segue.core.address import Address, HomeChannel, Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import one_line, whole
 from segue.platforms.base import (
@@ -191,6 +191,10 @@ class PeerAdapter:
 
         with self._delivering():
             return Receipt((await self._in_markup(part, send)).id)
+
+    def how_to_address(self, at: Address) -> str:
+        named = self._me.rules.mentions and at.thread_id is None
+        return "Name @bot in this chat." if named and at.chat_type is not ChatType.DM else ""
 
     def previews(self, at: Address) -> bool:
         return self._me.rules.previews
