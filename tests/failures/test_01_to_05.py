@@ -98,7 +98,7 @@ async def address_of(house: House, platform: Platform, text: str) -> Address:
     try:
         async with asyncio.timeout(WITHIN), contextlib.aclosing(adapter.receive()) as coming:
             async for inbound in coming:  # what was not confirmed comes again
-                if inbound.text == text:
+                if inbound is not None and inbound.text == text:
                     return inbound.address
     finally:
         await adapter.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from segue.gateway import texts
 from segue.testing.platform import Rules, Shape
 from tests.gateway.conftest import House
+from tests.gateway.test_commands import told
 
 
 async def test_what_people_say_to_each_other_is_neither_answered_nor_kept(house: House):
@@ -29,3 +31,34 @@ async def test_in_a_thread_of_ours_everything_is_meant_for_the_agent(house: Hous
             lambda shown: any("and three?" in text for text in shown.texts if "(" in text),
             chat=chat,
         )
+
+
+HINT = "Name @bot in this chat."
+
+
+async def test_a_session_that_arrives_where_the_agent_must_be_addressed_says_so(house: House):
+    await house.hands.rules(Rules(mentions=True))
+    chat = await house.chat(Shape.NO_THREADS, house.eve)
+    await house.home(chat, "group")
+    async with house.gateway():
+        await house.hands.join(house.anna, chat)
+        await told(house, chat, f"{texts.JOINED} {HINT}")
+        async with house.terminal(("one", "two"), title="Sums") as desk:
+            await desk.hand_off()
+        recap = await told(house, chat, "goes on here.")
+        assert HINT in recap.text
+        await house.hands.say(house.anna, chat, "@bot go on")
+        await told(house, chat, "@bot go on")
+        await house.hands.command(house.anna, chat, "/new")
+        await told(house, chat, "A new session.")
+        await house.hands.command(house.anna, chat, "/resume sums")
+        await told(house, chat, "is set aside")
+    shown = await house.hands.look(chat)
+    assert sum(HINT in text for text in shown.texts) == 3
+
+
+async def test_where_the_agent_hears_everything_nothing_is_said_of_it(house: House):
+    chat = await house.chat(Shape.NO_THREADS, house.eve)
+    async with house.gateway():
+        await house.hands.join(house.anna, chat)
+        assert (await told(house, chat, texts.JOINED)).text == texts.JOINED

@@ -200,3 +200,23 @@ async def test_what_does_not_work_says_why(house: House, typed: str):
     assert (
         "Type" in shown.texts[-1] or "There is no" in shown.texts[-1] or "again" in shown.texts[-1]
     )
+
+
+async def test_start_greets_and_explains_pairing(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "/start")
+        greeting = await told(house, chat, "I am Segue")
+        assert "segue pair" in greeting.text
+        await house.hands.say(house.anna, chat, "/start ABCD-2345")
+        refused = await told(house, chat, "That code is wrong")
+        assert "You are paired." in refused.text
+    assert house.model.prompts == []
+
+
+async def test_a_stranger_who_starts_is_not_answered(house: House):
+    chat = await house.hands.chat(Shape.DM, [house.eve])
+    async with house.gateway():
+        await house.hands.say(house.eve, chat, "/start")
+        await house.idle()
+    assert len((await house.hands.look(chat)).messages) == 1

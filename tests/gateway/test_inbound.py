@@ -7,6 +7,7 @@ import base64
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
 
 from segue.core.address import Sender
@@ -14,7 +15,7 @@ from segue.core.transcript import Role
 from segue.gateway import texts
 from segue.gateway.lanes import MOST_WAITING
 from segue.platforms.base import Inbound, InboundKind
-from segue.testing.platform import PeerAdapter, Shape, Upload
+from segue.testing.platform import PeerAdapter, Rules, Shape, Upload
 from tests.gateway.conftest import House
 from tests.gateway.test_commands import Waiting, told
 
@@ -70,6 +71,72 @@ async def test_what_is_changed_too_late_is_told_so(house: House):
         message = await house.hands.say(house.anna, chat, "one")
         await house.hands.message("(1) one", chat=chat)
         await house.hands.edit(message, "two")
+        await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
+    assert len(house.model.prompts) == 1
+
+
+async def test_an_edit_that_changes_nothing_is_nothing(house: House):
+    """A reaction comes as one on some platforms."""
+    chat = await house.chat()
+    async with house.gateway():
+        message = await house.hands.say(house.anna, chat, "one")
+        await house.hands.message("(1) one", chat=chat)
+        await house.hands.edit(message, "one")
+        await house.hands.edit(message, "two")
+        await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
+        await house.hands.edit(message, "two")
+        await house.hands.say(house.anna, chat, "three")
+        await house.hands.message("(2) three", chat=chat)
+        shown = await house.hands.look(chat)
+    assert list(shown.texts).count(texts.ANSWERED_ALREADY) == 1
+
+
+async def test_a_message_that_is_edited_to_address_the_bot_is_answered_once(house: House):
+    await house.hands.rules(Rules(mentions=True))
+    chat = await house.chat(Shape.GROUP, house.eve)
+    async with house.gateway():
+        message = await house.hands.say(house.anna, chat, "what is 2 and 2?")
+        await house.hands.edit(message, "@bot what is 2 and 2?")
+        await house.hands.message("(1) @bot what is 2 and 2?", chat=chat)
+        await house.hands.repeat(1)
+        await house.hands.edit(message, "@bot what is 2 and 3?")
+        await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
+        await house.idle()
+    assert len(house.model.prompts) == 1
+
+
+async def test_what_is_edited_to_address_nobody_while_it_waits_is_what_was_said(house: House):
+    await house.hands.rules(Rules(mentions=True))
+    chat = await house.chat(Shape.GROUP, house.eve)
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.hands.say(house.anna, chat, "@bot first")
+        await model.asked.wait()
+        message = await house.hands.say(house.anna, chat, "@bot delete everything")
+        await house.hands.edit(message, "never mind")
+        await house.idle_but_for(2)
+        model.go.set()
+        await house.hands.message("(2) never mind", chat=chat)
+
+
+async def test_an_edit_of_before_a_crash_is_no_message_after_it(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        message = await house.hands.say(house.anna, chat, "one")
+        await house.hands.message("(1) one", chat=chat)
+        address = await house.address(chat)
+    edit = Inbound(
+        kind=InboundKind.EDIT,
+        update_id="recorded and not done",
+        address=address,
+        sender=Sender(platform=address.platform, user_id=house.anna),
+        text="two",
+        message_id=message,
+    )
+    await house.store.inbox.record(
+        "bot:1", edit.update_id, address, msgspec.json.encode(edit).decode(), message
+    )
+    async with house.gateway():
         await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
     assert len(house.model.prompts) == 1
 

@@ -8,7 +8,7 @@ from segue import commands
 from segue.commands.base import Where
 from segue.testing.models.openai import Say
 from segue.testing.pictures import png
-from segue.testing.telegram import FileKind, Message, Upload
+from segue.testing.telegram import FileKind, Message, Trouble, Upload
 from tests.on_telegram.conftest import Home, Shape, wants
 
 QUESTION = "May I do this?"
@@ -29,18 +29,22 @@ async def test_only_the_owner_answers_with_a_button(home: Home, label: str, made
         question = await asked(home, chat, thread)
         assert question.labels == ("Allow", "Allow in this session", "Deny")
         told = len(home.mind.requests)
+        await home.hands.fail("answerCallbackQuery", Trouble.HANG, times=3)
         for name in question.labels:
             await home.hands.press(home.eve, chat, question.id, name)
         await home.hands.say(home.eve, chat, "/approve", thread=thread)
         await home.confirmed()
         assert (path.exists(), len(home.mind.requests)) == (False, told)
-        await home.hands.press(home.anna, chat, question.id, label)
+        await home.hands.calm()
+        query = await home.hands.press(home.anna, chat, question.id, label)
         await home.sees("(3) make it", chat, thread=thread)
         settled = await home.sees("✓ Allowed" if made else "✗ Not allowed", chat, thread=thread)
         assert (settled.id, settled.labels) == (question.id, ())
     assert path.exists() is made
     said = home.spoken(await home.hands.look(chat), thread)
     assert [m.id for m in said if "llowed" in m.text] == [question.id], "it is told once"
+    calls = await home.hands.calls("answerCallbackQuery")
+    assert [it.parameters["callback_query_id"] for it in calls] == [query]
 
 
 async def test_the_commands_are_on_the_menu_from_the_one_table(home: Home):
@@ -57,17 +61,20 @@ async def test_the_commands_are_on_the_menu_from_the_one_table(home: Home):
     assert len(await home.hands.calls("setMyCommands")) == 1
 
 
-@pytest.mark.parametrize("shape", [Shape.FORUM, Shape.TOPICS])
-async def test_a_photo_from_the_phone_reaches_the_model(home: Home, shape: Shape):
+@pytest.mark.parametrize(("shape", "photos"), [(Shape.FORUM, 1), (Shape.TOPICS, 3)])
+async def test_photos_from_the_phone_reach_the_model_as_one_message(
+    home: Home, shape: Shape, photos: int
+):
     chat = await home.at_home(shape)
     photo = Upload(name="photo.jpg", media_type="image/jpeg", content=png(), kind=FileKind.PHOTO)
     async with home.gateway():
         thread = await home.arrives(chat)
         home.mind.plans.append(Say(text="A boat."))
-        await home.hands.say(home.anna, chat, "what is it?", thread=thread, files=[photo])
+        await home.hands.say(home.anna, chat, "what is it?", thread=thread, files=[photo] * photos)
         await home.sees("A boat.", chat, thread=thread)
+        await home.confirmed()
     parts = home.mind.requests[-1]["messages"][-1]["content"]
-    assert [part["type"] for part in parts].count("image_url") == 1
+    assert [part["type"] for part in parts].count("image_url") == photos
     assert "what is it?" in str(parts)
 
 

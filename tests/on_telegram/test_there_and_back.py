@@ -35,12 +35,10 @@ async def place(home: Home, chat: int, shape: Shape) -> int | None:
 
 
 async def replies(home: Home, chat: int, thread: int | None, text: str) -> None:
-    """Anna says something there, to the bot where others are. In a group without topics she
-    answers what it said last."""
-    answers = None
-    if thread is None:
-        answers = home.spoken(await home.hands.look(chat), None)[-1].id
-    await home.hands.say(home.anna, chat, text, thread=thread, reply_to=answers)
+    """Anna says something there. Outside of topics she names the bot, as it says she has to in a
+    group."""
+    said = f"@segue_test_bot {text}" if thread is None else text
+    await home.hands.say(home.anna, chat, said, thread=thread)
 
 
 def heard(request: dict[str, Any]) -> list[tuple[str, str]]:
@@ -61,6 +59,8 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Home, shape: Sha
         recap = await home.sees("Sums goes on here.", chat, thread=thread)
         assert "who built her?" in recap.text
         assert ("No thread could be opened" in recap.text) is not shape.has_topics
+        hinted = "begin yours with @segue_test_bot" in recap.text
+        assert hinted is (shape in (Shape.GROUP, Shape.SUPERGROUP))
         await home.sees(HANDED_OFF, chat, thread=thread)
         await replies(home, chat, thread, "and what does she cost?")
         await home.sees("(5) and what does she cost?", chat, thread=thread)

@@ -95,8 +95,7 @@ async def test_without_the_right_to_open_topics_a_session_goes_to_the_chat_itsel
         await home.hands.rights(home.anna, chat, rank)
         assert await home.arrives(chat) is None
         await home.sees(DIRECT, chat)
-        last = home.spoken(await home.hands.look(chat), None)[-1]
-        await home.hands.say(home.anna, chat, "go on", reply_to=last.id)
+        await home.hands.say(home.anna, chat, "@segue_test_bot go on")
         await home.sees("(3) go on", chat)
         await home.hands.rights(home.anna, chat, Status.ADMINISTRATOR, manage_topics=True)
         assert await home.arrives(chat, "Products") is not None

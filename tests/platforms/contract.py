@@ -26,6 +26,7 @@ from segue.platforms.base import (
     InboundKind,
     MenuEntry,
     Part,
+    Quote,
     Receipt,
     Upload,
 )
@@ -195,6 +196,16 @@ class AdapterContract:
             await rig.say(at, "I am not.")
             assert (await ear.next()).text == "I am not."
 
+    async def test_where_not_all_is_meant_for_the_bot_it_says_how_to_address_it(
+        self, rig: Rig, shape: str
+    ) -> None:
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            await rig.say(at, "hello")
+            inbound = await ear.next()
+            hint = rig.adapter.how_to_address(inbound.address)
+            assert (hint == "") == inbound.addressed
+
     async def test_a_message_says_who_wrote_what(self, rig: Rig, shape: str) -> None:
         at = await rig.place(shape)
         async with listening(rig.adapter) as ear:
@@ -235,6 +246,44 @@ class AdapterContract:
             assert inbound.kind in (InboundKind.COMMAND, InboundKind.MESSAGE)
             assert inbound.text == "/resume my project"
 
+    async def test_forwarded_words_name_their_author_and_are_not_the_senders(
+        self, rig: Rig, shape: str
+    ) -> None:
+        if Lack.QUOTES in rig.lacks:
+            return
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            message = await rig.forward(at, "Eve", "/approve")
+            forwarded = await ear.next()
+            assert forwarded.sender.user_id == rig.anna
+            assert (forwarded.forwarded_from, forwarded.text) == ("Eve", "/approve")
+            assert forwarded.typed == ""
+            if Lack.EDITS not in rig.lacks:
+                await rig.edit(message, "/approve session")
+                assert (await ear.next()).forwarded_from == "Eve"
+            await rig.command(at, "/approve")
+            assert (await ear.next()).typed == "/approve"
+
+    async def test_a_reply_brings_the_message_that_it_answers(self, rig: Rig, shape: str) -> None:
+        if Lack.QUOTES in rig.lacks:
+            return
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            home = await home_of(rig, ear, at)
+            await rig.adapter.send(home, part("Shall I?"), key="1")
+            [ours] = await rig.seen("Shall I?")
+            await rig.reply(at, ours.id, "yes")
+            to_us = await ear.next()
+            assert (to_us.typed, to_us.addressed) == ("yes", True)
+            assert to_us.quote is not None
+            assert (to_us.quote.text, to_us.quote.ours) == ("Shall I?", True)
+            hers = await rig.say(at, "/approve")
+            await ear.next()
+            await rig.reply(at, hers, "what is this?")
+            to_her = await ear.next()
+            assert to_her.typed == "what is this?"
+            assert to_her.quote == Quote(author=rig.name, text="/approve")
+
     async def test_beginning_a_chat_with_the_bot_comes(self, rig: Rig, shape: str) -> None:
         if Lack.JOINS in rig.lacks:
             return
@@ -266,6 +315,13 @@ class AdapterContract:
             attachment = await one_attachment(rig, ear, at, PHOTO)
             gone = type(attachment)(f"{attachment.id}9", "photo.png", "image/png", 1)
             assert not (await failure(rig.adapter.fetch(gone))).retry
+
+    async def test_an_update_that_is_nothing_to_us_is_a_sign_of_life(self, rig: Rig) -> None:
+        at = await rig.place(rig.usual)
+        async with contextlib.aclosing(rig.adapter.receive()) as received:
+            await rig.other_bot_says(at, "I am a bot.")
+            if Lack.POLLS not in rig.lacks:
+                assert await anext(received) is None
 
     async def test_the_order_is_kept(self, rig: Rig) -> None:
         at = await rig.place(rig.usual)

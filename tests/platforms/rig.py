@@ -35,6 +35,10 @@ class Lack(StrEnum):
     FILES = "files"
     JOINS = "joins"
     """No chat has to be begun with the bot."""
+    QUOTES = "quotes"
+    """People can neither forward messages nor reply to one of them."""
+    POLLS = "polls"
+    """There is no connection that could be lost."""
     REPEATS = "repeats"
     """An update never comes twice to who has confirmed it."""
 
@@ -113,6 +117,15 @@ class Rig(Protocol):
         """What the platform marks as a command, or would if it did; the message's id."""
         ...
 
+    async def forward(self, at: Place, author: str, text: str) -> str:
+        """Forward what an author of that name, a stranger to the bot, wrote elsewhere; the
+        message's id."""
+        ...
+
+    async def reply(self, at: Place, message: str, text: str) -> str:
+        """Reply to that message of the same chat; the id of the reply."""
+        ...
+
     async def edit(self, message: str, text: str) -> None: ...
 
     async def press(self, message: str, label: str) -> None: ...
@@ -177,13 +190,15 @@ class RemoteRig(Rig, Protocol):
 class Ear:
     """Hears what an adapter receives."""
 
-    def __init__(self, received: AsyncGenerator[Inbound]) -> None:
+    def __init__(self, received: AsyncGenerator[Inbound | None]) -> None:
         self._received = received
 
     async def next(self) -> Inbound:
         """What comes next; TimeoutError when nothing does."""
         async with asyncio.timeout(BOUND):
-            return await anext(self._received)
+            while (inbound := await anext(self._received)) is None:
+                pass
+        return inbound
 
 
 @contextlib.asynccontextmanager

@@ -92,6 +92,14 @@ class PeerRig:
     async def command(self, at: Place, text: str) -> str:
         return await self._hands.command(self.anna, at.chat, text, thread=at.thread)
 
+    async def forward(self, at: Place, author: str, text: str) -> str:
+        return await self._hands.say(
+            self.anna, at.chat, text, thread=at.thread, forwarded_from=author
+        )
+
+    async def reply(self, at: Place, message: str, text: str) -> str:
+        return await self._hands.say(self.anna, at.chat, text, thread=at.thread, reply_to=message)
+
     async def edit(self, message: str, text: str) -> None:
         await self._hands.edit(message, text)
 

@@ -154,3 +154,15 @@ async def test_an_update_and_its_effect_are_kept_together_or_not_at_all(
     assert len(await store.transcripts.load(session.id)) == 1
     assert await store.inbox.waiting() == ()
     assert await store.inbox.record("bot", "1", DM, "hello") is None
+
+
+async def test_the_newest_update_of_a_message_is_found(store: Store):
+    await store.inbox.record("bot", "1", DM, "one", "77")
+    second = await store.inbox.record("bot", "2", DM, "two", "77")
+    await store.inbox.record("bot", "3", DM, "nameless")
+    assert second is not None
+    await store.inbox.finish([second])
+    assert await store.inbox.said("bot", DM, "77") == "two"
+    assert await store.inbox.said("other bot", DM, "77") is None
+    assert await store.inbox.said("bot", TOPIC, "77") is None
+    assert await store.inbox.said("bot", DM, "") is None

@@ -40,7 +40,7 @@ class Quiet:
 
     async def close(self) -> None: ...
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         await asyncio.Event().wait()
         for nothing in list[Inbound]():
             yield nothing
@@ -54,8 +54,13 @@ class Quiet:
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
     ) -> None: ...
 
+    def acknowledge(self, press: Inbound) -> None: ...
+
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         return Receipt(str(next(self._sent)))
+
+    def how_to_address(self, at: Address) -> str:
+        return ""
 
     def previews(self, at: Address) -> bool:
         return False

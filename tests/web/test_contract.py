@@ -135,6 +135,12 @@ class WebRig:
     async def command(self, at: Place, text: str) -> str:
         return await self.say(at, text)
 
+    async def forward(self, at: Place, author: str, text: str) -> str:
+        raise NotImplementedError
+
+    async def reply(self, at: Place, message: str, text: str) -> str:
+        raise NotImplementedError
+
     async def edit(self, message: str, text: str) -> None:
         raise NotImplementedError
 

@@ -147,6 +147,15 @@ COMMANDS = (
         "sethome", _PROGRAM, "let handoffs arrive in this chat", chat.sethome, "[yes]", where=CHAT
     ),
     _command(
+        "start",
+        _PROGRAM,
+        "show what this bot is, and how to pair",
+        chat.start,
+        "[CODE]",
+        where=CHAT,
+        at_once=True,
+    ),
+    _command(
         "whoami", _PROGRAM, "show how you are known here", chat.whoami, where=CHAT, at_once=True
     ),
     _command(

@@ -127,6 +127,10 @@ class ChatScene(Scene, Protocol):
         """Let handoffs arrive here. Where others can read along, it is to be confirmed."""
         ...
 
+    async def greet(self, code: str) -> None:
+        """Say what the bot is and how pairing works; `code` did not pair anybody."""
+        ...
+
     async def who_am_i(self) -> None:
         """Tell the person how they are known here."""
         ...

@@ -52,5 +52,9 @@ async def sethome(scene: ChatScene, arguments: str) -> None:
     await scene.set_home(confirmed=arguments.lower() == "yes")
 
 
+async def start(scene: ChatScene, arguments: str) -> None:
+    await scene.greet(arguments)
+
+
 async def whoami(scene: ChatScene, _: str) -> None:
     await scene.who_am_i()

@@ -48,7 +48,7 @@ class Gate:
         without a word to them, for anything else. An owner may use a code up in the same way."""
         if inbound.kind not in _PAIRING:
             return False
-        code = inbound.text.strip().removeprefix(_START).strip()
+        code = inbound.typed.strip().removeprefix(_START).strip()
         if not looks_like_code(code) or not self._may_guess(inbound.sender):
             return False
         try:

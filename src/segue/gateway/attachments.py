@@ -11,6 +11,7 @@ from segue.core.errors import BadImage, DeliveryFailed
 from segue.core.images import image
 from segue.core.text import one_line
 from segue.core.transcript import Image
+from segue.gateway import quotes
 from segue.platforms.base import Adapter, Attachment, Inbound
 
 _PLAIN = re.compile(r"[^\w.-]+")
@@ -20,7 +21,7 @@ _NAME_LENGTH = 80
 async def fetched(adapter: Adapter, heard: Inbound, folder: Path) -> tuple[str, list[Image]]:
     """What was said, with a line for each file that was put into `folder` or could not be had;
     and the pictures."""
-    lines = [heard.text] if heard.text.strip() else []
+    lines = [said] if (said := quotes.words(heard)).strip() else []
     pictures: list[Image] = []
     for attachment in heard.attachments:
         name = one_line(attachment.name, _NAME_LENGTH)

@@ -23,14 +23,20 @@ logger = logging.getLogger(__name__)
 
 
 class Connection:
-    def __init__(self, store: Store, adapter: Adapter, inbounds: Inbounds) -> None:
+    def __init__(
+        self,
+        store: Store,
+        adapter: Adapter,
+        inbounds: Inbounds,
+        backoff: Backoff | None = None,
+    ) -> None:
         self.adapter = adapter
         self.connected = False
         self.tried = False
         """Whether it is known by now that it can be connected, or why it cannot."""
         self._store = store
         self._inbounds = inbounds
-        self._backoff = Backoff()
+        self._backoff = backoff or Backoff()
 
     @property
     def platform(self) -> Platform:
@@ -62,7 +68,8 @@ class Connection:
         async with contextlib.aclosing(adapter.receive()) as coming:
             async for inbound in coming:
                 self._backoff.reset()
-                await self._inbounds.hear(adapter, inbound)
+                if inbound is not None:
+                    await self._inbounds.hear(adapter, inbound)
         raise ConnectFailed(platform=adapter.platform, reason="the connection ended")
 
     async def _offer(self) -> None:

@@ -24,7 +24,7 @@ from segue.core.events import (
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import INTERRUPTED, Message, Role, spoken
-from segue.gateway import approving, attachments, texts
+from segue.gateway import approving, attachments, quotes, texts
 from segue.gateway.expiry import Expiry
 from segue.gateway.live import Live
 from segue.gateway.outbound import Outbound
@@ -145,7 +145,7 @@ class Conversations:
     async def _said(self, heard: Heard, session: Session) -> Message:
         now = datetime.now(UTC)
         if not heard.inbound.attachments:
-            return spoken(heard.inbound.text, now)
+            return spoken(quotes.words(heard.inbound), now)
         folder = self._settings.gateway_log.parent / "files" / session.id
         adapter = self._adapters[heard.address.platform]
         text, pictures = await attachments.fetched(adapter, heard.inbound, folder)
@@ -260,6 +260,10 @@ class Conversations:
                 await running.over.wait()
 
     # Telling
+
+    def how_to_address(self, address: Address) -> str:
+        """How people write to the agent there; empty where it hears everything."""
+        return self._adapters[address.platform].how_to_address(address)
 
     async def notice(self, heard: Heard, text: str, about: str) -> None:
         """Tell the person something in the chat, once however often this is done."""

@@ -53,19 +53,34 @@ class Inbounds:
         owner = await self._gate.owner(inbound.sender)
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
-        if not inbound.addressed and not await self._is_ours(inbound.address):
+        before = await self._before(adapter.account, inbound)
+        if not (inbound.addressed or before or await self._is_ours(inbound.address)):
             return
+        if inbound.kind is InboundKind.BUTTON:
+            adapter.acknowledge(inbound)
         inbound = msgspec.structs.replace(inbound, text=whole(inbound.text))
+        if inbound.kind is InboundKind.EDIT:
+            if before is not None and before.text == inbound.text:
+                return  # a reaction, or a preview of a link
+            if before is None:  # it was not meant for us until now
+                inbound = msgspec.structs.replace(inbound, kind=InboundKind.MESSAGE)
         try:
             body = msgspec.json.encode(inbound).decode()
         except UnicodeError as error:  # it would come again and again
             logger.warning("An update of %s is left aside: %s", adapter.platform, error)
             return
         no = await self._store.inbox.record(
-            adapter.account, inbound.update_id, inbound.address, body
+            adapter.account, inbound.update_id, inbound.address, body, inbound.message_id
         )
         if no is not None:
             await self._route(Heard(no=no, owner=owner.id, inbound=inbound))
+
+    async def _before(self, account: str, changed: Inbound) -> Inbound | None:
+        """What a message said before it was edited; None when it is new to us, or no edit."""
+        if changed.kind is not InboundKind.EDIT:
+            return None
+        body = await self._store.inbox.said(account, changed.address, changed.message_id)
+        return None if body is None else _decoder.decode(body)
 
     async def _is_ours(self, address: Address) -> bool:
         """Whether it is a thread that a session lives in: whoever writes there writes to us."""
@@ -88,6 +103,8 @@ class Inbounds:
             heard = await self._heard(incoming)
             if heard is None:  # of somebody who is a stranger by now
                 strangers.append(incoming.no)
+            elif heard.inbound.kind is InboundKind.EDIT:
+                await self._change(heard)
             else:
                 self._lanes.put(heard.address, heard, most=None)
         if strangers:
@@ -116,7 +133,8 @@ class Inbounds:
                 await self._change(heard)
                 return
             case InboundKind.JOINED:
-                await self._conversations.conclude(heard, texts.JOINED)
+                hint = self._conversations.how_to_address(heard.address)
+                await self._conversations.conclude(heard, f"{texts.JOINED} {hint}".rstrip())
                 return
             case InboundKind.MOVED:
                 raise AssertionError("it is not recorded")
@@ -132,7 +150,7 @@ class Inbounds:
         if waiting is None:
             await self._conversations.conclude(heard, texts.ANSWERED_ALREADY)
             return
-        inbound = msgspec.structs.replace(waiting.inbound, text=changed.text)
+        inbound = _rewritten(waiting.inbound, changed)
         # First in the store: a gateway that is killed now must not answer what was taken back.
         await self._store.inbox.rewrite(waiting.no, msgspec.json.encode(inbound).decode())
         replaced = self._lanes.replace(heard.address, waiting, replace(waiting, inbound=inbound))
@@ -184,7 +202,7 @@ class Inbounds:
                 await self._conversations.go_on(heard, heard.session_id)
             elif heard.inbound.kind is InboundKind.BUTTON:
                 await self._once(heard, self._press(heard))
-            elif commands.is_command(heard.inbound.text):
+            elif commands.is_command(heard.inbound.typed):
                 await self._once(heard, self._command(heard))
             else:
                 await arriving.nothing_arrives(self._store, heard.address)
@@ -206,10 +224,10 @@ class Inbounds:
             work.close()
 
     async def _command(self, heard: Heard) -> None:
-        await commands.run(await Chat.of(self._conversations, heard), heard.inbound.text)
+        await commands.run(await Chat.of(self._conversations, heard), heard.inbound.typed)
 
     async def _press(self, heard: Heard) -> None:
-        pressed = approving.pressed(heard.inbound.text)
+        pressed = approving.pressed(heard.inbound.typed)
         if pressed is None:
             chat = await Chat.of(self._conversations, heard)
             await chat.press()
@@ -223,11 +241,22 @@ def _is_same(first: Inbound, changed: Inbound) -> bool:
     return (first.message_id, first.sender.user_id) == (changed.message_id, changed.sender.user_id)
 
 
+def _rewritten(first: Inbound, changed: Inbound) -> Inbound:
+    """The first with what it says now. Forwarded words stay forwarded, whatever the edit says."""
+    author = changed.forwarded_from
+    return msgspec.structs.replace(
+        first,
+        text=changed.text,
+        quote=changed.quote,
+        forwarded_from=first.forwarded_from if author is None else author,
+    )
+
+
 def _is_at_once(inbound: Inbound) -> bool:
-    if not commands.is_command(inbound.text):
+    if not commands.is_command(inbound.typed):
         return False
     try:
-        command, _ = commands.find(inbound.text, Where.CHAT)
+        command, _ = commands.find(inbound.typed, Where.CHAT)
     except UserError:
         return True  # it says so
     return command.at_once

@@ -110,6 +110,8 @@ class Chat:
         lines = [f"**{one_line(session.name)}** goes on here."]
         if former is not None:
             lines.append(f"{one_line(former.name)} is set aside: {PREFIX}resume brings it back.")
+        if hint := self._conversations.how_to_address(self.address):
+            lines.append(hint)
         recap = "\n".join(f"> {line}  " for line in last.recap().splitlines())
         await self._tell("\n".join(lines) + (f"\n\n{recap}" if recap else ""))
 
@@ -149,6 +151,11 @@ class Chat:
         await self.store.owners.set_home(self.owner, HomeChannel(address=self.address, name=name))
         await self._tell(f"Handoffs to {self.address.platform} arrive here from now on.")
 
+    async def greet(self, code: str) -> None:
+        await self.store.owners.introduced(self.owner)  # once is enough
+        lines = (texts.CODE_REFUSED, texts.PAIRING) if code else (texts.INTRODUCTION, texts.PAIRING)
+        await self._tell(" ".join(lines))
+
     async def who_am_i(self) -> None:
         sender = self._heard.inbound.sender
         name = f"{one_line(sender.name)}, " if sender.name else ""
@@ -159,7 +166,7 @@ class Chat:
 
     async def press(self) -> None:
         """Do what a button of ours stands for."""
-        match self._heard.inbound.text.split(":", 1):
+        match self._heard.inbound.typed.split(":", 1):
             case [kind, session_id] if kind == _RESUME:
                 await self.resume(await self.store.sessions.find(self.owner, session_id))
             case [kind, _] if kind == _HOME:

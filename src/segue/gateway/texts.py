@@ -13,6 +13,11 @@ INTRODUCTION = (
     " and I ask before I change or run anything. Type /help to see the commands, and /sethome to"
     " let handoffs arrive in this chat."
 )
+PAIRING = (
+    "You are paired. To pair another account, type `segue pair` in a terminal on"
+    f" **{socket.gethostname()}**, and send the code from that account."
+)
+CODE_REFUSED = "That code is wrong, was used, or is too old."
 PAIRED = "You are paired: from now on I listen to you here. Type /help to see what I can do."
 PAIRED_AT_HOME = (
     "You are paired: from now on I listen to you here, and handoffs arrive in this chat. Type"

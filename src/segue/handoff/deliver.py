@@ -177,7 +177,8 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
     last = None
     if not desk.adapter.capabilities.history:
         last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
-    body = greeting.recap(session, last, direct=thread == claim.home)
+    hint = desk.adapter.how_to_address(thread)
+    body = greeting.recap(session, last, direct=thread == claim.home, hint=hint)
     key = f"handoff:{claim.id}:recap"
     await desk.store.outbox.enqueue(
         Draft(key=key, address=thread, body=body, session_id=session.id)

@@ -55,11 +55,14 @@ def prompt(claim: Handoff, thread: Address) -> str:
     return f"{told}\n[They left you this message for the way: {words}]"
 
 
-def recap(session: Session, last: Transcript | None, *, direct: bool) -> str:
-    """The last exchanges, for a person who finds an empty thread; None where they see them."""
+def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str = "") -> str:
+    """The last exchanges, for a person who finds an empty thread; None where they see them.
+    `hint`: how to write to the agent there."""
     lines = [f"**{one_line(session.name)}** goes on here."]
     if direct:
         lines.append("No thread could be opened, so it goes on in this chat itself.")
+    if hint:
+        lines.append(hint)
     if session.cwd:
         lines.append(f"Directory: `{one_line(session.cwd)}`")
     if last is None:

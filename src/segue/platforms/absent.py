@@ -26,12 +26,18 @@ class Absent:
     send = edit = send_file = preview = typing = fetch = connect
     create_handoff_thread = offer = examine = find_chat = connect
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         await self.connect()
         yield  # pyright: ignore[reportUnreachable]
 
     async def close(self) -> None:
         """There is nothing to let go of."""
+
+    def acknowledge(self, press: Inbound) -> None:
+        """There is nothing to press."""
+
+    def how_to_address(self, at: Address) -> str:
+        return ""
 
     def previews(self, at: Address) -> bool:
         return False

@@ -31,7 +31,8 @@ class InboundKind(StrEnum):
     EDIT = "edit"
     """What somebody wrote before says something else now."""
     BUTTON = "button"
-    """Somebody pressed a button of ours; the text is the button's data."""
+    """A person pressed a button of ours; the text is the button's data, and empty when the message
+    is too old for the platform to say where it is."""
     COMMAND = "command"
     """What the platform itself marks as a command; a MESSAGE that begins with / may be one too."""
     JOINED = "joined"
@@ -52,6 +53,17 @@ class Attachment(Struct, frozen=True):
     """In bytes, as the platform says; 0 when it does not."""
 
 
+class Quote(Struct, frozen=True, kw_only=True):
+    """The message that another one replies to."""
+
+    author: str = ""
+    """The name of its author; empty when the platform does not say."""
+    text: str = ""
+    """What it says, or the part of it that the reply quotes."""
+    ours: bool = False
+    """The bot wrote it."""
+
+
 class Inbound(Struct, frozen=True, kw_only=True):
     """One update of a platform, parsed. It is kept as JSON until it is answered."""
 
@@ -64,6 +76,8 @@ class Inbound(Struct, frozen=True, kw_only=True):
     text: str = ""
     message_id: str = ""
     """The message that was written or edited, or whose button was pressed."""
+    press_id: str = ""
+    """Of a pressed button: what `Adapter.acknowledge` needs."""
     attachments: tuple[Attachment, ...] = ()
     chat_name: str = ""
     topic: str = ""
@@ -73,6 +87,16 @@ class Inbound(Struct, frozen=True, kw_only=True):
     readers: str = ""
     """Who else can read along, for people: `the 12 members of Team`; empty when nobody can."""
     moved_to: Address | None = None
+    forwarded_from: str | None = None
+    """The author of words that the sender only passed on, by forwarding or through another bot;
+    empty when the platform does not say. None: the sender wrote them."""
+    quote: Quote | None = None
+
+    @property
+    def typed(self) -> str:
+        """The words that the sender wrote. Commands, codes and answers are read from these alone:
+        forwarded words are content."""
+        return self.text if self.forwarded_from is None else ""
 
 
 # What goes out
@@ -211,8 +235,9 @@ class Adapter(Protocol):
         """Let go of everything; closing twice does no harm, and it never raises."""
         ...
 
-    def receive(self) -> AsyncGenerator[Inbound]:
+    def receive(self) -> AsyncGenerator[Inbound | None]:
         """What comes in, in the platform's order, until the connection is lost (ConnectFailed).
+        None is a sign of life: the platform answered, with or without anything for us.
 
         The next one is asked for once this one is recorded, so an adapter that has to confirm an
         update to its platform does so then and not before. Our own messages and other bots' do not
@@ -234,8 +259,18 @@ class Adapter(Protocol):
         says this already is no error."""
         ...
 
+    def acknowledge(self, press: Inbound) -> None:
+        """Let a pressed button stop waiting, where the platform shows that. Returns at once, and
+        never raises: nothing depends on it. The gateway does this for its owners' presses alone."""
+        ...
+
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         """Like `send`, with a file and what is said of it; only where there are `files`."""
+        ...
+
+    def how_to_address(self, at: Address) -> str:
+        """Tell people how to write to the bot there, in a sentence; empty where all that they say
+        is meant for it."""
         ...
 
     def previews(self, at: Address) -> bool:

@@ -31,9 +31,16 @@ class Inbox:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def record(self, account: str, update_id: str, address: Address, body: str) -> int | None:
-        """Keep one update of `account` and return its number; None when it is known already."""
-        return await self._engine.write(record, account, update_id, address, body)
+    async def record(
+        self, account: str, update_id: str, address: Address, body: str, message_id: str = ""
+    ) -> int | None:
+        """Keep one update of `account` and return its number; None when it is known already.
+        `message_id`: the message that was written or edited, for `said`."""
+        return await self._engine.write(record, account, update_id, address, body, message_id)
+
+    async def said(self, account: str, address: Address, message_id: str) -> str | None:
+        """The newest update of that message; None when there was none, or it is forgotten."""
+        return await self._engine.read(said, account, address, message_id)
 
     async def waiting(
         self, platforms: Collection[Platform] | None = None, *, limit: int = 1000
@@ -55,22 +62,37 @@ class Inbox:
         return await self._engine.write(prune, before)
 
 
-def record(tx: Tx, account: str, update_id: str, address: Address, body: str) -> int | None:
+def record(
+    tx: Tx, account: str, update_id: str, address: Address, body: str, message_id: str = ""
+) -> int | None:
     row = tx.row(
-        "INSERT INTO inbox (platform, account, update_id, address, body, received)"
-        " VALUES (:platform, :account, :update_id, :address, :body, :now)"
+        "INSERT INTO inbox (platform, account, update_id, address, body, message_id, received)"
+        " VALUES (:platform, :account, :update_id, :address, :body, :message_id, :now)"
         " ON CONFLICT DO NOTHING RETURNING no",
         platform=address.platform.value,
         account=text(account),
         update_id=text(update_id),
         address=address.key,
         body=text(body),
+        message_id=text(message_id),
         now=tx.now,
     )
     if row is None:
         return None
     tx.nudge(Topic.INBOX)
     return row[0]
+
+
+def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
+    row = tx.row(
+        "SELECT body FROM inbox"
+        " WHERE address = :address AND message_id = :message_id AND message_id <> ''"
+        " AND account = :account ORDER BY no DESC LIMIT 1",
+        address=address.key,
+        message_id=text(message_id),
+        account=text(account),
+    )
+    return None if row is None else row[0]
 
 
 def waiting(tx: Tx, platforms: Collection[Platform] | None, limit: int) -> tuple[Incoming, ...]:

@@ -89,7 +89,7 @@ class WebAdapter:
         if server is not None:
             await server.stop()
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         async with self._store.listen(Topic.PAGES) as self._wake:
             while self._connected():
                 for update in await self._store.pages.unheard():
@@ -141,8 +141,14 @@ class WebAdapter:
             raise self._refused("that message is gone")
         server.changed(edited.page, edited.no)
 
+    def acknowledge(self, press: Inbound) -> None:
+        """A button of the page does not wait."""
+
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         raise self._refused("the page takes no files yet")
+
+    def how_to_address(self, at: Address) -> str:
+        return ""
 
     def previews(self, at: Address) -> bool:
         return False  # a bubble is there as quickly, and stays

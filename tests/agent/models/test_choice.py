@@ -46,9 +46,6 @@ from segue.testing.models.openai import FakeOpenAI
 NOBODY: tuple[Server, ...] = ()
 
 
-    monkeypatch.setattr("segue.agent.models.offers.PROBE_SECONDS", 20.0)
-
-
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "config.toml").write_text("")
@@ -63,6 +60,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that answers is heard, however busy the machine is."""
     monkeypatch.setattr(choices, "PROBE_SECONDS", 30.0)
+    monkeypatch.setattr("segue.agent.models.offers.PROBE_SECONDS", 30.0)
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from segue.testing.telegram import (
     Hands,
     Kind,
     Message,
+    Origin,
+    OriginKind,
     Peer,
     Settings,
     Trouble,
@@ -85,7 +87,7 @@ class TelegramRig:
         assert errors == ()
 
     def another(self) -> Adapter:
-        return TelegramAdapter(self._peer.token, self._peer.url)
+        return TelegramAdapter(self._peer.token, self._peer.url, album_seconds=0.01)
 
     def impatient(self) -> Adapter:
         return TelegramAdapter(self._peer.token, self._peer.url, silence=IMPATIENT)
@@ -121,6 +123,20 @@ class TelegramRig:
 
     async def command(self, at: Place, text: str) -> str:
         return await self.say(at, text)
+
+    async def forward(self, at: Place, author: str, text: str) -> str:
+        chat, thread = _numbers(at)
+        origin = Origin(kind=OriginKind.USER, id=await self.hands.user(author))
+        said = await self.hands.say(self._annas[chat], chat, text, thread=thread, origin=origin)
+        self._said[str(said)] = chat
+        return str(said)
+
+    async def reply(self, at: Place, message: str, text: str) -> str:
+        chat, thread = _numbers(at)
+        said = await self.hands.say(
+            self._annas[chat], chat, text, thread=thread, reply_to=int(message)
+        )
+        return str(said)
 
     async def edit(self, message: str, text: str) -> None:
         await self.hands.edit(self._said[message], int(message), text)

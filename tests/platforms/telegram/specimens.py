@@ -19,6 +19,7 @@ MESSAGE: dict[str, Any] = {
     "text": "/status now",
     "entities": [{"type": "bot_command", "offset": 0, "length": 7}],
 }
+EDITED = {**MESSAGE, "edit_date": 4_000_000_000}
 FILE = {
     "file_id": "f", "file_unique_id": "u", "file_name": "a.txt", "mime_type": "text/plain",
     "file_size": 3,
@@ -55,7 +56,7 @@ WITH_A_FILE = {**MESSAGE, "text": "", "entities": [], "caption": "look", "docume
 
 SPECIMENS = (
     specimen("message", MESSAGE, *IN_MESSAGE, ("text",), *IN_ENTITY),
-    specimen("edited_message", MESSAGE, *IN_MESSAGE, ("text",), *IN_ENTITY),
+    specimen("edited_message", EDITED, *IN_MESSAGE, ("text",), ("edit_date",), *IN_ENTITY),
     specimen("message", WITH_A_FILE, *IN_MESSAGE, ("document", "file_id")),
     specimen(
         "callback_query", QUERY, *IN_USER, ("id",), ("data",), ("message",),

@@ -74,3 +74,47 @@ def test_nesting_without_end_spoils_nothing(text: str):
 def test_an_answer_that_makes_no_sense_is_lost(payload: bytes):
     with pytest.raises(Lost):
         polling.read(payload, 5)
+
+
+BROKEN = [
+    b"\\ud83d", b"\\udc00", b"\\ud83dx", b"\x00", b"\n", b"\x1f", b"\\x", b"\\u12", b"\xff",
+    b"\xed\xa0\xbd",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("place", ["text", "caption", "of no meaning"])
+def test_what_is_no_json_is_skipped_by_its_id_and_spoils_nothing(broken: bytes, place: str):
+    bad = b'{"update_id":6,"message":{"%s":"a %s ],[{ z"}}' % (place.encode(), broken)
+    good = (update(5, '"],[{').encode(), update(7).encode())
+    payload = b'{"ok":true,"result":[%s,\n%s,%s]}' % (good[0], bad, good[1])
+    found = polling.read(payload, 5)
+    assert (numbers(found), list(found.skipped), found.next) == ([5, 7], [6], 8)
+    alone = polling.read(b'{"ok":true,"result":[%s]}' % bad, None)
+    assert (list(alone.skipped), alone.next) == ([6], 7)
+
+
+def test_a_string_without_an_end_takes_nothing_along_for_good():
+    payload = f'{{"ok":true,"result":[{update(5)},{{"update_id":6,"x":"y}},{update(7)}]}}'.encode()
+    found = polling.read(payload, 5)
+    assert numbers(found) == [5]
+    assert found.next in (6, 7)
+
+
+@pytest.mark.parametrize("rest", ['{"update_id":6,"x":"y', '{"update_id":6,"x":{"y":'])
+def test_an_update_that_cannot_be_told_apart_is_asked_for_alone(rest: str):
+    payload = f'{{"ok":true,"result":[{rest}]}}'.encode()
+    with pytest.raises(polling.Torn):
+        polling.read(payload, 6)
+    assert polling.read_one(payload, 6).next == 7
+
+
+def test_what_has_no_number_cannot_be_skipped_before_there_is_one():
+    with pytest.raises(Lost):
+        batch("null")
+
+
+def test_the_ids_of_an_update_are_its_own():
+    """Not those that a person wrote into it."""
+    bad = '{"update_id":6,"message":{"text":"\\"update_id\\":99999 \\ud83d"}}'
+    assert batch(bad).next == 7

@@ -62,14 +62,81 @@ async def test_in_a_topic_that_we_opened_plain_words_are_not_an_answer_to_us(rig
     assert (inbound.address, inbound.addressed) == (thread, False)
 
 
-async def test_all_files_of_an_album_are_meant_for_whom_its_text_is(rig: TelegramRig):
-    chat = int((await rig.place(Shape.GROUP)).chat)
-    files = [Upload(name=name, media_type="text/plain", content=b"x") for name in ("a", "b")]
+def uploads(*names: str) -> list[Upload]:
+    return [Upload(name=name, media_type="text/plain", content=b"x") for name in names]
+
+
+def files_in(inbound: Inbound) -> list[str]:
+    return [file.name for file in inbound.attachments]
+
+
+async def test_an_album_is_one_message(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    anna, chat = int(rig.anna), int(at.chat)
     async with listening(rig.adapter) as ear:
+        await rig.hands.hold()
+        await rig.say(at, "before")
+        first = await rig.hands.say(anna, chat, "compare", files=uploads("a", "b", "c"))
+        await rig.say(at, "after")
+        await rig.hands.say(anna, chat, "", files=uploads("d", "e"))
+        await rig.hands.release()
+        heard = [await ear.next() for _ in range(4)]
+        await rig.say(at, "next")
+        assert (await ear.next()).text == "next"
+    assert [(it.text, files_in(it)) for it in heard] == [
+        ("before", []),
+        ("compare", ["a", "b", "c"]),
+        ("after", []),
+        ("", ["d", "e"]),
+    ]
+    assert heard[1].message_id == str(first)
+    assert (await rig.hands.look()).unconfirmed == 1
+
+
+async def test_an_album_that_comes_with_two_polls_is_one_message(peer: Peer, rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    anna, chat = int(rig.anna), int(at.chat)
+    adapter = TelegramAdapter(peer.token, peer.url, album_seconds=0.3)
+    await adapter.connect()
+    async with listening(adapter) as ear:
+        await home_of(rig, ear, at)
+        polls = (await rig.hands.look()).counts["getUpdates"]
+        async with waiting(ear) as next_:
+            await rig.hands.until(lambda shown: shown.counts["getUpdates"] > polls)
+            await rig.hands.say(anna, chat, "", files=uploads("a"), album="77")
+            await rig.hands.say(anna, chat, "compare", files=uploads("b"), album="77")
+            inbound = await next_
+    await adapter.close()
+    assert (inbound.text, files_in(inbound)) == ("compare", ["a", "b"])
+
+
+async def test_an_album_is_not_confirmed_before_it_is_recorded(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    await rig.hands.say(int(rig.anna), int(at.chat), "compare", files=uploads("a", "b"))
+    async with listening(rig.adapter) as ear:
+        first = await ear.next()
+    await rig.adapter.close()
+    restarted = rig.another()
+    await restarted.connect()
+    async with listening(restarted) as ear:
+        assert await ear.next() == first
+    await restarted.close()
+
+
+async def test_an_album_is_meant_for_whom_its_text_is(rig: TelegramRig):
+    chat = int((await rig.place(Shape.GROUP)).chat)
+    async with listening(rig.adapter) as ear:
+        heard: list[Inbound] = []
         for text in (f"{NAME} compare", "among ourselves", ""):
-            await rig.hands.say(int(rig.anna), chat, text, files=files)
-        heard = [await ear.next() for _ in range(6)]
-    assert [it.addressed for it in heard] == [True, True, False, False, False, False]
+            await rig.hands.say(
+                int(rig.anna), chat, text, files=uploads("a", "b"), album=f"7{text}"
+            )
+            heard.append(await ear.next())
+        await rig.hands.say(int(rig.anna), chat, f"{NAME} look", files=uploads("a"), album="9")
+        heard.append(await ear.next())
+        await rig.hands.say(int(rig.anna), chat, "", files=uploads("late"), album="9")
+        heard.append(await ear.next())
+    assert [it.addressed for it in heard] == [True, False, False, True, True]
 
 
 async def test_when_all_is_to_be_answered_all_is_addressed(peer: Peer, rig: TelegramRig):
@@ -114,6 +181,21 @@ async def test_channels_are_not_heard(rig: TelegramRig):
         assert (await ear.next()).text == "Hello."
 
 
+async def test_a_reaction_is_not_heard_and_an_edit_into_our_name_is(rig: TelegramRig):
+    at = await rig.place(Shape.SUPERGROUP)
+    chat = int(at.chat)
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)
+        message = await rig.hands.say(int(rig.anna), chat, "hello")
+        await rig.hands.react(chat, message)
+        await rig.hands.edit(chat, message, f"{NAME} hello")
+        heard = [await ear.next() for _ in range(2)]
+    assert [(it.kind, it.addressed) for it in heard] == [
+        (InboundKind.MESSAGE, False),
+        (InboundKind.EDIT, True),
+    ]
+
+
 async def pressed(rig: TelegramRig, ear: Ear, *, old: bool = False) -> str:
     """A button under a message of ours; the id of the query."""
     at = await rig.place(Shape.DM)
@@ -122,27 +204,48 @@ async def pressed(rig: TelegramRig, ear: Ear, *, old: bool = False) -> str:
     return await rig.hands.press(int(rig.anna), int(at.chat), int(receipt), "Yes", old=old)
 
 
-async def test_a_pressed_button_stops_waiting(rig: TelegramRig):
+async def test_a_button_stops_waiting_once_its_press_is_acknowledged(rig: TelegramRig):
     async with listening(rig.adapter) as ear:
         query = await pressed(rig, ear)
-        assert (await ear.next()).kind is InboundKind.BUTTON
-    assert [it.query for it in (await rig.hands.look()).answered] == [query]
+        press = await ear.next()
+        assert press.kind is InboundKind.BUTTON
+        assert await rig.hands.calls("answerCallbackQuery") == []
+        rig.adapter.acknowledge(press)
+        shown = await rig.hands.until(lambda shown: bool(shown.answered))
+    assert [it.query for it in shown.answered] == [query]
 
 
-async def test_a_button_that_is_too_old_stops_waiting_and_does_nothing(rig: TelegramRig):
+async def test_a_button_of_a_message_that_is_too_old_says_nothing(rig: TelegramRig):
     async with listening(rig.adapter) as ear:
-        query = await pressed(rig, ear, old=True)
+        await pressed(rig, ear, old=True)
+        press = await ear.next()
+    assert (press.kind, press.text) == (InboundKind.BUTTON, "")
+
+
+async def test_an_answer_to_a_press_that_hangs_holds_up_nothing(rig: TelegramRig):
+    await rig.hands.fail("answerCallbackQuery", Trouble.HANG, times=3)
+    async with listening(rig.adapter) as ear:
+        await pressed(rig, ear)
+        press = await ear.next()
+        for _ in range(3):
+            rig.adapter.acknowledge(press)
+        await rig.hands.until(lambda shown: shown.hanging == 3)
         await rig.hands.say(int(rig.anna), int(rig.anna), "Next.")
         assert (await ear.next()).text == "Next."
-    assert [it.query for it in (await rig.hands.look()).answered] == [query]
+    await rig.adapter.close()
+    await rig.hands.calm()
 
 
 @pytest.mark.parametrize("trouble", [Trouble.BROKEN, Trouble.GARBLED, Trouble.DROP_BEFORE])
-async def test_a_button_is_heard_even_if_it_cannot_be_told_so(rig: TelegramRig, trouble: Trouble):
+async def test_a_press_that_cannot_be_acknowledged_is_no_trouble(
+    rig: TelegramRig, trouble: Trouble
+):
     await rig.hands.fail("answerCallbackQuery", trouble)
     async with listening(rig.adapter) as ear:
         await pressed(rig, ear)
-        assert (await ear.next()).text == "y"
+        rig.adapter.acknowledge(await ear.next())
+        await rig.hands.until(lambda shown: shown.counts.get("answerCallbackQuery", 0) == 1)
+    await rig.adapter.close()
 
 
 async def test_only_being_added_is_heard_as_that(rig: TelegramRig):
@@ -169,6 +272,43 @@ async def test_updates_in_another_order_all_come_and_all_are_confirmed(rig: Tele
         await rig.say(at, "after")
         assert (await ear.next()).text == "after"
     assert (await rig.hands.look()).unconfirmed == 1
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"update_id":{id},"message":{"text":"\\ud83d"}}',
+        '{"update_id":{id},"message":{"text":"\x01"}}',
+        '{"update_id":{id},"message":{"text":"\\q"}}',
+        '{"update_id":{id},"message":{"text":"no end}}',
+        '{"message":{"text":"\\ud83d"}}',
+    ],
+)
+async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
+    rig: TelegramRig, frame: str, caplog: pytest.LogCaptureFixture
+):
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)
+        await rig.hands.hold()
+        await rig.say(at, "before")
+        await rig.hands.deliver(frame)
+        await rig.say(at, "after")
+        await rig.hands.release()
+        assert [(await ear.next()).text for _ in range(2)] == ["before", "after"]
+        await rig.say(at, "last")
+        assert (await ear.next()).text == "last"
+    assert (await rig.hands.look()).unconfirmed == 1
+    assert "telegram updates skipped" in caplog.text
+
+
+async def test_one_that_cannot_be_read_is_skipped_by_a_bot_that_just_started(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    await rig.hands.deliver('{"update_id":{id},"message":{"text":"no end}}')
+    await rig.hands.deliver('{"update_id":{id},"message":{"text":"\\ud83d"}}')
+    await rig.say(at, "after")
+    async with listening(rig.adapter) as ear:
+        assert (await ear.next()).text == "after"
 
 
 # Who else is there

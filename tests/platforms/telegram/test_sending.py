@@ -10,6 +10,7 @@ from segue.core.address import Address, ChatType
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Part, Upload
 from segue.platforms.markup import parts
+from segue.platforms.telegram.line import Line, Lost
 from segue.testing.telegram import Kind, Settings, Status, Trouble
 from tests.platforms.contract import failure, part
 from tests.platforms.rig import Place, home_of, listening
@@ -71,13 +72,55 @@ async def test_short_buttons_stand_side_by_side_and_long_ones_below_each_other(r
 # Topics
 
 
-async def test_a_closed_topic_is_opened_again(rig: TelegramRig):
+async def is_closed(rig: TelegramRig) -> bool:
+    [found] = (await rig.hands.look()).topics
+    return found.closed
+
+
+async def test_a_topic_that_was_closed_is_opened_again(rig: TelegramRig):
+    at = await topic(rig)
+    async with listening(rig.adapter) as ear:
+        await rig.adapter.send(at, part("One."), key="1")
+        assert await rig.hands.calls("reopenForumTopic") == []
+        await rig.hands.close_topic(int(rig.anna), *place(at))
+        chat, thread = place(at)
+        await rig.hands.say(int(rig.anna), chat, "closed", thread=thread)
+        while (await ear.next()).text != "closed":
+            pass
+    for text in ("Still here.", "And here."):
+        await rig.adapter.send(at, part(text), key=text)
+        message = await rig.hands.message(text)
+        assert (message.chat, message.thread) == place(at)
+    assert not await is_closed(rig)
+    assert len(await rig.hands.calls("reopenForumTopic")) == 1
+
+
+async def test_a_topic_that_was_closed_before_a_restart_is_opened_again(rig: TelegramRig):
     at = await topic(rig)
     await rig.hands.close_topic(int(rig.anna), *place(at))
-    await rig.adapter.send(at, part("Still here."), key="1")
-    message = await rig.hands.message("Still here.")
-    assert (message.chat, message.thread) == place(at)
+    restarted = rig.another()
+    await restarted.connect()
+    for text in ("Still here.", "And here."):
+        await restarted.send(at, part(text), key=text)
+    await restarted.close()
+    assert not await is_closed(rig)
     assert len(await rig.hands.calls("reopenForumTopic")) == 1
+
+
+@pytest.mark.parametrize("trouble", [Trouble.BUSY, Trouble.BROKEN, Trouble.DROP_AFTER])
+async def test_a_topic_that_cannot_be_opened_now_is_opened_with_the_next_message(
+    rig: TelegramRig, trouble: Trouble
+):
+    at = await topic(rig)
+    await rig.hands.close_topic(int(rig.anna), *place(at))
+    restarted = rig.another()
+    await restarted.connect()
+    await rig.hands.fail("reopenForumTopic", trouble)
+    for text in ("Still here.", "And here."):
+        await restarted.send(at, part(text), key=text)
+    await restarted.close()
+    assert not await is_closed(rig)
+    assert len(await rig.hands.calls("sendMessage")) == 2
 
 
 async def test_a_closed_topic_that_may_not_be_opened_is_named(rig: TelegramRig):
@@ -281,3 +324,16 @@ async def test_a_reply_thread_of_a_group_without_topics_is_the_chat(rig: Telegra
         await rig.adapter.send(inbound.address, part("Fine."), key="2")
     [seen] = await rig.seen("Fine.")
     assert seen.place == Place(at.chat)
+
+
+@pytest.mark.parametrize("title", [b"\\ud83d", b"\x01", b"\xff"])
+def test_an_answer_with_half_a_character_in_it_is_an_answer(title: bytes):
+    answer = Line.parse_json_payload(b'{"ok":true,"result":{"title":"a %s"}}' % title)
+    assert answer["ok"] is True
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b"null", b'{"ok": <html>', b"[" * 99_999])
+def test_an_answer_that_makes_no_sense_may_have_had_its_effect(payload: bytes):
+    with pytest.raises(Lost) as lost:
+        Line.parse_json_payload(payload)
+    assert lost.value.arrived

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from telegram import Message
 
-from segue.testing.telegram import Kind, Settings, Status
+from segue.testing.telegram import Kind, OrderRefused, Settings, Status
 from tests.testing.telegram.stage import Stage, refusal, stage
 
 NO_FORUM = "BadRequest: The chat is not a forum"
@@ -101,21 +102,34 @@ async def test_a_topic_has_a_name_of_1_to_128_characters() -> None:
         await refusal(at.bot.create_forum_topic(at.forum, "x" * 129))
 
 
-async def test_a_closed_topic_takes_nothing_until_it_is_opened_again() -> None:
+async def test_in_a_closed_topic_only_those_write_who_opened_it_or_manage_topics() -> None:
     async with stage() as at:
         thread = (await at.bot.create_forum_topic(at.forum, "x")).message_thread_id
         await at.hands.close_topic(at.anna, at.forum, thread)
         [closed] = await heard(at)
         assert closed.forum_topic_closed is not None
         assert closed.message_thread_id == thread
-        sending = at.bot.send_message(at.forum, "x", message_thread_id=thread)
-        assert await refusal(sending) == "BadRequest: Topic_closed"
-        await at.bot.reopen_forum_topic(at.forum, thread)
         await at.bot.send_message(at.forum, "x", message_thread_id=thread)
+        assert (await at.hands.look()).topics[0].closed, "it stays closed"
+        await at.hands.say(at.anna, at.forum, "the group is hers", thread=thread)
+        ben = await at.hands.user("Ben")
+        with pytest.raises(OrderRefused, match="TOPIC_CLOSED"):
+            await at.hands.say(ben, at.forum, "x", thread=thread)
+        await at.bot.reopen_forum_topic(at.forum, thread)
+        await at.hands.say(ben, at.forum, "x", thread=thread)
         again = at.bot.reopen_forum_topic(at.forum, thread)
         assert await refusal(again) == "BadRequest: Topic_not_modified"
         await at.bot.close_forum_topic(at.forum, thread)
         assert (await at.hands.look()).topics[0].closed
+
+
+async def test_a_bot_without_rights_does_not_write_in_a_closed_topic_of_anothers() -> None:
+    async with stage() as at:
+        thread = await at.hands.open_topic(at.anna, at.forum, "hers")
+        await at.hands.close_topic(at.anna, at.forum, thread)
+        await at.hands.rights(at.anna, at.forum, Status.MEMBER)
+        sending = at.bot.send_message(at.forum, "x", message_thread_id=thread)
+        assert await refusal(sending) == "BadRequest: Topic_closed"
 
 
 async def test_a_topic_is_renamed_and_deleted() -> None:

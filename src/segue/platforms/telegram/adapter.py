@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import logging
 import re
+import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -31,7 +33,16 @@ from segue.platforms.base import (
     Unit,
     Upload,
 )
-from segue.platforms.telegram import chats, examining, files, offering, polling, sending, topics
+from segue.platforms.telegram import (
+    albums,
+    chats,
+    examining,
+    files,
+    offering,
+    polling,
+    sending,
+    topics,
+)
 from segue.platforms.telegram.failing import (
     NO_BOT,
     SENSELESS,
@@ -41,7 +52,7 @@ from segue.platforms.telegram.failing import (
     failed_connection,
 )
 from segue.platforms.telegram.line import TELEGRAM, Line, Refused
-from segue.platforms.telegram.parsing import parse
+from segue.platforms.telegram.parsing import closed_topic, parse
 from segue.platforms.telegram.wire import ASKED_FOR, Me, Update
 
 T = TypeVar("T")
@@ -50,6 +61,7 @@ logger = logging.getLogger(__name__)
 
 _TOKEN = re.compile(r"[A-Za-z0-9:_-]+")
 _POLL_SECONDS = 25
+_ALBUM_SECONDS = 1.0
 _SILENCE = 20.0
 """Nothing can be repeated safely here, so that it pays to wait a little longer."""
 
@@ -107,22 +119,30 @@ class TelegramAdapter:
         *,
         groups: Groups = Groups.ADDRESSED,
         silence: float = _SILENCE,
+        album_seconds: float = _ALBUM_SECONDS,
     ) -> None:
         """`url`: of a Bot API server of one's own. `silence`: seconds without an answer before a
-        call counts as lost."""
+        call counts as lost. `album_seconds`: how long to wait for more files of an album."""
         self._token = token
         self._url = url
         self._groups = groups
         self._silence = silence
+        self._album_seconds = album_seconds
+        self._albums = albums.Albums()
         self._connection: _Connection | None = None
         self._why = "it is not connected"
         """Why there is none."""
         self._me = Me(id=0, username="")
         self._offset: int | None = None
+        self._skipped = 0
+        """Updates that could not be read."""
+        self._answers: set[asyncio.Task[None]] = set()
+        """To pressed buttons, under way."""
         self._album = ""
         """The last one that was meant for us."""
         self._moved: dict[str, str] = {}
         """The ids of groups that became supergroups, and those that they have now."""
+        self._topics = topics.OpenTopics()
         self._drafts = True
         self._undrafted: set[str] = set()
         """Chats that take none."""
@@ -171,6 +191,8 @@ class TelegramAdapter:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+        if self._answers:  # they have just failed
+            await asyncio.wait(self._answers)
 
     def _open(self) -> _Connection:
         if not self._token:
@@ -190,53 +212,78 @@ class TelegramAdapter:
 
     # What comes in
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             with connecting():
                 batch = await self._poll()
-            for update in batch.updates:
-                if (inbound := await self._heard(update)) is not None:
+            yield None
+            settled = self._albums.settled(batch.updates)
+            for group in albums.gathered(batch.updates[:settled]):
+                if (inbound := self._heard(group)) is not None:
                     yield inbound
             # Sent with the next poll, once the last of the batch is recorded: it confirms them.
-            self._offset = batch.next
+            rest = [update.update_id for update in batch.updates[settled:]]
+            self._offset = min(rest, default=batch.next)
+            self._note(batch.skipped)
+            if rest:
+                await asyncio.sleep(self._album_seconds)
 
     async def _poll(self) -> polling.Batch:
+        try:
+            return polling.read(await self._ask(), self._offset)
+        except polling.Torn:
+            return polling.read_one(await self._ask(limit=1), self._offset)
+
+    async def _ask(self, **more: int) -> bytes:
         connection = self._connected()
-        asked = {"timeout": _POLL_SECONDS, "allowed_updates": json.dumps(ASKED_FOR)}
+        asked = {"timeout": _POLL_SECONDS, "allowed_updates": json.dumps(ASKED_FOR), **more}
         if self._offset is not None:
             asked["offset"] = self._offset
         # Not by the library's own method, for which one bad update spoils all that came with it.
-        payload = await connection.line.retrieve(
+        return await connection.line.retrieve(
             f"{connection.bot.base_url}/getUpdates?{urlencode(asked)}",
             read_timeout=_POLL_SECONDS + self._silence,
         )
-        return polling.read(payload, self._offset)
 
-    async def _heard(self, update: Update) -> Inbound | None:
-        if update.callback_query is not None:
-            await self._answer(update.callback_query.id)
-        inbound = parse(update, self._me)
-        if inbound is not None and inbound.moved_to is not None:
+    def _note(self, skipped: Sequence[int | None]) -> None:
+        """Log the updates that are confirmed and were not read."""
+        offset = self._offset or 0
+        gone = [number for number in skipped if number is None or number < offset]
+        if gone:
+            self._skipped += len(gone)
+            ids = ", ".join("unknown" if number is None else str(number) for number in gone)
+            logger.warning("telegram updates skipped ids=%s total=%d", ids, self._skipped)
+
+    def _heard(self, group: Sequence[Update]) -> Inbound | None:
+        """What an update comes to, or the updates of one album."""
+        parsed = [parse(update, self._me, time.time()) for update in group]
+        parts = [part for part in parsed if part is not None]
+        if (closed := closed_topic(group[0])) is not None:
+            self._topics.closed(closed)
+        if not parts:
+            return None
+        inbound = albums.merged(parts)
+        if inbound.moved_to is not None:
             self._moved[inbound.address.chat_id] = inbound.moved_to.chat_id
-        if inbound is None or self._is_addressed(inbound, update) == inbound.addressed:
-            return inbound
-        return msgspec.structs.replace(inbound, addressed=True)
-
-    def _is_addressed(self, inbound: Inbound, update: Update) -> bool:
-        """The files of an album come one by one, and only the first with what is said of them."""
-        album = update.message.media_group_id if update.message is not None else ""
+        # A file that comes too late for its album is meant for whom the album was.
+        album = albums.name(group[0])
         if inbound.addressed:
             self._album = album
-        in_album = bool(album) and album == self._album
-        return inbound.addressed or in_album or self._groups is Groups.ALL
+        late = bool(album) and album == self._album
+        addressed = inbound.addressed or late or self._groups is Groups.ALL
+        return msgspec.structs.replace(inbound, addressed=addressed)
+
+    def acknowledge(self, press: Inbound) -> None:
+        answer = asyncio.create_task(self._answer(press.press_id))
+        self._answers.add(answer)
+        answer.add_done_callback(self._answers.discard)
 
     async def _answer(self, query: str) -> None:
-        """Let the button stop waiting. The person sees what came of it anyway, so that nothing
-        depends on this: it may be too late, or the second time."""
+        """It may be too late, or the second time: the person sees what came of it anyway."""
         try:
             await self._bot.answer_callback_query(query)
-        except (TelegramError, *SENSELESS) as error:
-            logger.info("A pressed button of Telegram was not told so: %s", error)
+        except (TelegramError, ConnectFailed, *SENSELESS) as error:
+            logger.info("telegram press not acknowledged reason=%s", error)
 
     # What goes out
 
@@ -255,6 +302,15 @@ class TelegramAdapter:
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         with delivering():
             return await self._following(to, lambda at: files.send_file(self._bot, at, file, part))
+
+    def how_to_address(self, at: Address) -> str:
+        in_group = at.chat_type is ChatType.GROUP and at.thread_id is None
+        if not in_group or self._groups is Groups.ALL:
+            return ""
+        return (
+            "In this group I answer what is meant for me: reply to a message of mine, or begin"
+            f" yours with @{self._me.username}."
+        )
 
     def previews(self, at: Address) -> bool:
         possible = self._drafts and at.chat_id not in self._undrafted
@@ -285,12 +341,16 @@ class TelegramAdapter:
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         with delivering():
             opened = await self._following(home, lambda at: topics.open_topic(self._bot, at, title))
+        if opened is not None:
+            self._topics.opened(opened)
+            return opened
         now = self._now(home)
-        return opened if opened is not None or now == home else now
+        return None if now == home else now
 
     async def _following(self, to: Address, send: Callable[[Address], Awaitable[T]]) -> T:
         """Send it to that chat by the id that it has now. Not for edits: the messages of before
         have no ids there, or other messages have theirs."""
+        await self._topics.ensure(self._bot, self._now(to))
         try:
             return await send(self._now(to))
         except Refused as refused:  # it had no effect

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from segue.platforms.base import Attachment
-from segue.platforms.telegram.wire import Media, Message, Sticker
+from segue.platforms.telegram.wire import Content, Media, Sticker
 
 
-def attachments(message: Message) -> tuple[Attachment, ...]:
+def attachments(message: Content) -> tuple[Attachment, ...]:
     """Those that came with it: one at most, since each picture of an album is its own message."""
     if message.photo:
         # Telegram sends a picture in several sizes.

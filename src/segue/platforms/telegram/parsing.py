@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms.base import Inbound, InboundKind
-from segue.platforms.telegram import words
+from segue.platforms.telegram import authors, words
 from segue.platforms.telegram.attachments import attachments
 from segue.platforms.telegram.sharing import shared
 from segue.platforms.telegram.wire import (
@@ -21,16 +21,17 @@ from segue.platforms.telegram.wire import (
 )
 
 _CHATS = {"private": ChatType.DM, "group": ChatType.GROUP, "supergroup": ChatType.GROUP}
+_KEPT = 24 * 60 * 60
 _INSIDE = frozenset({"creator", "administrator", "member"})
 
 
-def parse(update: Update, me: Me) -> Inbound | None:
+def parse(update: Update, me: Me, now: float) -> Inbound | None:
     """What a person did, or None for what we do not hear: bots, of which we are one, who speaks in
     the name of a chat, channels, and what Telegram itself writes into a chat, but for a new id."""
     if update.message is not None:
         return _said(update, update.message, me, edited=False)
-    if update.edited_message is not None:
-        return _said(update, update.edited_message, me, edited=True)
+    if (message := update.edited_message) is not None:
+        return _said(update, message, me, edited=True) if _is_edited(message, now) else None
     if update.callback_query is not None:
         return _pressed(update, update.callback_query)
     if update.my_chat_member is not None:
@@ -50,20 +51,28 @@ def address(chat: Chat, thread: int | None) -> Address | None:
     )
 
 
+def closed_topic(update: Update) -> Address | None:
+    """The topic that was closed, if that is what happened."""
+    message = update.message
+    if message is None or message.forum_topic_closed is None:
+        return None
+    return address(message.chat, _topic(message))
+
+
 def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound | None:
     at, sender = address(message.chat, _topic(message)), message.sender
     if at is not None and message.migrate_to_chat_id is not None:
         return _moved(update, at, message.migrate_to_chat_id)
     if at is None or sender is None or sender.is_bot or message.sender_chat is not None:
         return None
-    said, files = words.of(message, me), attachments(message)
+    author, files = authors.forwarded_from(message), attachments(message)
+    said = words.of(message, me) if author is None else words.passed_on(message)
     text = said.text or shared(message)
     if said.to_another or not (text or files):
         return None
-    if edited and message.location is not None:  # somebody who shares where they are has moved
-        return None
     kind = InboundKind.COMMAND if said.command else InboundKind.MESSAGE
     created = None if (replied := message.reply_to_message) is None else replied.forum_topic_created
+    quote = authors.quote(message, me)
     return Inbound(
         kind=InboundKind.EDIT if edited else kind,
         update_id=str(update.update_id),
@@ -74,9 +83,20 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
         attachments=files,
         chat_name=message.chat.name,
         topic="" if created is None else created.name,
-        addressed=at.chat_type is ChatType.DM or said.to_us or _answers_us(message, me),
+        addressed=at.chat_type is ChatType.DM or said.to_us or (quote is not None and quote.ours),
         readers=_readers(message.chat),
+        forwarded_from=author,
+        quote=quote,
     )
+
+
+def _is_edited(message: Message, now: float) -> bool:
+    """Whether a person has just changed it. The first reaction to a message, a preview of a link
+    and the next point of a live location come as edits as well, without a date or with the date of
+    an earlier one; and Telegram keeps an update for a day at most."""
+    if message.location is not None or (message.media_group_id and not message.caption):
+        return False
+    return message.edit_date > now - _KEPT
 
 
 def _moved(update: Update, at: Address, chat: int) -> Inbound:
@@ -93,8 +113,7 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
     message = query.message
     if message is None or query.data is None or query.sender.is_bot:
         return None
-    # Of a message that we cannot look at any more Telegram does not say in which topic it is.
-    at = address(message.chat, _topic(message)) if message.date else None
+    at = address(message.chat, _topic(message))
     if at is None:
         return None
     return Inbound(
@@ -102,10 +121,14 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
         update_id=str(update.update_id),
         address=at,
         sender=_sender(query.sender),
-        text=query.data,
+        # Of a message that we cannot look at any more Telegram does not say in which topic it is:
+        # the button must do nothing in another place.
+        text=query.data if message.date else "",
         message_id=str(message.message_id),
+        press_id=query.id,
         chat_name=message.chat.name,
         readers=_readers(message.chat),
+        forwarded_from=authors.forwarded_from(message),
     )
 
 
@@ -130,15 +153,6 @@ def _topic(message: Message) -> int | None:
     return message.message_thread_id if message.is_topic_message else None
 
 
-def _answers_us(message: Message, me: Me) -> bool:
-    replied = message.reply_to_message
-    # All that is said in a topic answers the message that created it, whose id it has, unless it
-    # answers another.
-    if replied is None or replied.message_id == _topic(message):
-        return False
-    return replied.sender is not None and replied.sender.id == me.id
-
-
 def _inside(member: Member) -> bool:
     return member.status in _INSIDE or (member.status == "restricted" and member.is_member)
 
@@ -147,7 +161,7 @@ def _sender(user: User) -> Sender:
     return Sender(
         platform=Platform.TELEGRAM,
         user_id=str(user.id),
-        name=f"{user.first_name} {user.last_name}".strip(),
+        name=authors.user_name(user),
     )
 
 

@@ -14,7 +14,7 @@ from segue.platforms.telegram.wire import Numbered, Update
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 _ID = re.compile(rb'"update_id"\s*:\s*(\d{1,18})\b')
-_RESULT = re.compile(rb'"result"\s*:\s*\[')
+_RESULT = re.compile(rb'\s*\{\s*"ok"\s*:\s*true\s*,\s*"result"\s*:\s*\[')
 _MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 
 
@@ -27,51 +27,76 @@ _update = msgspec.json.Decoder(Update)
 _numbered = msgspec.json.Decoder(Numbered)
 
 
+class Torn(Lost):
+    """The updates of an answer cannot be told apart. Ask for one of them."""
+
+    def __init__(self) -> None:
+        super().__init__("its answer makes no sense", arrived=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     updates: Sequence[Update]
     """Those that can be read."""
+    skipped: Sequence[int | None]
+    """The ids of those that cannot; None for an id that cannot be read either."""
     next: int | None
     """The offset that confirms all of them, and those that cannot be read as well."""
 
 
 def read(payload: bytes, offset: int | None) -> Batch:
-    """What is in an answer to getUpdates with that offset; Lost when it is none."""
-    raw = _split(payload)
-    updates = [update for one in raw if (update := _read(one)) is not None]
-    return Batch(updates, _next(raw, offset))
+    """What is in an answer to getUpdates with that offset; Torn when it cannot be taken apart, Lost
+    when it is no answer."""
+    return _batch(_split(payload), offset)
+
+
+def read_one(payload: bytes, offset: int | None) -> Batch:
+    """The same for an answer with one update, which can always be skipped."""
+    try:
+        return read(payload, offset)
+    except Torn:
+        return _batch([payload], offset)
+
+
+def _batch(raw: Sequence[bytes | memoryview], offset: int | None) -> Batch:
+    read = [(one, _read(one)) for one in raw]
+    return Batch(
+        updates=[update for _, update in read if update is not None],
+        skipped=[_number(one) for one, update in read if update is None],
+        next=_next(raw, offset),
+    )
 
 
 def _split(payload: bytes) -> Sequence[bytes | memoryview]:
     try:
         return [memoryview(raw) for raw in _answer.decode(payload).result]
-    except RecursionError:
-        # One of them is nested without end. The others are good nevertheless.
+    except _UNREADABLE:
+        # One of them is nested without end, or no good JSON. The others are good nevertheless.
         return list(_pieces(payload))
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise Lost("its answer makes no sense", arrived=True) from error
 
 
 def _pieces(payload: bytes) -> Iterator[bytes]:
-    """The elements of the array `result`, whatever they are, without looking into them."""
-    begin = _RESULT.search(payload)
+    """The elements of the array `result`, whatever they are, without looking into them. What comes
+    after the last whole one is asked for again."""
+    begin = _RESULT.match(payload)
     if begin is None:
         raise Lost("its answer makes no sense", arrived=True)
-    start, depth = begin.end(), 0
+    start, depth, found = begin.end(), 0, False
     for mark in _MARK.finditer(payload, start):
         match mark[0]:
             case b"[" | b"{":
                 depth += 1
             case b"]" | b"}" if depth:
                 depth -= 1
-            case b"]":
+            case b"," | b"]" if not depth:
                 yield payload[start : mark.start()]
-                return
-            case b"," if not depth:
-                yield payload[start : mark.start()]
-                start = mark.end()
+                start, found = mark.end(), True
+                if mark[0] == b"]":
+                    return
             case _:
                 pass
+    if not found:
+        raise Torn
 
 
 def _read(raw: bytes | memoryview) -> Update | None:
@@ -87,8 +112,12 @@ def _next(raw: Sequence[bytes | memoryview], offset: int | None) -> int | None:
     # to count at a random number, which may be lower.
     if ids:
         return max(ids) + 1
+    if not raw:
+        return offset
+    if offset is None:
+        raise Lost("its answer makes no sense", arrived=True)
     # They are numbered one after the other, so these have the numbers from `offset` on.
-    return offset + len(raw) if raw and offset is not None else offset
+    return offset + len(raw)
 
 
 def _number(raw: bytes | memoryview) -> int | None:

@@ -107,28 +107,12 @@ async def in_markup(part: Part, deliver: Callable[[str, str | None], Awaitable[T
 
 
 async def in_place(bot: Bot, to: Address, send: Callable[[], Awaitable[Message]]) -> Message:
-    """Send it to where it belongs, or nowhere: a closed topic is opened again, and what landed
-    outside of a deleted one is taken back."""
-    topic = thread(to)
-    try:
-        sent = await send()
-    except Refused as refused:
-        if topic is None or not refused.says("topic_closed"):
-            raise
-        await _reopen(bot, to, topic, refused)
-        sent = await send()
+    """Send it to where it belongs, or nowhere: what landed outside of a deleted topic is taken
+    back."""
+    topic, sent = thread(to), await send()
     if topic is not None and sent.message_thread_id != topic:
         raise failed_delivery(TOPIC_GONE, arrived=not await _taken_back(bot, sent))
     return sent
-
-
-async def _reopen(bot: Bot, at: Address, topic: int, closed: Refused) -> None:
-    try:
-        await bot.reopen_forum_topic(chat(at), topic)
-    except Refused as refused:
-        # That somebody else has opened it meanwhile is as good.
-        if not refused.says("topic_not_modified"):
-            raise closed from refused
 
 
 async def _taken_back(bot: Bot, sent: Message) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from segue.platforms.telegram.wire import Contact, Location, Message, Poll
+from segue.core.text import one_line
+from segue.platforms.telegram.wire import Checklist, Contact, Content, Location, Poll
 
 
-def shared(message: Message) -> str:
-    """A place, a contact, a poll or a throw of dice; empty when there is none."""
+def shared(message: Content) -> str:
+    """A place, a contact, a poll, a checklist, a story or a throw of dice; empty when there is
+    none. Others may have written the names in it, so each is put on one line."""
     if (venue := message.venue) is not None:
-        name = ", ".join(filter(None, (venue.title, venue.address)))
+        name = ", ".join(filter(None, (one_line(venue.title), one_line(venue.address))))
         return f"[A place: {name}, at {_point(venue.location)}]"
     if message.location is not None:
         return f"[A location: {_point(message.location)}]"
@@ -16,6 +18,10 @@ def shared(message: Message) -> str:
         return f"[A contact: {_contact(message.contact)}]"
     if message.poll is not None:
         return f"[A poll: {_poll(message.poll)}]"
+    if message.checklist is not None:
+        return f"[A checklist: {_checklist(message.checklist)}]"
+    if message.story is not None:
+        return f"[A story of {one_line(message.story.chat.name) or 'an unknown author'}]"
     if message.dice is not None:
         return f"[{message.dice.emoji} shows {message.dice.value}]"
     return ""
@@ -26,9 +32,17 @@ def _point(location: Location) -> str:
 
 
 def _contact(contact: Contact) -> str:
-    name = f"{contact.first_name} {contact.last_name}".strip()
-    return f"{name}, {contact.phone_number}"
+    name = one_line(f"{contact.first_name} {contact.last_name}")
+    return f"{name}, {one_line(contact.phone_number)}"
 
 
 def _poll(poll: Poll) -> str:
-    return "\n- ".join((poll.question, *(option.text for option in poll.options)))
+    return "\n- ".join(one_line(it) for it in (poll.question, *(o.text for o in poll.options)))
+
+
+def _checklist(checklist: Checklist) -> str:
+    tasks = (
+        f"[{'x' if task.completion_date else ' '}] {one_line(task.text)}"
+        for task in checklist.tasks
+    )
+    return "\n- ".join((one_line(checklist.title), *tasks))

@@ -97,29 +97,45 @@ class TopicCreated(Struct, frozen=True):
     name: str = ""
 
 
-class Replied(Struct, frozen=True, rename={"sender": "from"}):
-    """The message that another one answers."""
-
-    message_id: int
-    sender: User | None = None
-    forum_topic_created: TopicCreated | None = None
+class TopicClosed(Struct, frozen=True):
+    pass
 
 
-class Message(Struct, frozen=True, rename={"sender": "from"}):
-    message_id: int
+class ChecklistTask(Struct, frozen=True):
+    text: str
+    completion_date: int = 0
+    """0: it is not done."""
+
+
+class Checklist(Struct, frozen=True):
+    title: str
+    tasks: tuple[ChecklistTask, ...] = ()
+
+
+class Story(Struct, frozen=True):
     chat: Chat
-    date: int
-    """0 for a message that we cannot look at, of which only the chat is known."""
-    sender: User | None = None
+    """That posted it."""
+
+
+class Origin(Struct, frozen=True):
+    """The first author of a forwarded message. Which of these is there depends on its type."""
+
+    sender_user: User | None = None
+    sender_user_name: str = ""
     sender_chat: Chat | None = None
-    """Who speaks in the name of a chat, and not in their own."""
-    message_thread_id: int | None = None
-    is_topic_message: bool = False
-    reply_to_message: Replied | None = None
-    media_group_id: str = ""
-    """The album that its file is in."""
-    migrate_to_chat_id: int | None = None
-    """The supergroup that this group has become."""
+    chat: Chat | None = None
+    author_signature: str = ""
+
+
+class TextQuote(Struct, frozen=True):
+    """The part of a message that a reply quotes."""
+
+    text: str = ""
+
+
+class Content(Struct, frozen=True):
+    """What a message says or shows."""
+
     text: str = ""
     entities: tuple[Entity, ...] = ()
     caption: str = ""
@@ -137,6 +153,47 @@ class Message(Struct, frozen=True, rename={"sender": "from"}):
     contact: Contact | None = None
     poll: Poll | None = None
     dice: Dice | None = None
+    checklist: Checklist | None = None
+    story: Story | None = None
+
+
+class ExternalReply(Content, frozen=True, kw_only=True):
+    """A message of another chat that is replied to; its text comes as the quote."""
+
+    origin: Origin = Origin()
+
+
+class Written(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
+    """A message, but for where it is."""
+
+    message_id: int
+    sender: User | None = None
+    sender_chat: Chat | None = None
+    """Who speaks in the name of a chat, and not in their own."""
+    forward_origin: Origin | None = None
+    forward_date: int | None = None
+    """The only mark of a forwarded message that servers before Bot API 7.0 share with newer."""
+    via_bot: User | None = None
+    """The bot that wrote it, for a person to send."""
+    forum_topic_created: TopicCreated | None = None
+
+
+class Message(Written, frozen=True, kw_only=True):
+    chat: Chat
+    date: int
+    """0 for a message that we cannot look at, of which only the chat is known."""
+    edit_date: int = 0
+    message_thread_id: int | None = None
+    is_topic_message: bool = False
+    reply_to_message: Written | None = None
+    external_reply: ExternalReply | None = None
+    quote: TextQuote | None = None
+    reply_to_story: Story | None = None
+    media_group_id: str = ""
+    """The album that its file is in."""
+    forum_topic_closed: TopicClosed | None = None
+    migrate_to_chat_id: int | None = None
+    """The supergroup that this group has become."""
 
 
 class CallbackQuery(Struct, frozen=True, rename={"sender": "from"}):

@@ -36,6 +36,11 @@ def of(message: Message, me: Me) -> Words:
     return Words(text, to_us=bool(names))
 
 
+def passed_on(message: Message) -> Words:
+    """The text of a message whose sender did not write it: content, and meant for nobody."""
+    return Words(message.text or message.caption)
+
+
 def _command(text: str, entity: Entity, me: Me) -> Words:
     """`/status@our_bot now` is `/status now`."""
     command, rest = _cut(text, entity)

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from typing import TypeVar
 
 from segue.config import PlatformSettings
-from segue.core.address import Address, HomeChannel, Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import one_line, whole
 from segue.platforms.base import (
@@ -123,11 +123,12 @@ class PeerAdapter:
         if client is not None:
             await client.close()
 
-    async def receive(self) -> AsyncGenerator[Inbound]:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             asked = AskUpdates(offset=self._offset, seconds=_POLL_SECONDS)
             with self._connecting():
                 batch = await self._connected().call("updates", asked, Batch, seconds=_POLL_SECONDS)
+            yield None
             for frame in batch.frames:
                 if (inbound := parse(self._platform, frame)) is not None:
                     yield inbound
@@ -171,6 +172,9 @@ class PeerAdapter:
                 if refused.refusal.code != "not_changed":
                     raise
 
+    def acknowledge(self, press: Inbound) -> None:
+        """A button of this platform does not wait."""
+
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         async def send(text: str, form: Format) -> Sent:
             call = SendFile(
@@ -187,6 +191,10 @@ class PeerAdapter:
 
         with self._delivering():
             return Receipt((await self._in_markup(part, send)).id)
+
+    def how_to_address(self, at: Address) -> str:
+        named = self._me.rules.mentions and at.thread_id is None
+        return "Name @bot in this chat." if named and at.chat_type is not ChatType.DM else ""
 
     def previews(self, at: Address) -> bool:
         return self._me.rules.previews

@@ -40,11 +40,21 @@ class Hands(peers.Hands[str, Message, Shown]):
         *,
         thread: str | None = None,
         files: Sequence[Upload] = (),
+        forwarded_from: str | None = None,
+        reply_to: str | None = None,
     ) -> str:
-        """The id of the message."""
-        return await self._ask(
-            orders.Say(user=user, chat=chat, text=text, thread=thread, files=tuple(files)), str
+        """The id of the message. `forwarded_from`: the name of who wrote it first. `reply_to`: the
+        id of another message."""
+        order = orders.Say(
+            user=user,
+            chat=chat,
+            text=text,
+            thread=thread,
+            files=tuple(files),
+            forwarded_from=forwarded_from,
+            reply_to=reply_to,
         )
+        return await self._ask(order, str)
 
     async def command(self, user: str, chat: str, text: str, *, thread: str | None = None) -> str:
         """Say what the platform marks as a command; the id of the message."""

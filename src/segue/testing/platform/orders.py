@@ -67,6 +67,9 @@ class Say(peers.Order, frozen=True):
     command: bool = False
     """The platform marks it as a command."""
     files: tuple[Upload, ...] = ()
+    forwarded_from: str | None = None
+    """The name of who wrote it first, in another chat."""
+    reply_to: str | None = None
 
 
 class Rewrite(peers.Order, frozen=True):
@@ -136,6 +139,8 @@ class Message(Struct, frozen=True, kw_only=True):
     """The key that it was sent under."""
     file: str | None = None
     """The name of the file in it."""
+    forwarded_from: str | None = None
+    reply_to: str | None = None
     at: float = field(default_factory=time.monotonic)
     """When it came to say this, on the clock that all processes of the machine share."""
 

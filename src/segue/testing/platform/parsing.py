@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from segue.core.address import Address, ChatType, Platform, Sender
-from segue.platforms.base import Attachment, Inbound, InboundKind
+from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.testing.platform.wire import (
     Changed,
     Commanded,
@@ -15,6 +15,8 @@ from segue.testing.platform.wire import (
     Update,
     WireChat,
     WireFile,
+    WireMessage,
+    WireQuote,
 )
 
 _KINDS: dict[type[Update], InboundKind] = {
@@ -45,31 +47,39 @@ def address(platform: Platform, chat: WireChat, thread: str | None) -> Address:
 
 
 def _inbound(platform: Platform, update: Update) -> Inbound:
-    text, message_id, files = _said(update)
+    message = _message(update)
     return Inbound(
         kind=_KINDS[type(update)],
         update_id=update.id,
         address=address(platform, update.chat, update.thread),
         sender=Sender(platform=platform, user_id=update.user.id, name=update.user.name),
-        text=text,
-        message_id=message_id,
-        attachments=tuple(map(_attachment, files)),
-        addressed=not isinstance(update, Said) or update.message.addressed,
+        text=message.text,
+        message_id=message.id,
+        attachments=tuple(map(_attachment, message.files)),
+        addressed=message.addressed or isinstance(update, Commanded),
         chat_name=update.chat.name,
         topic=update.chat.topic,
         readers=_readers(update.chat),
+        forwarded_from=message.forwarded_from,
+        quote=_quote(message.quote),
     )
 
 
-def _said(update: Update) -> tuple[str, str, tuple[WireFile, ...]]:
-    """The text, the message and the files."""
+def _message(update: Update) -> WireMessage:
+    """What was said, or the message whose button was pressed."""
     match update:
         case Said(message=message) | Changed(message=message) | Commanded(message=message):
-            return message.text, message.id, message.files
+            return message
         case Pressed():
-            return update.data, update.message, ()
+            return WireMessage(id=update.message, text=update.data)
         case Joined():
-            return "", "", ()
+            return WireMessage(id="", text="")
+
+
+def _quote(quote: WireQuote | None) -> Quote | None:
+    if quote is None:
+        return None
+    return Quote(author=quote.author.name, text=quote.text, ours=quote.author.bot)
 
 
 def _attachment(file: WireFile) -> Attachment:

@@ -25,6 +25,7 @@ from segue.testing.platform.wire import (
     WireEntry,
     WireFile,
     WireMessage,
+    WireQuote,
     WireUser,
 )
 
@@ -121,6 +122,8 @@ class Service:
             thread=order.thread,
             author=self._user(order.user).id,
             text=order.text,
+            forwarded_from=order.forwarded_from,
+            reply_to=order.reply_to,
         )
         files = tuple(self._file(upload) for upload in order.files)
         self.post(message, files=files, command=order.command)
@@ -153,9 +156,7 @@ class Service:
         """Show it, in the place of a preview that there was, and tell the bot."""
         self.previews.pop((message.chat, message.thread), None)
         self.messages[message.id] = message
-        said = WireMessage(
-            id=message.id, text=message.text, files=files, addressed=self._is_addressed(message)
-        )
+        said = self._wire(message, files)
         kind = Commanded if command else Said
         self._update(kind, message, message.author, message=said)
 
@@ -164,8 +165,18 @@ class Service:
         earlier = (*message.earlier, message.text)
         changed = replace(message, text=text, earlier=earlier, at=time.monotonic(), **more)
         self.messages[message.id] = changed
-        said = WireMessage(id=message.id, text=text)
-        self._update(Changed, message, message.author, message=said)
+        self._update(Changed, message, message.author, message=self._wire(changed))
+
+    def _wire(self, message: Message, files: tuple[WireFile, ...] = ()) -> WireMessage:
+        replied = None if message.reply_to is None else self.message(message.reply_to)
+        return WireMessage(
+            id=message.id,
+            text=message.text,
+            files=files,
+            addressed=self._is_addressed(message),
+            forwarded_from=message.forwarded_from,
+            quote=replied and WireQuote(author=self._user(replied.author), text=replied.text),
+        )
 
     def _is_addressed(self, message: Message) -> bool:
         alone = len(self.chat(message.chat).members) <= 1

@@ -224,11 +224,21 @@ class WireFile(Struct, frozen=True, kw_only=True):
     size: Annotated[int, Meta(ge=0)]
 
 
+class WireQuote(Struct, frozen=True, kw_only=True):
+    """The message that is replied to."""
+
+    author: WireUser
+    text: str
+
+
 class WireMessage(Struct, frozen=True, kw_only=True):
     id: Id
     text: str
     files: tuple[WireFile, ...] = ()
     addressed: bool = True
+    forwarded_from: str | None = None
+    """The name of who wrote it first."""
+    quote: WireQuote | None = None
 
 
 class _Update(Struct, frozen=True, kw_only=True, tag_field="kind"):

@@ -19,8 +19,8 @@ tdlib/telegram-bot-api, that its answers were taken from. What a bot should neve
 call with a parameter that there is not, is answered with 400 and noted in `errors`.
 
 It is stricter than Telegram where that finds mistakes: parameters that are not known are refused,
-the name of a topic is never cut off, only HTML is read as markup, and nobody writes in a closed
-topic. Trouble of every kind of `Trouble` can be had for any method; BROKEN is a 502 in HTML.
+the name of a topic is never cut off, and only HTML is read as markup. Trouble of every kind of
+`Trouble` can be had for any method; BROKEN is a 502 in HTML.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from segue.testing.telegram.shown import Called as Called
 from segue.testing.telegram.shown import FileKind as FileKind
 from segue.testing.telegram.shown import Kind as Kind
 from segue.testing.telegram.shown import Message as Message
+from segue.testing.telegram.shown import Origin as Origin
+from segue.testing.telegram.shown import OriginKind as OriginKind
 from segue.testing.telegram.shown import Settings as Settings
 from segue.testing.telegram.shown import Shown as Shown
 from segue.testing.telegram.shown import Status as Status

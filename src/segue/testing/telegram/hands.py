@@ -9,7 +9,16 @@ from segue.testing.peers import WITHIN
 from segue.testing.peers import OrderRefused as OrderRefused
 from segue.testing.telegram import orders
 from segue.testing.telegram.orders import Upload
-from segue.testing.telegram.shown import Called, Kind, Message, Settings, Shown, Status, Topic
+from segue.testing.telegram.shown import (
+    Called,
+    Kind,
+    Message,
+    Origin,
+    Settings,
+    Shown,
+    Status,
+    Topic,
+)
 
 
 class Hands(peers.Hands[int, Message, Shown]):
@@ -82,10 +91,17 @@ class Hands(peers.Hands[int, Message, Shown]):
         thread: int | None = None,
         reply_to: int | None = None,
         files: Sequence[Upload] = (),
+        album: str = "",
         anonymous: bool = False,
+        origin: Origin | None = None,
+        via_bot: int = 0,
+        quote: str = "",
+        external: Origin | None = None,
     ) -> int:
         """The id of the message. With a file the text is its caption; several files are several
-        messages. What begins with / is marked as a command. In a channel it is a post."""
+        messages of one album, or of the one that is named. What begins with / is marked as a
+        command. In a channel it is a post. `origin`: it is forwarded. `quote`: of the message that
+        it replies to; `external`: who wrote that, in another chat."""
         order = orders.Say(
             user=user,
             chat=chat,
@@ -93,9 +109,18 @@ class Hands(peers.Hands[int, Message, Shown]):
             thread=thread,
             reply_to=reply_to,
             files=tuple(files),
+            album=album,
             anonymous=anonymous,
+            origin=origin,
+            via_bot=via_bot,
+            quote=quote,
+            external=external,
         )
         return await self._ask(order, int)
+
+    async def react(self, chat: int, message: int) -> None:
+        """React with an emoji. The bot hears of an edit that changed nothing."""
+        await self._do(orders.React(chat=chat, message=message))
 
     async def edit(self, chat: int, message: int, text: str) -> None:
         await self._do(orders.Rewrite(chat=chat, message=message, text=text))
@@ -143,6 +168,10 @@ class Hands(peers.Hands[int, Message, Shown]):
         return (await self.look(0)).errors
 
     # The platform itself
+
+    async def deliver(self, frame: str) -> None:
+        """Let the bot get this update as it is, JSON or not; `{id}` in it becomes its id."""
+        await self._do(orders.Deliver(frame=frame))
 
     async def bot(self, settings: Settings) -> None:
         """From now on the bot and the server are this."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.testing import peers
 from segue.testing.peers import Clear, Look, Shared
-from segue.testing.telegram.shown import FileKind, Kind, Settings, Status
+from segue.testing.telegram.shown import FileKind, Kind, Origin, Settings, Status
 
 
 class SetBot(peers.Order, frozen=True):
@@ -60,14 +60,28 @@ class Say(peers.Order, frozen=True):
     thread: int | None = None
     reply_to: int | None = None
     files: tuple[Upload, ...] = ()
+    album: str = ""
+    """The album of the files, if others said some of it before."""
     anonymous: bool = False
     """As an administrator who shows as the group itself."""
+    origin: Origin | None = None
+    """They forward what that one wrote."""
+    via_bot: int = 0
+    quote: str = ""
+    external: Origin | None = None
 
 
 class Rewrite(peers.Order, frozen=True):
     chat: int
     message: int
     text: str
+
+
+class React(peers.Order, frozen=True):
+    """A person reacts to a message with an emoji."""
+
+    chat: int
+    message: int
 
 
 class Press(peers.Order, frozen=True):
@@ -128,6 +142,12 @@ class Erase(peers.Order, frozen=True):
     message: int
 
 
+class Deliver(peers.Order, frozen=True):
+    """An update as it is, JSON or not; `{id}` in it becomes its id."""
+
+    frame: str
+
+
 class Recall(peers.Order, frozen=True):
     """Answered with the calls so far, but for polls; of one method, if one is named."""
 
@@ -141,6 +161,7 @@ class Fetch(peers.Order, frozen=True):
 
 
 Order: TypeAlias = (
-    SetBot | AddUser | AddChat | SetRights | Say | Rewrite | Press | Join | Migrate | OpenTopic
-    | CloseTopic | DeleteTopic | Erase | Recall | Fetch | Clear[Settings] | Look[int] | Shared
+    SetBot | AddUser | AddChat | SetRights | Say | Rewrite | React | Press | Join | Migrate
+    | OpenTopic | CloseTopic | DeleteTopic | Erase | Deliver | Recall | Fetch
+    | Clear[Settings] | Look[int] | Shared
 )  # fmt: skip

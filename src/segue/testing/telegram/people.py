@@ -110,7 +110,7 @@ class People:
         chat = self._state.chat(order.chat)
         named = order.thread is not None
         thread, topic = (
-            self._state.place(chat, order.thread)
+            self._state.place(chat, order.thread, order.user)
             if named
             else self._state.beside(chat, order.reply_to)
         )
@@ -124,20 +124,24 @@ class People:
             text=order.text,
             entities=found(order.text),
             reply_to=order.reply_to,
+            quote=order.quote,
+            external=order.external,
+            origin=order.origin,
+            via_bot=order.via_bot,
         )
-        for message in self._with_files(chat, first, order.files):
+        for message in self._with_files(chat, first, order):
             kept = self._state.keep(message)
             if self._hears(chat, kept):
                 self._tell(chat, kept)
         return first.id
 
-    def _with_files(
-        self, chat: Chat, first: Message, uploads: tuple[orders.Upload, ...]
-    ) -> list[Message]:
+    def _with_files(self, chat: Chat, first: Message, order: orders.Say) -> list[Message]:
         """Each file is a message; together they are an album, whose caption is the first's."""
+        uploads, album = order.files, order.album
         if not uploads:
             return [first]
-        album = str(13_000_000_000 + self._state.number()) if len(uploads) > 1 else ""
+        if len(uploads) > 1 and not album:
+            album = str(13_000_000_000 + self._state.number())
         messages: list[Message] = []
         for upload in uploads:
             file = self._state.add_file(upload.kind, upload.name, upload.media_type, upload.content)
@@ -165,6 +169,14 @@ class People:
         )
         if self._hears(chat, after):
             self._tell(chat, after, "edited_")
+
+    def react(self, order: orders.React) -> None:
+        """The first reaction comes as an edit that changed nothing, with no date of an edit unless
+        there was a real one before: tdlib/telegram-bot-api issues 388 and 773."""
+        chat = self._state.chat(order.chat)
+        message = self._state.message(chat, order.message, "message")
+        if self._hears(chat, message):
+            self._tell(chat, message, "edited_")
 
     def press(self, order: orders.Press) -> str:
         """#callbackquery; of a message that is too old it has an #inaccessiblemessage."""

@@ -82,7 +82,7 @@ class Sending:
     ) -> Json:
         buttons = texts.buttons(call.reply_markup)
         reply_to = self._reply(chat, call.reply_parameters)
-        thread, topic = self._state.place(chat, call.message_thread_id)
+        thread, topic = self._state.place(chat, call.message_thread_id, self._state.bot)
         if thread is None and reply_to is not None:
             thread, topic = self._state.beside(chat, reply_to)
         self._pace(chat)
@@ -141,7 +141,7 @@ class Sending:
             text = texts.message_text(
                 text, call.parse_mode, call.entities, too_long="message is too long"
             ).text
-        thread, _ = self._state.place(chat, call.message_thread_id)
+        thread, _ = self._state.place(chat, call.message_thread_id, self._state.bot)
         before = self._state.drafts.get((chat.id, thread))
         times = before.times + 1 if before is not None and before.id == call.draft_id else 1
         self._state.drafts[chat.id, thread] = Draft(

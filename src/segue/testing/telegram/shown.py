@@ -127,6 +127,27 @@ class File(Struct, frozen=True, kw_only=True):
     size: int
 
 
+class OriginKind(StrEnum):
+    """core.telegram.org/bots/api#messageorigin"""
+
+    USER = "user"
+    HIDDEN_USER = "hidden_user"
+    """Of a person who does not let forwards link to them: their name is all there is."""
+    CHAT = "chat"
+    """An administrator who shows as the group itself."""
+    CHANNEL = "channel"
+
+
+class Origin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who wrote a forwarded message first."""
+
+    kind: OriginKind
+    id: int = 0
+    """The user's, or the chat's."""
+    name: str = ""
+    """Of a hidden user."""
+
+
 class Message(Struct, frozen=True, kw_only=True):
     """One message as people see it."""
 
@@ -147,6 +168,14 @@ class Message(Struct, frozen=True, kw_only=True):
     file: File | None = None
     album: str = ""
     reply_to: int | None = None
+    quote: str = ""
+    """The part of that message which the reply quotes."""
+    external: Origin | None = None
+    """Who wrote the message of another chat that it replies to."""
+    origin: Origin | None = None
+    """It is forwarded."""
+    via_bot: int = 0
+    """The bot that wrote it, for its author to send."""
     preview: bool = True
     """Links in it are fetched."""
     quiet: bool = False

@@ -136,18 +136,21 @@ class State:
             return self.settings.topics if chat.topics is None else chat.topics
         return chat.kind is Kind.FORUM
 
-    def place(self, chat: Chat, thread: int | None) -> tuple[int | None, bool]:
+    def place(self, chat: Chat, thread: int | None, by: int) -> tuple[int | None, bool]:
         """Where a message with that `message_thread_id` comes: its thread, and whether that is a
         topic. The general topic of a forum has no id of its own: python-telegram-bot issue 4739.
-        Nobody writes in a closed topic here; Telegram lets who opened or manages it do so."""
+        In a closed topic those can write who opened it or manage topics; it stays closed."""
         if thread is None or (chat.id, thread) in self.leaky:
             return None, False
         topic = self.topics.get((chat.id, thread))
         if topic is None or not self.has_topics(chat):
             raise bad("message thread not found")
-        if topic.closed:
+        if topic.closed and by != topic.by and not self._manages(chat, by):
             raise bad("TOPIC_CLOSED")
         return thread, True
+
+    def _manages(self, chat: Chat, user: int) -> bool:
+        return chat.manage_topics if user == self.bot else user == chat.members[0]
 
     def beside(self, chat: Chat, reply_to: int | None) -> tuple[int | None, bool]:
         """Where a reply comes when no thread is named. In a supergroup it has the thread of what it

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import msgspec
 
-from segue.testing.telegram.shown import Button, Chat, File, FileKind, Kind, Message, Status, User
+from segue.testing.telegram.shown import (
+    Button,
+    Chat,
+    File,
+    FileKind,
+    Kind,
+    Message,
+    Origin,
+    OriginKind,
+    Status,
+    User,
+)
 from segue.testing.telegram.state import ANONYMOUS, State
 
 Json = dict[str, object]
@@ -103,9 +114,32 @@ def message(state: State, it: Message, *, nested: bool = False) -> Json:
         told["is_topic_message"] = True
     if it.edited:
         told["edit_date"] = it.edited
+    if it.origin is not None:
+        # The fields of before Bot API 7.0 still come: `JsonMessage` of tdlib/telegram-bot-api.
+        told |= {"forward_origin": origin(state, it.origin, it.date), "forward_date": it.date}
+    if it.via_bot:
+        told["via_bot"] = user(state.user(it.via_bot))
     if not nested and (replied := _replied(state, it)) is not None:
         told["reply_to_message"] = message(state, replied, nested=True)
+    if it.external is not None:
+        told["external_reply"] = {"origin": origin(state, it.external, it.date)}
+    if it.quote:
+        told["quote"] = {"text": it.quote, "position": 0, "is_manual": True}
     return {**told, **_content(it), **(it.service or {})}
+
+
+def origin(state: State, it: Origin, date: int) -> Json:
+    """#messageorigin"""
+    told: Json = {"type": it.kind.value, "date": date}
+    match it.kind:
+        case OriginKind.USER:
+            return {**told, "sender_user": user(state.user(it.id))}
+        case OriginKind.HIDDEN_USER:
+            return {**told, "sender_user_name": it.name}
+        case OriginKind.CHAT:
+            return {**told, "sender_chat": chat(state, state.chats[it.id])}
+        case OriginKind.CHANNEL:
+            return {**told, "chat": chat(state, state.chats[it.id]), "message_id": 2}
 
 
 def _author(state: State, where: Chat, it: Message) -> Json:

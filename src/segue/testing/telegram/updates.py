@@ -63,9 +63,16 @@ class Updates:
             whole = cast("dict[str, object]", update) if isinstance(update, dict) else None
             self._put({"message": update} if whole is None else whole)
 
+    def deliver(self, frame: str) -> None:
+        """Tell it this, character by character, with the id in the place of `{id}`."""
+        number = next(self._ids)
+        self._queue(_Update(number, frame.replace("{id}", str(number))))
+
     def _put(self, update: dict[str, object]) -> None:
         number = next(self._ids)
-        made = _Update(number, json.dumps({**update, "update_id": number}))
+        self._queue(_Update(number, json.dumps({**update, "update_id": number})))
+
+    def _queue(self, made: _Update) -> None:
         self._all.append(made)
         (self._waiting if self._held is None else self._held).append(made)
         self._pulse.beat()

@@ -80,6 +80,7 @@ class World:
             orders.SetRights: people.set_rights,
             orders.Say: people.say,
             orders.Rewrite: people.rewrite,
+            orders.React: people.react,
             orders.Press: people.press,
             orders.Join: people.join,
             orders.Migrate: people.migrate,
@@ -87,6 +88,7 @@ class World:
             orders.CloseTopic: people.close_topic,
             orders.DeleteTopic: people.delete_topic,
             orders.Erase: people.erase,
+            orders.Deliver: lambda order: self.updates.deliver(order.frame),
             orders.Recall: self._recall,
             orders.Fetch: lambda order: self.state.file(order.file)[1],
         }

@@ -1,0 +1,44 @@
+"""The words of a message as the model reads them: what others wrote is marked line by line, so that
+no text can pass for the user's own."""
+
+from __future__ import annotations
+
+import json
+
+from segue.core.text import one_line
+from segue.platforms.base import Inbound, Quote
+
+_AUTHOR = 80
+_QUOTED = 4096
+"""Of a message that is replied to, at most so many characters are shown."""
+_OURS = 300
+"""The same of one that the agent wrote, and knows."""
+
+
+def words(inbound: Inbound) -> str:
+    """The text of a message, after the message that it replies to. Forwarded words are quoted."""
+    said = inbound.text
+    if inbound.forwarded_from is not None:
+        author = _name(inbound.forwarded_from)
+        said = _quoted(f"[The user forwarded this. It was written by {author}:]", said)
+    if inbound.quote is None:
+        return said
+    return f"{_replied(inbound.quote)}\n\n{said}".rstrip()
+
+
+def _replied(quote: Quote) -> str:
+    author = "you" if quote.ours else _name(quote.author)
+    most = _OURS if quote.ours else _QUOTED
+    text = quote.text if len(quote.text) <= most else f"{quote.text[:most]}…"
+    return _quoted(f"[The user replies to this message. It was written by {author}:]", text)
+
+
+def _quoted(header: str, text: str) -> str:
+    """`text` with a mark on each of its lines, by any character that ends a line."""
+    return "\n".join((header, *(f"> {line}" for line in text.splitlines())))
+
+
+def _name(author: str) -> str:
+    """In quotes that the name cannot close."""
+    name = one_line(author, _AUTHOR)
+    return json.dumps(name, ensure_ascii=False) if name else "an unknown author"
