@@ -33,7 +33,14 @@ from segue.core.transcript import Message
 from segue.store import bindings, leases, outbox, sessions, transcripts
 from segue.store.base import Row, Topic, Tx
 from segue.store.leases import until
-from segue.store.values import address_or_none, listed, moment, moment_or_none, text
+from segue.store.values import (
+    address_or_none,
+    listed,
+    moment,
+    moment_or_none,
+    text,
+    unreadable,
+)
 
 CLAIM_SECONDS = 15.0
 """How long a request, or one whose gateway died, waits for a gateway."""
@@ -168,7 +175,11 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
     if not changed:
         return None
     tx.nudge(Topic.HANDOFFS)
-    return get(tx, handoff_id)
+    taken = get(tx, handoff_id)
+    if taken is None or taken.state is State.RUNNING:
+        return taken
+    cancel(tx, handoff_id, taken.error or "")  # it cannot be read
+    return None
 
 
 def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Handoff | None:
@@ -348,6 +359,24 @@ def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
 
 
 def _handoff(row: Row) -> Handoff:
+    """The row; as failed, without what cannot be read of it, if it does not hold what it should:
+    one bad row must not keep the others from being read."""
+    try:
+        return _read(row)
+    except ValueError as error:
+        return Handoff(
+            id=row[0],
+            session_id=row[1],
+            platform=Platform(row[2]) if row[2] in set(Platform) else Platform.LOCAL,
+            state=State.FAILED,
+            requested=moment(row[4]),
+            claim_by=Ticks(row[5]),
+            key=row[6],
+            error=unreadable(error),
+        )
+
+
+def _read(row: Row) -> Handoff:
     (
         handoff_id,
         session_id,

@@ -31,7 +31,9 @@ from segue.store.values import (
     moment,
     moment_or_none,
     parse_buttons,
+    readable_address,
     text,
+    unreadable,
 )
 
 SECONDS = 60.0
@@ -97,7 +99,8 @@ class Outbox:
     async def claim(
         self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SECONDS
     ) -> tuple[Outgoing, ...]:
-        """The next to send, at most one per address, journalled as being sent by this process."""
+        """The next to send, at most one per address, journalled as being sent by this process.
+        Those that cannot be read have failed with this, and come with that state."""
         return await self._engine.write(claim, platforms, limit, seconds)
 
     async def progress(self, outgoing: Outgoing, receipt: str) -> bool:
@@ -234,7 +237,12 @@ def claim(
         )
         for row in rows
     )
-    return tuple(_outgoing(row) for row in claimed if row)
+    taken = tuple(_outgoing(row) for row in claimed if row)
+    for outgoing in taken:
+        if outgoing.state is OutgoingState.FAILED:
+            finish(tx, outgoing, OutgoingState.FAILED, error=outgoing.error or "")
+            tx.nudge(Topic.OUTBOX)  # its address cannot tell what waits behind it
+    return taken
 
 
 def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
@@ -374,6 +382,35 @@ def _line(receipt: str) -> str:
 
 
 def _outgoing(row: Row) -> Outgoing:
+    """The row; as failed, without what cannot be read of it, if it does not hold what it should:
+    one bad row must not keep the others from being read."""
+    try:
+        return _read(row)
+    except ValueError as error:
+        return _without_structure(row, unreadable(error))
+
+
+def _without_structure(row: Row, reason: str) -> Outgoing:
+    no, key, address, session_id, body, _, attempt, _, _, _, queued, finished, reported, _ = row
+    return Outgoing(
+        no=no,
+        key=key,
+        address=readable_address(address),
+        session_id=session_id,
+        body=body,
+        file=None,
+        state=OutgoingState.FAILED,
+        attempt=attempt,
+        buttons=(),
+        receipts=(),
+        error=reason,
+        queued=moment(queued),
+        finished=moment_or_none(finished),
+        reported=bool(reported),
+    )
+
+
+def _read(row: Row) -> Outgoing:
     (
         no,
         key,
