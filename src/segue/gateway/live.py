@@ -23,7 +23,7 @@ from segue.core.events import (
     TextDelta,
     ToolStarted,
 )
-from segue.core.text import is_blank, one_line
+from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
 from segue.gateway.containment import contained, logged_only
 from segue.gateway.pace import Pace
@@ -165,7 +165,7 @@ class Live:
         if await self._store.outbox.waiting(self._address):
             self._dirty.set()  # what waits there will become this very bubble
             return
-        text = self._activity if is_blank(self._text) else self._text.rstrip() + _MORE
+        text = self._activity if is_empty(self._text) else self._text.rstrip() + _MORE
         parts = markup.parts(text, self._adapter.capabilities)
         if parts and not bubble and self._adapter.previews(self._address):
             await self._adapter.preview(self._address, parts[-1], key=self._preview)

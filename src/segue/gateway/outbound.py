@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
+from segue.core.events import NO_ANSWER
 from segue.gateway import approving, texts, uploads
 from segue.gateway.containment import contained, fault, logged_only
 from segue.gateway.live import Bubble
@@ -206,7 +207,10 @@ class Outbound:
         file = await _file(outgoing, adapter.capabilities)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
-        parts = await _parts(body, adapter.capabilities) or [_NOTHING] * isinstance(file, Upload)
+        parts = await _parts(body, adapter.capabilities)
+        if not parts:  # nothing counts as sent that nobody could see
+            able = adapter.capabilities
+            parts = [_NOTHING] if isinstance(file, Upload) else await _parts(NO_ANSWER, able)
         box = self._store.outbox
         for number, part in enumerate(parts):
             if number < len(outgoing.receipts):

@@ -20,7 +20,6 @@ PAIRED_AT_HOME = (
 )
 BUSY = "I am busy with what you wrote before, and did not take this up. Send it again in a while."
 STOPPED = "Stopped."
-SILENT = "The agent had nothing to say to this."
 NOTHING_TO_STOP = "Nothing is under way here."
 ANSWERED_ALREADY = (
     "What you changed was answered already. Send it as a new message, or type /undo first."

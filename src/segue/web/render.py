@@ -14,11 +14,14 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
+from segue.core.text import is_empty
 from segue.web.colours import Colours
 
 _REL = 'target="_blank" rel="noopener noreferrer nofollow"'
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
 _COLOURS = "colours"
+_UNSEEN = re.compile(r"<(?!hr\b)[^>]*>")
+"""Tags that draw nothing themselves."""
 _SIDES = frozenset({"left", "center", "right"})
 
 
@@ -37,7 +40,9 @@ def _parser() -> MarkdownIt:
 
 
 def html(markdown: str) -> str:
-    return _parser().render(markdown, {_COLOURS: Colours()})
+    """`markdown` as HTML; as it was written, if nothing of it could be seen otherwise."""
+    shown = _parser().render(markdown, {_COLOURS: Colours()})
+    return plain(markdown) if is_empty(_UNSEEN.sub("", shown)) else shown
 
 
 def plain(text: str) -> str:

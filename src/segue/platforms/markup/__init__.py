@@ -8,7 +8,7 @@ the beginning of the next.
 
 from __future__ import annotations
 
-from segue.core.text import is_hidden
+from segue.core.text import is_empty, one_line
 from segue.platforms.base import Capabilities, Dialect, Part
 from segue.platforms.markup import splitting
 from segue.platforms.markup.sizes import ruler
@@ -22,7 +22,7 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
     which has to be 40 or more. All strings give parts, also broken or hostile Markdown: what
     cannot be understood is shown as it was written.
     """
-    if _is_unseen(markdown):
+    if is_empty(markdown):
         return []
     dialect = capabilities.dialect
     if dialect is Dialect.SOURCE:
@@ -35,12 +35,9 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
     limit, measure = capabilities.length, ruler(capabilities.unit)
     for blocks in (reading.read(markdown), (reading.as_written(markdown),)):
         atoms = writing.write(blocks, dialect, limit, measure)
-        found = [part for part in splitting.split(atoms, limit, measure) if not _is_unseen(part)]
+        cut = splitting.split(atoms, limit, measure)
+        # Marks alone may be a part: they belong to the letter before it.
+        found = [part for part in cut if one_line(part.plain)]
         if found:
             return found
     return []
-
-
-def _is_unseen(shown: str | Part) -> bool:
-    text = shown if isinstance(shown, str) else shown.plain
-    return all(c.isspace() or is_hidden(c) for c in text)
