@@ -266,11 +266,12 @@ class Outbound:
         box = self._store.outbox
         repeatable = adapter.capabilities.keys or not error.arrived
         if error.retry and repeatable and outgoing.attempt < MOST_ATTEMPTS:
+            asked = error.after is not None
             seconds = error.after
             if seconds is None:
                 seconds = pause(outgoing.attempt, 0.5, LONGEST_PAUSE)
             logger.info("%s again in %.1f s: %s", outgoing.key, seconds, error.reason)
-            await box.retry(outgoing, error.reason, seconds=seconds)
+            await box.retry(outgoing, error.reason, seconds=seconds, asked=asked)
             self._later(seconds)
         elif error.arrived:
             logger.warning("It is not known whether %s arrived: %s", outgoing.key, error.reason)

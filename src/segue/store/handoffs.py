@@ -51,7 +51,7 @@ LEASE_SECONDS = 10.0
 _SELECT = """
     SELECT h.id, s.id, h.platform, h.state, h.requested, h.claim_by, h.key, h.home, h.message,
            h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished, h.step, h.thread,
-           h.reply, h.error
+           h.reply, h.error, h.detail
     FROM handoffs h JOIN sessions s ON s.no = h.session_no
 """
 
@@ -214,15 +214,22 @@ def heartbeat(tx: Tx, claimed: Handoff, seconds: float) -> bool:
 
 
 def record_step(
-    tx: Tx, claimed: Handoff, step: Step, thread: Address | None, reply: bytes | None
+    tx: Tx,
+    claimed: Handoff,
+    step: Step,
+    thread: Address | None,
+    reply: bytes | None,
+    detail: str | None,
 ) -> bool:
     tx.nudge(Topic.HANDOFFS)
     recorded = _advance(
         tx,
         claimed,
-        "step = :step, thread = coalesce(CAST(:thread AS TEXT), thread),"
+        "step = :step, detail = CAST(:detail AS TEXT),"
+        " thread = coalesce(CAST(:thread AS TEXT), thread),"
         " reply = coalesce(CAST(:reply AS TEXT), reply)",
         step=step.value,
+        detail=detail,
         thread=thread.key if thread else None,
         reply=None if reply is None else text(reply.decode()),
     )
@@ -397,6 +404,7 @@ def _read(row: Row) -> Handoff:
         thread,
         reply,
         error,
+        detail,
     ) = row
     return Handoff(
         id=handoff_id,
@@ -415,6 +423,7 @@ def _read(row: Row) -> Handoff:
         claimed=moment_or_none(claimed),
         finished=moment_or_none(finished),
         step=None if step is None else Step(step),
+        detail=detail,
         thread=address_or_none(thread),
         reply=None if reply is None else reply.encode(),
         error=error,

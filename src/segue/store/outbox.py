@@ -20,6 +20,7 @@ import msgspec
 
 from segue.core.address import Address, Platform
 from segue.core.handoff import short_reason
+from segue.core.lease import SECOND
 from segue.store import bubbles
 from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.leases import until
@@ -120,9 +121,16 @@ class Outbox:
         """It may have arrived, and must not be repeated."""
         return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)
 
-    async def retry(self, outgoing: Outgoing, reason: str, *, seconds: float) -> bool:
-        """It did not arrive: again, in so many seconds. What follows at that address waits."""
-        return await self._engine.write(retry, outgoing, reason, seconds)
+    async def retry(
+        self, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False
+    ) -> bool:
+        """It did not arrive: again, in so many seconds. What follows at that address waits.
+        `asked`: the platform itself asked for the pause."""
+        return await self._engine.write(retry, outgoing, reason, seconds, asked=asked)
+
+    async def asked_to_wait(self, address: Address) -> float:
+        """For how many seconds more nothing is sent there, because the platform asked for that."""
+        return await self._engine.read(asked_to_wait, address)
 
     async def recover(
         self,
@@ -270,14 +278,25 @@ def finish(
     return settled
 
 
-def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float) -> bool:
+def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float, *, asked: bool) -> bool:
+    tx.nudge(Topic.SENT)
     return _settle(
         tx,
         outgoing,
-        "state = 'queued', error = :error, not_before = :after",
+        "state = 'queued', error = :error, not_before = :after, asked = :asked",
         error=short_reason(text(reason)),
         after=until(tx, seconds),
+        asked=int(asked),
     )
+
+
+def asked_to_wait(tx: Tx, address: Address) -> float:
+    (until,) = tx.one(
+        "SELECT coalesce(max(not_before), 0) FROM outbox"
+        " WHERE address = :key AND state = 'queued' AND asked = 1",
+        key=address.key,
+    )
+    return max(0, until - tx.ticks) / SECOND
 
 
 def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
