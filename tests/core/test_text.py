@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.core.text import is_blank, is_empty, is_hidden, one_line, visible, whole
+from segue.core.text import is_empty, is_hidden, one_line, visible, whole
 
 text = st.text(st.characters(exclude_categories=())) | st.text(
     "ae \u0301\u0338=\u200b\u202e\u034f\u1100\u1161\u115f\u3164\n\t\0\ud800\u2028\u0344"
@@ -54,15 +54,6 @@ def test_letters_of_every_script_and_emoji_stay():
         assert one_line(seen) == seen
 
 
-@pytest.mark.parametrize("line", ["", " ", "\u0301", " \u0301\u20dd", "\ufe0f"])
-def test_marks_without_a_letter_are_blank(line: str):
-    assert is_blank(line)
-
-
-def test_one_letter_is_enough_to_see():
-    assert not is_blank("e\u0301")
-
-
 @given(text)
 def test_a_whole_text_can_be_encoded_and_what_can_be_encoded_is_whole(raw: str):
     mended = whole(raw)
@@ -88,7 +79,21 @@ def test_what_is_visible_stays_as_it_is(raw: str):
     assert not any(map(is_hidden, visible(raw).replace("\n", "").replace("\t", "")))
 
 
-@pytest.mark.parametrize("nothing", ["", " ", "\n\t\r\n", "\u200b\n\u2800", "\ufeff \u202e"])
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        "",
+        " ",
+        "\n\t\r\n",
+        "\u200b\n\u2800",
+        "\ufeff \u202e",
+        "\u3000",
+        "\u0301",
+        " \u0301\u20dd",
+        "\ufe0f",
+    ],
+    ids=ascii,
+)
 def test_where_there_is_nothing_to_see_a_text_is_empty(nothing: str):
     assert is_empty(nothing)
     assert not is_empty(f"{nothing}x{nothing}")

@@ -60,12 +60,15 @@ class House:
 
     @contextlib.asynccontextmanager
     async def gateway(
-        self, platform: Platform = TELEGRAM, model: ScriptedModel | Script | None = None
+        self,
+        platform: Platform = TELEGRAM,
+        model: ScriptedModel | Script | None = None,
+        speaks: type[PeerAdapter] = PeerAdapter,
     ) -> AsyncGenerator[Gateway]:
         """One that is ready; at the end it is told to stop."""
         if model is not None:
             self.model = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
-        adapter = PeerAdapter(platform, self.peer.url, self.peer.token)
+        adapter = speaks(platform, self.peer.url, self.peer.token)
         stop = asyncio.Event()
         async with await segue.store.open(self.url) as store:
             turns = Turns(store, self.settings, models=Offered(self.model), titles=False)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel
+from segue.core.events import NO_ANSWER
 from segue.core.session import ME
+from segue.store.outbox import Draft
 from segue.testing.platform import Shape, Trouble
 from tests.gateway.conftest import House
 
@@ -90,3 +94,33 @@ async def test_strangers_cause_nothing(house: House):
     assert list((await house.hands.look(chat)).texts) == ["hello"]
     assert len(house.model.prompts) == 1
     assert len(await house.store.sessions.list(ME)) == 1
+
+
+@pytest.mark.parametrize("nothing", ["\u2800", "\u200b\n\u3000", "\ufeff", "\ufe0f"], ids=ascii)
+async def test_an_answer_that_nobody_can_see_is_told(house: House, nothing: str):
+    chat = await house.chat()
+    async with house.gateway(model=[nothing, "seen"]):
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message(NO_ANSWER, chat=chat)
+        await house.hands.say(house.anna, chat, "again")
+        await house.hands.message("seen", chat=chat)
+        await house.idle()
+    assert list((await house.hands.look(chat)).texts).count(NO_ANSWER) == 1
+
+
+async def test_a_handoff_whose_confirmation_nobody_can_see_says_so_itself(house: House):
+    chat = await house.chat()
+    await house.home(chat)
+    async with house.gateway(model=["\u2800"]), house.terminal(("a", "b")) as desk:
+        await desk.hand_off()
+        await house.hands.message("The session is here. Write, and it goes on.", chat=chat)
+
+
+async def test_nothing_counts_as_sent_that_nobody_could_see(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        address = await house.address(chat)
+        await house.store.outbox.enqueue(Draft(key="k", address=address, body="\u2800"))
+        await house.hands.message(NO_ANSWER, chat=chat)

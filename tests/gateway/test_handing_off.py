@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from segue.core.address import Address
 from segue.core.handoff import State
 from segue.core.session import ME
-from segue.testing.platform import Shape
+from segue.handoff import Working
+from segue.testing.platform import Shape, Trouble
 from segue.turns import hold
 from tests.gateway.conftest import House
 
@@ -79,3 +82,34 @@ async def test_the_session_comes_back_and_knows_what_was_said_there(house: House
         await house.hands.until(
             lambda shown: any("went to the terminal" in text for text in shown.texts), chat=chat
         )
+
+
+# A platform that asks to wait
+
+
+@pytest.mark.parametrize("method", ["open_thread", "send"])
+async def test_a_wait_that_is_longer_than_a_handoff_may_take_is_reported_at_once(
+    house: House, method: str
+):
+    async with house.gateway():
+        chat, _ = await home_in(house, Shape.DM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            await house.hands.fail(method, Trouble.BUSY, seconds=300)
+            failed = await desk.hand_off()
+            assert failed.state is State.FAILED
+            assert "telegram asks to wait 300 seconds" in (failed.error or "")
+            assert re.search(r"again at \d\d:\d\d\.$", failed.error or "")
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+
+
+@pytest.mark.parametrize("method", ["open_thread", "send"])
+async def test_a_short_wait_is_shown_with_its_length(house: House, method: str):
+    async with house.gateway():
+        await home_in(house, Shape.DM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            await house.hands.fail(method, Trouble.BUSY, seconds=1)
+            assert (await desk.hand_off()).state is State.COMPLETED
+    waited = [p.text() for p in desk.seen if isinstance(p, Working) and p.detail]
+    assert len(waited) == 1
+    assert waited[0].endswith("on telegram: telegram asks to wait 1 s…")

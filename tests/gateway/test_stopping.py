@@ -165,21 +165,3 @@ async def test_a_platform_that_is_away_does_not_stop_another(house: House):
         await house.hands.message("(1) hello", chat=chat)
         stop.set()
         await running
-
-
-async def test_a_task_of_our_own_that_dies_stops_the_gateway(
-    house: House, caplog: pytest.LogCaptureFixture
-):
-    class Broken(PeerAdapter):
-        def receive(self) -> AsyncGenerator[Inbound]:
-            raise ZeroDivisionError("our fault")
-
-    adapter = Broken(TELEGRAM, house.peer.url, house.peer.token)
-    async with await segue.store.open(house.url) as store:
-        turns = Turns(store, house.settings, models=Offered(house.model), titles=False)
-        gateway = Gateway(store, turns, house.settings, [adapter])
-        with pytest.raises(ZeroDivisionError):
-            async with asyncio.timeout(20):
-                await gateway.run(asyncio.Event())
-        assert await store.gateways.alive() == ()
-    assert "telegram has ended" in caplog.text

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from segue.core.text import is_hidden
+from segue.core.text import is_empty, is_hidden
 from segue.platforms.base import Dialect, Part, Unit
 from segue.platforms.markup import parts, size
 from segue.platforms.markup.sizes import clusters
@@ -159,7 +159,7 @@ def test_every_word_arrives_once_and_in_its_place(
 def test_nothing_that_is_text_is_lost(text: str, dialect: Dialect, length: int, unit: Unit):
     seen = iter(_visible("".join(part.plain for part in cut(text, dialect, length, unit))))
     missing = [c for c in _visible(_content(text)) if c not in seen]
-    assert not missing
+    assert not missing or is_empty(text)  # marks alone, which need a letter
 
 
 def _content(markdown: str) -> str:

@@ -166,3 +166,26 @@ async def test_the_newest_update_of_a_message_is_found(store: Store):
     assert await store.inbox.said("other bot", DM, "77") is None
     assert await store.inbox.said("bot", TOPIC, "77") is None
     assert await store.inbox.said("bot", DM, "") is None
+
+
+async def test_what_is_set_aside_is_done_with_and_listed_with_its_reason(store: Store):
+    first, second = [await store.inbox.record("bot", n, DM, n) for n in ("1", "2")]
+    assert first is not None
+    assert second is not None
+    await store.inbox.finish([second])
+    assert await store.inbox.set_aside(first, "no")
+    assert not await store.inbox.set_aside(first, "again")
+    assert await store.inbox.set_aside(second, "x" * 1000)  # a command, which was done with first
+    assert await waiting(store) == []
+    listed = await store.inbox.troubled()
+    assert [(i.no, i.error) for i in listed] == [(second, "x" * 499 + "…"), (first, "no")]
+
+
+async def test_an_update_is_refused_once_recorded_or_not(store: Store):
+    recorded = await store.inbox.record("bot", "1", DM, "hello")
+    assert await store.write(inbox.refuse, "bot", "1", DM, "no") == recorded
+    assert await store.write(inbox.refuse, "bot", "1", DM, "no") is None
+    assert await store.write(inbox.refuse, "bot", "2", DM, "nor this") is not None
+    assert await store.inbox.record("bot", "2", DM, "hello") is None  # it comes again
+    assert await waiting(store) == []
+    assert [i.error for i in await store.inbox.troubled()] == ["nor this", "no"]

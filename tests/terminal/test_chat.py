@@ -250,3 +250,18 @@ async def test_a_failed_turn_is_told_and_the_conversation_goes_on(person: Person
         shown.press("c-d")
         assert await shown.end() == 0
         await shown.shows("To come back: segue resume")
+
+
+async def test_an_answer_that_nobody_can_see_is_told(person: Person):
+    async with person.talks_to("\u2800\n\u200b", "&nbsp;", "seen"), person.opens() as shown:
+        await shown.ready()
+        for word in ("hello", "again"):
+            shown.say(word)
+            await shown.shows("The agent gave no visible answer.")
+            await shown.ready()
+        shown.say("and now?")
+        await shown.shows("seen")
+        await shown.ready()
+        shown.press("c-d")
+        assert await shown.end() == 0
+    assert shown.text.count("The agent gave no visible answer.") == 2

@@ -7,6 +7,7 @@ import json
 from asyncio.subprocess import PIPE
 from typing import Any
 
+from segue.core.events import NO_ANSWER
 from tests.terminal.conftest import Person, shell
 from tests.terminal.pty import CODE, SEGUE
 
@@ -59,6 +60,13 @@ async def test_an_answer_is_printed_and_nothing_else(person: Person):
     async with person.talks_to("Just **this**, \x1b[31mas written."):
         assert await run(person, "-p", "hello") == (0, "Just **this**, as written.\n", "")
     assert (await person.said())[0] == ("user", "hello")
+
+
+async def test_an_answer_that_nobody_can_see_is_told_apart_from_none(person: Person):
+    async with person.talks_to("\u2800\n\u200b"):
+        code, output, errors = await run(person, "-p", "hello")
+    assert (code, output.strip()) == (0, "")
+    assert errors == f"{NO_ANSWER}\n"
 
 
 async def test_a_dash_reads_what_is_said_from_a_pipe(person: Person):

@@ -93,3 +93,25 @@ async def test_with_nothing_there_it_says_what_to_do(person: Person):
     as_json = json.loads(segue_says(person, "status", "--json").stdout)
     assert (as_json["model"], as_json["page"], as_json["running"]) == (None, None, False)
     assert "There is no model to talk to yet" in as_json["problem"]
+
+
+async def test_what_was_set_aside_is_listed_with_its_reason(person: Person):
+    serving(person)
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        no = await store.inbox.record("bot", "1", DM, "{}")
+        assert no is not None
+        await store.inbox.set_aside(no, "ValueError: no such escape")
+        session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+        await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
+        (handoff,) = await store.in_flight()
+        await store.cancel_handoff(handoff.id, "ZeroDivisionError: our fault")
+        shown = segue_says(person, "status").stdout
+        told = json.loads(segue_says(person, "status", "--json").stdout)
+    assert "troubles  1 message could not be answered" in shown
+    assert "Not answered\n  telegram dm 42, just now: ValueError: no such escape" in shown
+    assert "Boats to telegram, just now, failed: ZeroDivisionError: our fault" in shown
+    assert "handoffs  none under way" in shown
+    (aside,) = told["not_answered"]
+    assert (aside["address"], aside["error"]) == (DM.key, "ValueError: no such escape")
+    assert [h["error"] for h in told["handoffs"]] == ["ZeroDivisionError: our fault"]

@@ -183,6 +183,12 @@ def test_a_picture_is_not_fetched():
     assert (read_html.text.strip(), read_html.links) == ("a cat", ["https://a.test/cat.png"])
 
 
+@pytest.mark.parametrize("markdown", ["[a]: http://x", "&#8203;", "[](http://x)", "# ", "> "])
+def test_markdown_of_which_nothing_would_be_seen_is_shown_as_it_was_written(markdown: str):
+    assert render.html(markdown) == render.plain(markdown)
+    assert "<hr" in render.html("***")
+
+
 def test_the_reader_itself_refuses_what_is_not_safe():
     rel = 'target="_blank" rel="noopener noreferrer nofollow"'
     for unsafe in (

@@ -10,7 +10,7 @@
     │   │                         PageNotServed, NoHomeChannel, NoGateway, HandoffInFlight,
     │   │                         TurnRunning, UnknownChat
     │   ├── PlatformError         BadAdapter, LibraryMissing, NoToken, SetupFailed, ConnectFailed,
-    │   │                         DeliveryFailed
+    │   │                         DeliveryFailed, MustWait
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
     │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog, NoPage
@@ -220,6 +220,11 @@ class DeliveryFailed(PlatformError):
         self.retry = retry
         self.after = after
         self.arrived = arrived
+
+
+class MustWait(PlatformError):
+    """{platform} asks to wait {seconds} seconds, longer than a handoff may take. The session
+    stayed where it was. Type /handoff {platform} again at {at:%H:%M}."""
 
 
 # Access

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from segue.core.errors import UserError
 from segue.core.session import Usage
-from segue.core.transcript import Message, ToolCall
+from segue.core.text import is_empty
+from segue.core.transcript import Message, Role, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +84,15 @@ Event = (
     | TurnFailed
     | TurnInterrupted
 )
+
+NO_ANSWER = "The agent gave no visible answer. Ask again, or put it differently."
+"""What a person is shown at the end of a turn in which the agent said nothing that can be seen."""
+
+
+def speaks(event: Event) -> bool:
+    """Whether the agent said something that a person can see."""
+    return (
+        isinstance(event, MessageAdded)
+        and event.message.role is Role.ASSISTANT
+        and not is_empty(event.message.content)
+    )

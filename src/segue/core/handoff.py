@@ -101,6 +101,8 @@ class Handoff:
     claimed: datetime | None = None
     finished: datetime | None = None
     step: Step | None = None
+    detail: str | None = None
+    """What the step waits for, if it does."""
     thread: Address | None = None
     """The thread that was opened for it; the next attempt uses it again."""
     reply: bytes | None = None

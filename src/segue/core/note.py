@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from segue.core.errors import NoteEmpty, NoteTooLong
-from segue.core.text import is_blank, one_line
+from segue.core.text import is_empty, one_line
 
 NOTE_LIMIT = 500
 """The most characters of one note."""
@@ -31,7 +31,7 @@ def clean_note(raw: str) -> str:
     It is not cut like a title: half a note may say the opposite of the whole.
     """
     text = one_line(raw)
-    if is_blank(text):
+    if is_empty(text):
         raise NoteEmpty
     if len(text) > NOTE_LIMIT:
         raise NoteTooLong(size=len(text), limit=NOTE_LIMIT)

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from segue.core.address import Address, Platform
 from segue.core.errors import TitleEmpty
-from segue.core.text import is_blank, one_line
+from segue.core.text import is_empty, one_line
 
 ME = "me"
 """The Owner on a person's own machine."""
@@ -117,7 +117,7 @@ def new_session_id(now: datetime, entropy: str) -> str:
 def clean_title(raw: str) -> str:
     """A title fit to keep, at most 100 visible characters; TitleEmpty when nothing is left."""
     title = one_line(raw)[:TITLE_LIMIT].rstrip()
-    if is_blank(title):
+    if is_empty(title):
         raise TitleEmpty
     return title
 

@@ -62,14 +62,10 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def is_blank(line: str) -> bool:
-    """Whether there is nothing in `line` to see: only spaces and marks that need a letter."""
-    return all(unicodedata.category(c)[0] in "MZ" for c in line)
-
-
 def is_empty(text: str) -> bool:
-    """Whether there is nothing in `text` to see, however many lines it has."""
-    return all(c.isspace() or is_hidden(c) for c in text)
+    """Whether there is nothing in `text` to see, however many lines it has: only spaces, hidden
+    characters, and marks that need a letter."""
+    return all(c.isspace() or is_hidden(c) or unicodedata.category(c)[0] in "MZ" for c in text)
 
 
 def whole(text: str) -> str:

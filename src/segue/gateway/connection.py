@@ -1,5 +1,5 @@
-"""Keeping one adapter connected: what drops is connected again, after growing pauses, and never
-stops the others."""
+"""Keeping one adapter connected: what drops or fails is connected again, after growing pauses, and
+never stops the others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from segue import commands
 from segue.commands.base import Where
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
+from segue.gateway.containment import contained
 from segue.gateway.inbound import Inbounds
 from segue.gateway.pace import Backoff
 from segue.platforms.base import Adapter, MenuEntry
@@ -46,12 +47,16 @@ class Connection:
         """Hear what comes in, for ever. Whoever cancels this can still send, and has to close."""
         while True:
             try:
-                await self._hear()
-            except ConnectFailed as error:
-                await self._down(str(error.fields.get("reason", error)))
+                await contained(self.platform, self._try, self._down)
             except StoreError as error:  # what was not recorded comes again
                 await self._down(f"the store is out of order: {error}")
             await asyncio.sleep(self._backoff.next())
+
+    async def _try(self) -> None:
+        try:
+            await self._hear()
+        except ConnectFailed as error:
+            await self._down(str(error.fields.get("reason", error)))
 
     async def _hear(self) -> None:
         adapter = self.adapter

@@ -14,12 +14,13 @@ from segue.config import Settings
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved
 from segue.core.events import (
+    NO_ANSWER,
     ApprovalNeeded,
     MessageAdded,
-    TextDelta,
     TurnDone,
     TurnFailed,
     TurnInterrupted,
+    speaks,
 )
 from segue.core.images import with_images
 from segue.core.session import Session
@@ -203,7 +204,7 @@ class Conversations:
             async for event in events:
                 live.event(event)
                 running.asks = isinstance(event, ApprovalNeeded)
-                spoke = spoke or isinstance(event, TextDelta)
+                spoke = spoke or speaks(event)
                 match event:
                     case MessageAdded(message) if _is_unknown(message):
                         cut_off.append(message.tool_name or "a tool")
@@ -214,7 +215,7 @@ class Conversations:
                     case TurnInterrupted():
                         ended = texts.STOPPED
                     case TurnDone() if not spoke:
-                        ended = texts.SILENT
+                        ended = NO_ANSWER
                     case _:
                         if cut_off:
                             await self.notice(heard, texts.cut_off(cut_off), "unknown")

@@ -7,14 +7,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from functools import partial
 
 from segue.config import Settings
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, StoreError, UserError
 from segue.core.reset import ResetMode
 from segue.core.session import Session
+from segue.gateway import texts
+from segue.gateway.containment import contained, logged_only
 from segue.gateway.places import Places
 from segue.store import Store
+from segue.store.outbox import Draft
 from segue.turns import Turns, hold
 
 LOOK = 30.0
@@ -47,6 +51,8 @@ class Expiry:
         self._settings = settings
         self._places = places
         self._serving = serving
+        self._set_aside: set[str] = set()
+        """Sessions that could not be ended; tried again after a restart."""
 
     async def run(self) -> None:
         """End what is stale, for ever."""
@@ -67,10 +73,22 @@ class Expiry:
             self._settings.resets, self._settings.zone, self._serving(), limit=_AT_ONCE
         )
         for session in stale:
-            try:
-                await self._end(session)
-            except SessionError as error:  # somebody goes on with it after all
-                logger.info("%s is not ended: %s", session.id, error)
+            if session.id not in self._set_aside:
+                set_aside = partial(self._not_ended, session)
+                await contained(session.id, partial(self._try, session), set_aside)
+
+    async def _try(self, session: Session) -> None:
+        try:
+            await self._end(session)
+        except SessionError as error:  # somebody goes on with it after all
+            logger.info("%s is not ended: %s", session.id, error)
+
+    async def _not_ended(self, session: Session, reason: str) -> None:
+        self._set_aside.add(session.id)
+        if session.address is not None:
+            body = texts.not_ended(session.name)
+            draft = Draft(key=f"expiry:{session.id}", address=session.address, body=body)
+            await self._store.outbox.enqueue(draft)
 
     async def _end(self, session: Session) -> None:
         address = session.address
@@ -87,6 +105,10 @@ class Expiry:
 
     async def note(self, session: Session, address: Address) -> None:
         """Let the agent note down what matters of a session that was at `address`."""
+        work = partial(self._note, session, address)
+        await contained(f"note {session.id}", work, logged_only)
+
+    async def _note(self, session: Session, address: Address) -> None:
         place = self._places.place(address)
         try:
             async with asyncio.timeout(NOTE_SECONDS):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from segue.core.address import Platform
 from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
+from segue.gateway import texts
+from segue.gateway.containment import contained
 from segue.gateway.places import Places
 from segue.handoff.deliver import Desk, deliver
 from segue.handoff.recover import claims
@@ -54,13 +57,21 @@ class Handoffs:
             await asyncio.wait(left)
 
     async def _deliver(self, claim: Handoff) -> None:
+        try:
+            await contained(
+                f"handoff {claim.id}", partial(self._carry_out, claim), partial(self._fail, claim)
+            )
+        except StoreError as error:  # the claim lapses, and the next one goes on
+            logger.error("The handoff of %s waits: %s", claim.session_id, error)  # noqa: TRY400
+
+    async def _carry_out(self, claim: Handoff) -> None:
         desk = Desk(
             store=self._store,
             turns=self._turns,
             adapter=self._adapters[claim.platform],
             place=self._places.place,
         )
-        try:
-            await deliver(desk, claim)
-        except StoreError as error:  # the claim lapses, and the next one goes on
-            logger.error("The handoff of %s waits: %s", claim.session_id, error)  # noqa: TRY400
+        await deliver(desk, claim)
+
+    async def _fail(self, claim: Handoff, reason: str) -> None:
+        await self._store.fail_handoff(claim, texts.not_handed_off(reason))

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,14 +18,17 @@ from segue.core.errors import StoreError, UserError
 from segue.core.text import whole
 from segue.gateway import approving, texts
 from segue.gateway.access import Gate
+from segue.gateway.containment import contained
 from segue.gateway.conversing import Conversations, Heard
 from segue.gateway.lanes import Lanes
 from segue.gateway.pace import pause
 from segue.gateway.scene import Chat
 from segue.handoff import arriving
 from segue.platforms.base import Adapter, Inbound, InboundKind
-from segue.store import Store
+from segue.store import Store, inbox, outbox
+from segue.store.base import Tx
 from segue.store.inbox import Incoming
+from segue.store.outbox import Draft
 
 _QUESTIONS = 0.1
 """Seconds between two looks at whether a turn waits for an answer, when the gateway stops."""
@@ -46,7 +50,20 @@ class Inbounds:
     # Coming in
 
     async def hear(self, adapter: Adapter, inbound: Inbound) -> None:
-        """Take up one update. When this returns it is recorded, and may be confirmed."""
+        """Take up one update. When this returns it is recorded, or set aside, and may be
+        confirmed."""
+        await contained(
+            f"update {inbound.update_id} of {adapter.platform}",
+            partial(self._take_up, adapter, inbound),
+            partial(self._refuse, adapter, inbound),
+        )
+
+    async def _refuse(self, adapter: Adapter, inbound: Inbound, reason: str) -> None:
+        """Set aside an update that could not be taken up. Strangers learn nothing of it."""
+        if await self._gate.owner(inbound.sender) is not None:
+            await self._store.write(_refuse, adapter.account, inbound, reason)
+
+    async def _take_up(self, adapter: Adapter, inbound: Inbound) -> None:
         if inbound.moved_to is not None:
             await self._chat_moved(inbound.address, inbound.moved_to)
             return
@@ -64,11 +81,7 @@ class Inbounds:
                 return  # a reaction, or a preview of a link
             if before is None:  # it was not meant for us until now
                 inbound = msgspec.structs.replace(inbound, kind=InboundKind.MESSAGE)
-        try:
-            body = msgspec.json.encode(inbound).decode()
-        except UnicodeError as error:  # it would come again and again
-            logger.warning("An update of %s is left aside: %s", adapter.platform, error)
-            return
+        body = msgspec.json.encode(inbound).decode()
         no = await self._store.inbox.record(
             adapter.account, inbound.update_id, inbound.address, body, inbound.message_id
         )
@@ -98,31 +111,34 @@ class Inbounds:
 
     async def go_on(self, platforms: Collection[Platform]) -> None:
         """Take up what a gateway before this one had recorded and not done with."""
-        strangers: list[int] = []
         for incoming in await self._store.inbox.waiting(platforms, limit=_ALL):
-            heard = await self._heard(incoming)
-            if heard is None:  # of somebody who is a stranger by now
-                strangers.append(incoming.no)
-            elif heard.inbound.kind is InboundKind.EDIT:
-                await self._change(heard)
-            else:
-                self._lanes.put(heard.address, heard, most=None)
-        if strangers:
-            await self._store.inbox.finish(strangers)
+            await contained(
+                f"message {incoming.no}",
+                partial(self._take_up_again, incoming),
+                partial(self._give_up, incoming),
+            )
 
-    async def _heard(self, incoming: Incoming) -> Heard | None:
-        try:
-            inbound = _decoder.decode(incoming.body)
-        except msgspec.DecodeError as error:
-            logger.warning("An update of an older version is left aside: %s", error)
-            return None
+    async def _take_up_again(self, incoming: Incoming) -> None:
+        if incoming.error is not None:
+            raise ValueError(incoming.error)
+        inbound = _decoder.decode(incoming.body)
         owner = await self._gate.owner(inbound.sender)
-        if owner is None:
-            return None
+        if owner is None:  # a stranger by now
+            await self._store.inbox.finish([incoming.no])
+            return
         inbound = msgspec.structs.replace(inbound, address=incoming.address)  # it may have moved
-        return Heard(
+        heard = Heard(
             no=incoming.no, owner=owner.id, inbound=inbound, session_id=incoming.session_id
         )
+        if inbound.kind is InboundKind.EDIT:
+            await self._change(heard)
+        else:
+            self._lanes.put(heard.address, heard, most=None)
+
+    async def _give_up(self, incoming: Incoming, reason: str) -> None:
+        """Set aside what can no longer be read. Only owners' messages were ever recorded."""
+        address = incoming.address if incoming.error is None else None
+        await self._store.write(_set_aside, incoming.no, reason, address, texts.UNREADABLE)
 
     async def _route(self, heard: Heard) -> None:
         inbound = heard.inbound
@@ -179,7 +195,11 @@ class Inbounds:
         attempt = 0
         while True:
             try:
-                await self._try(heard)
+                await contained(
+                    f"message {heard.no}",
+                    partial(self._try, heard),
+                    partial(self._set_aside, heard),
+                )
                 return
             except StoreError as error:
                 attempt += 1
@@ -211,9 +231,9 @@ class Inbounds:
             raise
         except UserError as error:
             await self._conversations.conclude(heard, str(error))
-        except Exception:
-            logger.exception("Message %d was not answered", heard.no)
-            await self._conversations.conclude(heard, texts.FAULT)
+
+    async def _set_aside(self, heard: Heard, reason: str) -> None:
+        await self._store.write(_set_aside, heard.no, reason, heard.address, texts.FAULT)
 
     async def _once(self, heard: Heard, work: Coroutine[Any, Any, None]) -> None:
         """A command is done once at most: who sees nothing come of it can type it again."""
@@ -234,6 +254,23 @@ class Inbounds:
             return
         number, answered = pressed
         await approving.answer(self._store, heard.owner, heard.address, answered, number)
+
+
+def _refuse(tx: Tx, account: str, inbound: Inbound, reason: str) -> None:
+    no = inbox.refuse(tx, account, inbound.update_id, inbound.address, reason)
+    if no is not None:
+        outbox.enqueue(tx, _notice(no, inbound.address, texts.FAULT))
+
+
+def _set_aside(tx: Tx, no: int, reason: str, address: Address | None, told: str) -> None:
+    """`address`: where to say so, if that is known."""
+    inbox.set_aside(tx, no, reason)
+    if address is not None:  # also of a command, which was done with before it failed
+        outbox.enqueue(tx, _notice(no, address, told))
+
+
+def _notice(no: int, address: Address, told: str) -> Draft:
+    return Draft(key=f"notice:{no}:end", address=address, body=told)
 
 
 def _is_same(first: Inbound, changed: Inbound) -> bool:

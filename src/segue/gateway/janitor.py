@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from segue.core.errors import SessionError
 from segue.core.lease import Lease
 from segue.core.text import one_line
 from segue.core.transcript import Kind, Message, Role
+from segue.gateway.containment import contained
 from segue.store import Store, outbox, transcripts
 from segue.store.base import Tx
 from segue.store.outbox import Outgoing, OutgoingState
@@ -30,6 +32,8 @@ class Janitor:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pruned: datetime | None = None
+        self._set_aside: set[int] = set()
+        """Those that could not be told; the store lists them as undelivered all the same."""
 
     async def run(self) -> None:
         """Look after it, for ever."""
@@ -39,13 +43,17 @@ class Janitor:
 
     async def look(self) -> None:
         for trouble in await self._store.outbox.troubled(reported=False):
-            if trouble.session_id is not None:
-                await self._report(trouble, trouble.session_id)
+            if trouble.session_id is not None and trouble.no not in self._set_aside:
+                report = partial(self._report, trouble, trouble.session_id)
+                await contained(trouble.key, report, partial(self._skip, trouble.no))
         now = datetime.now(UTC)
         if self._pruned is None or now - self._pruned > timedelta(hours=1):
             self._pruned = now
             await self._store.inbox.prune(now - KEPT)
             await self._store.outbox.prune(now - KEPT)
+
+    async def _skip(self, no: int, reason: str) -> None:
+        self._set_aside.add(no)
 
     async def _report(self, trouble: Outgoing, session_id: str) -> None:
         """Tell it in the session, so that the agent and whoever resumes it know; later, if somebody

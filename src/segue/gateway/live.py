@@ -10,10 +10,11 @@ import contextlib
 import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from functools import partial
 
 from segue.core.address import Address
-from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
 from segue.core.events import (
     ApprovalNeeded,
     Compressing,
@@ -22,8 +23,9 @@ from segue.core.events import (
     TextDelta,
     ToolStarted,
 )
-from segue.core.text import is_blank, one_line
+from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
+from segue.gateway.containment import contained, logged_only
 from segue.gateway.pace import Pace
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Part, Receipt
@@ -116,10 +118,14 @@ class Live:
         there comes first."""
         tasks: list[asyncio.Task[None]] = []
 
+        def show(work: Callable[[], Awaitable[None]]) -> None:
+            shown = contained(f"what is shown at {self._address}", work, logged_only)
+            tasks.append(asyncio.create_task(shown))
+
         def begin() -> None:
-            tasks.append(asyncio.create_task(self._type()))
+            show(self._type)
             if self._adapter.capabilities.edits or self._adapter.previews(self._address):
-                tasks.append(asyncio.create_task(self._draw(lock, pace)))
+                show(partial(self._draw, lock, pace))
 
         beginning = asyncio.get_running_loop().call_later(TYPING, begin)
         try:
@@ -159,7 +165,7 @@ class Live:
         if await self._store.outbox.waiting(self._address):
             self._dirty.set()  # what waits there will become this very bubble
             return
-        text = self._activity if is_blank(self._text) else self._text.rstrip() + _MORE
+        text = self._activity if is_empty(self._text) else self._text.rstrip() + _MORE
         parts = markup.parts(text, self._adapter.capabilities)
         if parts and not bubble and self._adapter.previews(self._address):
             await self._adapter.preview(self._address, parts[-1], key=self._preview)
@@ -200,5 +206,5 @@ def _unimportant() -> Generator[None]:
     """What is shown on the way may fail: the answer itself is delivered in any case."""
     try:
         yield
-    except (DeliveryFailed, ConnectFailed) as error:
+    except (DeliveryFailed, ConnectFailed, StoreError) as error:
         logger.debug("Not shown: %s", error)

@@ -6,20 +6,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
-from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
+from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
+from segue.core.events import NO_ANSWER
 from segue.gateway import approving, texts, uploads
+from segue.gateway.containment import contained, fault, logged_only
 from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
-from segue.store import Store, Topic
-from segue.store.outbox import Draft, Outgoing
+from segue.store import Store, Topic, outbox
+from segue.store.base import Tx
+from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
 
 LOOK = 5.0
@@ -32,7 +35,12 @@ MOST_ATTEMPTS = 20
 """With growing pauses, that is more than an hour."""
 LONGEST_PAUSE = 300.0
 _LONG = 10_000
+_NOTICE = "unsent:"
+"""How the keys of notices about messages that were set aside begin."""
 _NOTHING = Part(text="", plain="")
+
+Work = Callable[[], Awaitable[None]]
+SetAside = Callable[[str], Awaitable[object]]
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +90,7 @@ class Outbound:
         that succeeds changes nothing: what is pressed too late is refused."""
         able = self._adapters[address.platform].capabilities
         if able.buttons and able.edits:
-            self._begin(self._settle(address, key, outcome), f"settle {key}")
+            self._begin(f"settle {key}", partial(self._settle, address, key, outcome), logged_only)
 
     async def _settle(self, address: Address, key: str, outcome: str) -> None:
         adapter = self._adapters[address.platform]
@@ -159,22 +167,28 @@ class Outbound:
             return True
         claimed = await self._store.outbox.claim(self._connected(), limit=room)
         for outgoing in claimed:
-            self._begin(self._deliver(outgoing), f"send {outgoing.key}")
+            set_aside = partial(self._set_aside, outgoing)
+            if outgoing.state is OutgoingState.FAILED:  # it cannot be read
+                await set_aside(outgoing.error or "")
+            else:
+                self._begin(f"send {outgoing.key}", partial(self._deliver, outgoing), set_aside)
         return len(claimed) == room
 
-    def _begin(self, sending: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.create_task(sending, name=name)
+    def _begin(self, name: str, work: Work, set_aside: SetAside) -> None:
+        task = asyncio.create_task(contained(name, work, set_aside), name=name)
         self._sending.add(task)
         task.add_done_callback(self._sent)
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
-        if self._woken is None or task.cancelled() or (error := task.exception()) is None:
-            return
-        if isinstance(error, StoreError):  # it stays journalled as being sent, and is looked after
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # It stays journalled as being sent, and is looked after.
             logger.error("How %s went could not be kept: %s", task.get_name(), error)
-        else:
-            self._woken.wake(error)  # we are at fault: it is the end
+
+    async def _set_aside(self, outgoing: Outgoing, reason: str) -> None:
+        """Nothing of it was sent, or no more than its receipts say."""
+        logger.error("%s was not delivered to %s: %s", outgoing.key, outgoing.address, reason)
+        await self._store.write(_set_aside, outgoing, reason)
 
     async def _deliver(self, outgoing: Outgoing) -> None:
         adapter = self._adapters[outgoing.address.platform]
@@ -193,19 +207,23 @@ class Outbound:
         file = await _file(outgoing, adapter.capabilities)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
-        parts = await _parts(body, adapter.capabilities) or [_NOTHING] * isinstance(file, Upload)
+        parts = await _parts(body, adapter.capabilities)
+        if not parts:  # nothing counts as sent that nobody could see
+            able = adapter.capabilities
+            parts = [_NOTHING] if isinstance(file, Upload) else await _parts(NO_ANSWER, able)
         box = self._store.outbox
         for number, part in enumerate(parts):
             if number < len(outgoing.receipts):
                 continue
             is_last = number == len(parts) - 1
             await self.pace(adapter.platform).turn(outgoing.address)
-            if isinstance(file, Upload) and number == 0:
-                key = f"{outgoing.key}/{number}"
-                receipt = await adapter.send_file(outgoing.address, file, part, key=key)
-            else:
-                pressed = buttons if is_last else []
-                receipt = await self._send(adapter, outgoing, number, part, pressed)
+            with _faults(adapter):
+                if isinstance(file, Upload) and number == 0:
+                    key = f"{outgoing.key}/{number}"
+                    receipt = await adapter.send_file(outgoing.address, file, part, key=key)
+                else:
+                    pressed = buttons if is_last else []
+                    receipt = await self._send(adapter, outgoing, number, part, pressed)
             await (box.sent if is_last else box.progress)(outgoing, receipt)
             bubble = self._bubbles.get(outgoing.address)
             if bubble is not None and bubble.receipt == receipt:
@@ -248,13 +266,14 @@ class Outbound:
         box = self._store.outbox
         repeatable = adapter.capabilities.keys or not error.arrived
         if error.retry and repeatable and outgoing.attempt < MOST_ATTEMPTS:
+            asked = error.after is not None
             seconds = error.after
             if seconds is None:
                 seconds = pause(outgoing.attempt, 0.5, LONGEST_PAUSE)
             logger.info("%s again in %.1f s: %s", outgoing.key, seconds, error.reason)
-            await box.retry(outgoing, error.reason, seconds=seconds)
+            await box.retry(outgoing, error.reason, seconds=seconds, asked=asked)
             self._later(seconds)
-        elif error.arrived and not adapter.capabilities.keys:
+        elif error.arrived:
             logger.warning("It is not known whether %s arrived: %s", outgoing.key, error.reason)
             await box.uncertain(outgoing, error.reason)
         else:
@@ -264,6 +283,30 @@ class Outbound:
     def _later(self, seconds: float) -> None:
         if self._woken is not None:
             asyncio.get_running_loop().call_later(seconds, self._woken.wake)
+
+
+def _set_aside(tx: Tx, outgoing: Outgoing, reason: str) -> None:
+    outbox.finish(tx, outgoing, OutgoingState.FAILED, error=reason)
+    if outgoing.key.startswith(_NOTICE) or outgoing.address.platform is Platform.LOCAL:
+        return  # it would go on for ever, or its address cannot be read
+    outbox.enqueue(
+        tx,
+        Draft(key=f"{_NOTICE}{outgoing.key}", address=outgoing.address, body=texts.UNSENT),
+    )
+
+
+@contextlib.contextmanager
+def _faults(adapter: Adapter) -> Generator[None]:
+    """An adapter that raises what it may not raise has perhaps sent it before."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        logger.exception("%s failed while it was sending", adapter.platform)
+        raise DeliveryFailed(
+            platform=adapter.platform, reason=fault(error), arrived=True
+        ) from error
 
 
 async def _file(outgoing: Outgoing, able: Capabilities) -> Upload | str | None:

@@ -1,5 +1,5 @@
-"""The gateway as a whole: one group of tasks. An adapter that fails stops nothing; a task of our
-own that dies stops everything, loudly."""
+"""The gateway as a whole: one group of tasks. An adapter or an item that fails stops nothing. A
+task of our own that dies is restarted; if that does not help, the gateway ends, loudly."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import segue.store
 from segue.agent.models.pool import Models
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import GatewayRunning, StoreError
+from segue.core.errors import GatewayRunning
 from segue.core.session import ME
 from segue.gateway import speaking
 from segue.gateway.access import Gate
 from segue.gateway.connection import Connection
+from segue.gateway.containment import steadily
 from segue.gateway.conversing import Conversations
 from segue.gateway.expiry import Expiry
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.inbound import Inbounds
 from segue.gateway.janitor import Janitor
 from segue.gateway.outbound import Outbound
-from segue.gateway.pace import Backoff
 from segue.gateway.places import Places
 from segue.platforms.base import Adapter
 from segue.store import Store
@@ -107,7 +107,7 @@ class Gateway:
             await self._announce()  # the other one was just ending
         logger.info("%s serves %s", self._name, _listed(self._serving) or "nothing yet")
         work = {
-            asyncio.create_task(_steadily(name, task), name=name)
+            asyncio.create_task(steadily(name, task), name=name)
             for name, task in {
                 "presence": self._presence,
                 "outbound": self._outbound.run,
@@ -191,17 +191,6 @@ class Gateway:
             served = frozenset[Platform]().union(*(g.platforms for g in others))
             name = ", ".join(g.name for g in others)
             raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))
-
-
-async def _steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Do `work`, again and again while it is the store that is out of order."""
-    backoff = Backoff(most=10.0)
-    while True:
-        try:
-            await work()
-        except StoreError as error:
-            logger.error("%s waits for the store: %s", name, error)  # noqa: TRY400
-            await asyncio.sleep(backoff.next())
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

@@ -25,7 +25,6 @@ PAIRED_AT_HOME = (
 )
 BUSY = "I am busy with what you wrote before, and did not take this up. Send it again in a while."
 STOPPED = "Stopped."
-SILENT = "The agent had nothing to say to this."
 NOTHING_TO_STOP = "Nothing is under way here."
 ANSWERED_ALREADY = (
     "What you changed was answered already. Send it as a new message, or type /undo first."
@@ -39,6 +38,15 @@ FAULT = (
     "Something went wrong in Segue itself, and this was not answered. `segue gateway logs` has"
     " more. Send it again, or something else."
 )
+UNSENT = (
+    "Something went wrong in Segue itself, and a message could not be sent here. `segue status`"
+    " and `segue gateway logs` have more. Ask me to say it again, or read it with `segue sessions"
+    " show` in a terminal."
+)
+UNREADABLE = (
+    "A message of yours can no longer be read, and was not answered. Send it again if it still"
+    " matters; `segue status` has the reason."
+)
 
 _REASONS = {
     EndReason.IDLE: "nothing was said in it for long enough",
@@ -51,6 +59,22 @@ def replaced(former: Session, reason: EndReason | None) -> str:
     why = _REASONS.get(reason or EndReason.CLOSED, "it was over")
     name = one_line(former.name)
     return f"This is a new session: {name} ended, because {why}. Type /resume {name} to go back."
+
+
+def not_ended(name: str) -> str:
+    """For a chat whose session is stale, and could not be ended."""
+    return (
+        f"{one_line(name)} was to end here, because nothing was said in it for long, but something"
+        " went wrong in Segue itself. It goes on; type /new to end it."
+    )
+
+
+def not_handed_off(reason: str) -> str:
+    """For a handoff that failed in a way that nobody foresaw."""
+    return (
+        f"Something went wrong in Segue itself ({reason}). The session stayed where it was. Type"
+        " `segue gateway logs` to see more, then /handoff again."
+    )
 
 
 def cut_off(tools: Sequence[str]) -> str:

@@ -13,11 +13,14 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
 
 from segue.core.address import Address
 from segue.core.errors import (
     ConnectFailed,
     DeliveryFailed,
+    MustWait,
     NoHomeChannel,
     SessionNotFound,
     StoreError,
@@ -40,6 +43,8 @@ REPLY_SECONDS = 120.0
 """How long the agent may take to say that it is there."""
 ARRIVAL_SECONDS = 60.0
 """How long the first message may take to arrive there."""
+LONGEST_WAIT = 30.0
+"""How long a platform may ask to wait before the handoff fails at once."""
 _TITLE_LENGTH = 100
 _MAYBE_OPENED = (
     "a gateway stopped while it was opening a thread there. An empty one may be left; another is"
@@ -110,7 +115,7 @@ async def _open(desk: Desk, claim: Handoff, home: Address, session: Session) -> 
         raise DeliveryFailed(platform=claim.platform, reason=_MAYBE_OPENED)
     await _step(desk.store, claim, Step.OPENING)
     title = one_line(session.name, _TITLE_LENGTH)
-    opening = asyncio.create_task(_create(desk.adapter, home, title, claim.key))
+    opening = asyncio.create_task(_create(desk, claim, home, title))
     try:
         thread = await _opened(desk.store, claim, opening) or home
     finally:
@@ -132,17 +137,28 @@ async def _opened(
         return await opening
 
 
-async def _create(adapter: Adapter, home: Address, title: str, key: str) -> Address | None:
+async def _create(desk: Desk, claim: Handoff, home: Address, title: str) -> Address | None:
+    adapter = desk.adapter
     for attempt in range(1, TRIES + 1):
         try:
-            return await adapter.create_handoff_thread(home, title, key=key)
+            return await adapter.create_handoff_thread(home, title, key=claim.key)
         except DeliveryFailed as error:
+            if error.after is not None:
+                await _waits(desk.store, claim, Step.OPENING, error.after)
             # One that may be there already is not opened a second time, but where a key tells.
             certain = adapter.capabilities.keys or not error.arrived
             if not (error.retry and certain) or attempt == TRIES:
                 raise
-            await asyncio.sleep(error.after if error.after is not None else 0.2 * attempt)
+            await asyncio.sleep(0.2 * attempt if error.after is None else error.after)
     return None
+
+
+async def _waits(store: Store, claim: Handoff, step: Step, seconds: float) -> None:
+    """Show that the platform asks for a pause; MustWait when it is longer than LONGEST_WAIT."""
+    if seconds > LONGEST_WAIT:
+        at = datetime.now().astimezone() + timedelta(seconds=seconds)
+        raise MustWait(platform=claim.platform, seconds=ceil(seconds), at=at)
+    await _step(store, claim, step, detail=f"{claim.platform} asks to wait {ceil(seconds)} s")
 
 
 # What the agent says there
@@ -185,7 +201,7 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
     )
     try:
         async with asyncio.timeout(ARRIVAL_SECONDS):
-            arrived = await _settled(desk.store, key)
+            arrived = await _settled(desk.store, claim, thread, key)
     except TimeoutError:
         raise ConnectFailed(
             platform=claim.platform, reason="nothing that was sent there arrived"
@@ -194,13 +210,18 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
         raise DeliveryFailed(platform=claim.platform, reason=arrived.error or "no reason was given")
 
 
-async def _settled(store: Store, key: str) -> Outgoing:
+async def _settled(store: Store, claim: Handoff, thread: Address, key: str) -> Outgoing:
     """How the delivery of that draft ended."""
+    shown = False
     async with store.listen(Topic.SENT) as wake:
         while True:
             found = await store.outbox.get(key)
             if found is not None and found.finished is not None:
                 return found
+            seconds = await store.outbox.asked_to_wait(thread)
+            if seconds and not shown:
+                await _waits(store, claim, Step.DELIVERING, seconds)
+            shown = bool(seconds)
             await wake.wait(1.0)
 
 
@@ -236,8 +257,12 @@ async def _step(
     *,
     thread: Address | None = None,
     reply: bytes | None = None,
+    detail: str | None = None,
 ) -> None:
-    if not await store.record_handoff_step(claim, step, thread=thread, reply=reply):
+    recorded = await store.record_handoff_step(
+        claim, step, thread=thread, reply=reply, detail=detail
+    )
+    if not recorded:
         raise _NoLongerOurs
 
 

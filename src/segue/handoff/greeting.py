@@ -10,7 +10,7 @@ import msgspec
 from segue.core.address import Address
 from segue.core.handoff import Handoff
 from segue.core.session import Session, Usage
-from segue.core.text import one_line
+from segue.core.text import is_empty, one_line
 from segue.core.transcript import Message, Role, Transcript
 
 LOOK_BACK = 40
@@ -75,7 +75,7 @@ def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str 
 def said(reply: Reply) -> str:
     """What the person reads once the session is there."""
     spoken = [m.content.strip() for m in reply.messages if m.role is Role.ASSISTANT]
-    if reply.trouble is None and spoken and spoken[-1]:
+    if reply.trouble is None and spoken and not is_empty(spoken[-1]):
         return spoken[-1]
     why = f" The agent could not say so itself: {reply.trouble}" if reply.trouble else ""
     return f"The session is here. Write, and it goes on.{why}"

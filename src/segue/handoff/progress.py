@@ -31,11 +31,14 @@ class Working:
     step: Step
     attempt: int = 1
     """Counts the gateways that took it up."""
+    detail: str | None = None
+    """What the step waits for, if it does."""
 
     def text(self) -> str:
         where = "by a gateway" if self.step is Step.CLAIMED else f"on {self.platform}"
         again = f" (attempt {self.attempt} of {MAX_ATTEMPTS})" if self.attempt > 1 else ""
-        return f"{self.step} {where}{again}…"
+        waits = f": {self.detail}" if self.detail else ""
+        return f"{self.step} {where}{again}{waits}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def progress(now: Handoff, *, at_work: bool) -> Progress:
         case State.PENDING:
             return Waiting(now.platform)
         case State.RUNNING if at_work:
-            return Working(now.platform, now.step or Step.CLAIMED, now.attempt)
+            return Working(now.platform, now.step or Step.CLAIMED, now.attempt, now.detail)
         case State.RUNNING:
             return Stranded(now.platform)
         case State.COMPLETED:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from segue.core.address import Address, Platform
 from segue.store.base import Tx
-from segue.store.values import listed, text
+from segue.store.values import listed, readable_address, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def of(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:
         f"SELECT address, receipt FROM bubbles WHERE platform IN ({listed(platforms)})"
         " AND receipt <> '' ORDER BY address"
     )
-    return {Address.parse(key): receipt for key, receipt in rows}
+    return {readable_address(key): receipt for key, receipt in rows}
 
 
 def begun(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, Begun]:
@@ -80,4 +80,4 @@ def begun(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, Begun]:
         f"SELECT address, key, body FROM bubbles WHERE platform IN ({listed(platforms)})"
         " AND receipt = '' ORDER BY address"
     )
-    return {Address.parse(address): Begun(key, body) for address, key, body in rows}
+    return {readable_address(address): Begun(key, body) for address, key, body in rows}

@@ -33,7 +33,14 @@ from segue.core.transcript import Message
 from segue.store import bindings, leases, outbox, sessions, transcripts
 from segue.store.base import Row, Topic, Tx
 from segue.store.leases import until
-from segue.store.values import address_or_none, listed, moment, moment_or_none, text
+from segue.store.values import (
+    address_or_none,
+    listed,
+    moment,
+    moment_or_none,
+    text,
+    unreadable,
+)
 
 CLAIM_SECONDS = 15.0
 """How long a request, or one whose gateway died, waits for a gateway."""
@@ -44,7 +51,7 @@ LEASE_SECONDS = 10.0
 _SELECT = """
     SELECT h.id, s.id, h.platform, h.state, h.requested, h.claim_by, h.key, h.home, h.message,
            h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished, h.step, h.thread,
-           h.reply, h.error
+           h.reply, h.error, h.detail
     FROM handoffs h JOIN sessions s ON s.no = h.session_no
 """
 
@@ -168,7 +175,11 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
     if not changed:
         return None
     tx.nudge(Topic.HANDOFFS)
-    return get(tx, handoff_id)
+    taken = get(tx, handoff_id)
+    if taken is None or taken.state is State.RUNNING:
+        return taken
+    cancel(tx, handoff_id, taken.error or "")  # it cannot be read
+    return None
 
 
 def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Handoff | None:
@@ -203,15 +214,22 @@ def heartbeat(tx: Tx, claimed: Handoff, seconds: float) -> bool:
 
 
 def record_step(
-    tx: Tx, claimed: Handoff, step: Step, thread: Address | None, reply: bytes | None
+    tx: Tx,
+    claimed: Handoff,
+    step: Step,
+    thread: Address | None,
+    reply: bytes | None,
+    detail: str | None,
 ) -> bool:
     tx.nudge(Topic.HANDOFFS)
     recorded = _advance(
         tx,
         claimed,
-        "step = :step, thread = coalesce(CAST(:thread AS TEXT), thread),"
+        "step = :step, detail = CAST(:detail AS TEXT),"
+        " thread = coalesce(CAST(:thread AS TEXT), thread),"
         " reply = coalesce(CAST(:reply AS TEXT), reply)",
         step=step.value,
+        detail=detail,
         thread=thread.key if thread else None,
         reply=None if reply is None else text(reply.decode()),
     )
@@ -348,6 +366,24 @@ def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
 
 
 def _handoff(row: Row) -> Handoff:
+    """The row; as failed, without what cannot be read of it, if it does not hold what it should:
+    one bad row must not keep the others from being read."""
+    try:
+        return _read(row)
+    except ValueError as error:
+        return Handoff(
+            id=row[0],
+            session_id=row[1],
+            platform=Platform(row[2]) if row[2] in set(Platform) else Platform.LOCAL,
+            state=State.FAILED,
+            requested=moment(row[4]),
+            claim_by=Ticks(row[5]),
+            key=row[6],
+            error=unreadable(error),
+        )
+
+
+def _read(row: Row) -> Handoff:
     (
         handoff_id,
         session_id,
@@ -368,6 +404,7 @@ def _handoff(row: Row) -> Handoff:
         thread,
         reply,
         error,
+        detail,
     ) = row
     return Handoff(
         id=handoff_id,
@@ -386,6 +423,7 @@ def _handoff(row: Row) -> Handoff:
         claimed=moment_or_none(claimed),
         finished=moment_or_none(finished),
         step=None if step is None else Step(step),
+        detail=detail,
         thread=address_or_none(thread),
         reply=None if reply is None else reply.encode(),
         error=error,

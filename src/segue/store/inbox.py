@@ -8,8 +8,9 @@ from datetime import datetime
 
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
-from segue.store.base import Engine, Topic, Tx
-from segue.store.values import listed, micros, moment, text
+from segue.core.handoff import short_reason
+from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.values import listed, micros, moment, readable_address, text, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class Incoming:
     received: datetime
     session_id: str | None
     """The session in which it was said, if it was: there the answer is under way."""
+    error: str | None = None
+    """Why it was set aside, or cannot be read."""
 
 
 class Inbox:
@@ -57,9 +60,20 @@ class Inbox:
         """Done with these. `Transcripts.append` does it together with the message itself."""
         return await self._engine.write(finish, numbers)
 
+    async def set_aside(self, no: int, reason: str) -> bool:
+        """It cannot be answered; False when it was set aside before."""
+        return await self._engine.write(set_aside, no, reason)
+
+    async def troubled(self, limit: int = 50) -> tuple[Incoming, ...]:
+        """What was set aside, the newest first."""
+        return await self._engine.read(troubled, limit)
+
     async def prune(self, before: datetime) -> int:
         """Forget what was done with before then: the platform will not send it again."""
         return await self._engine.write(prune, before)
+
+
+_COLUMNS = "no, platform, account, update_id, address, body, received, session_id, error"
 
 
 def record(
@@ -98,22 +112,33 @@ def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
 def waiting(tx: Tx, platforms: Collection[Platform] | None, limit: int) -> tuple[Incoming, ...]:
     among = listed(Platform if platforms is None else platforms)
     rows = tx.rows(
-        "SELECT no, platform, account, update_id, address, body, received, session_id FROM inbox"
-        f" WHERE finished IS NULL AND platform IN ({among}) ORDER BY no LIMIT :limit",
+        f"SELECT {_COLUMNS} FROM inbox WHERE finished IS NULL AND platform IN ({among})"
+        " ORDER BY no LIMIT :limit",
         limit=limit,
     )
-    return tuple(
-        Incoming(
-            no=no,
-            platform=Platform(platform),
-            account=account,
-            update_id=update_id,
-            address=Address.parse(address),
-            body=body,
-            received=moment(received),
-            session_id=session_id,
-        )
-        for no, platform, account, update_id, address, body, received, session_id in rows
+    return tuple(map(_incoming, rows))
+
+
+def troubled(tx: Tx, limit: int) -> tuple[Incoming, ...]:
+    sql = f"SELECT {_COLUMNS} FROM inbox WHERE error IS NOT NULL ORDER BY no DESC LIMIT :limit"
+    return tuple(map(_incoming, tx.rows(sql, limit=limit)))
+
+
+def _incoming(row: Row) -> Incoming:
+    no, platform, account, update_id, key, body, received, session_id, error = row
+    address = readable_address(key)
+    if address.key != key:
+        error = error or unreadable(ValueError(f"not a session key: {key!r}"))
+    return Incoming(
+        no=no,
+        platform=Platform(platform),
+        account=account,
+        update_id=update_id,
+        address=address,
+        body=body,
+        received=moment(received),
+        session_id=session_id,
+        error=error,
     )
 
 
@@ -136,6 +161,34 @@ def rewrite(tx: Tx, no: int, body: str) -> bool:
 def finish(tx: Tx, numbers: Sequence[int]) -> int:
     sql = "UPDATE inbox SET finished = :now WHERE no = :no AND finished IS NULL"
     return sum(tx.change(sql, now=tx.now, no=no) for no in numbers)
+
+
+def set_aside(tx: Tx, no: int, reason: str) -> bool:
+    # A command is done with before it is carried out, so that it is never repeated.
+    sql = (
+        "UPDATE inbox SET finished = coalesce(finished, :now), error = :error"
+        " WHERE no = :no AND error IS NULL"
+    )
+    return tx.change(sql, now=tx.now, error=short_reason(text(reason)), no=no) == 1
+
+
+def refuse(tx: Tx, account: str, update_id: str, address: Address, reason: str) -> int | None:
+    """Set one aside that may not even be recorded; None when it was done with already."""
+    row = tx.row(
+        "INSERT INTO inbox"
+        " (platform, account, update_id, address, body, received, finished, error)"
+        " VALUES (:platform, :account, :update_id, :address, '', :now, :now, :error)"
+        " ON CONFLICT (platform, account, update_id)"
+        " DO UPDATE SET finished = excluded.finished, error = excluded.error"
+        " WHERE inbox.finished IS NULL RETURNING no",
+        platform=address.platform.value,
+        account=text(account),
+        update_id=text(update_id),
+        address=address.key,
+        error=short_reason(text(reason)),
+        now=tx.now,
+    )
+    return row[0] if row else None
 
 
 def forget_session(tx: Tx, session_id: str) -> None:

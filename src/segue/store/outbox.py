@@ -20,6 +20,7 @@ import msgspec
 
 from segue.core.address import Address, Platform
 from segue.core.handoff import short_reason
+from segue.core.lease import SECOND
 from segue.store import bubbles
 from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.leases import until
@@ -31,7 +32,9 @@ from segue.store.values import (
     moment,
     moment_or_none,
     parse_buttons,
+    readable_address,
     text,
+    unreadable,
 )
 
 SECONDS = 60.0
@@ -97,7 +100,8 @@ class Outbox:
     async def claim(
         self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SECONDS
     ) -> tuple[Outgoing, ...]:
-        """The next to send, at most one per address, journalled as being sent by this process."""
+        """The next to send, at most one per address, journalled as being sent by this process.
+        Those that cannot be read have failed with this, and come with that state."""
         return await self._engine.write(claim, platforms, limit, seconds)
 
     async def progress(self, outgoing: Outgoing, receipt: str) -> bool:
@@ -117,9 +121,16 @@ class Outbox:
         """It may have arrived, and must not be repeated."""
         return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)
 
-    async def retry(self, outgoing: Outgoing, reason: str, *, seconds: float) -> bool:
-        """It did not arrive: again, in so many seconds. What follows at that address waits."""
-        return await self._engine.write(retry, outgoing, reason, seconds)
+    async def retry(
+        self, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False
+    ) -> bool:
+        """It did not arrive: again, in so many seconds. What follows at that address waits.
+        `asked`: the platform itself asked for the pause."""
+        return await self._engine.write(retry, outgoing, reason, seconds, asked=asked)
+
+    async def asked_to_wait(self, address: Address) -> float:
+        """For how many seconds more nothing is sent there, because the platform asked for that."""
+        return await self._engine.read(asked_to_wait, address)
 
     async def recover(
         self,
@@ -234,7 +245,12 @@ def claim(
         )
         for row in rows
     )
-    return tuple(_outgoing(row) for row in claimed if row)
+    taken = tuple(_outgoing(row) for row in claimed if row)
+    for outgoing in taken:
+        if outgoing.state is OutgoingState.FAILED:
+            finish(tx, outgoing, OutgoingState.FAILED, error=outgoing.error or "")
+            tx.nudge(Topic.OUTBOX)  # its address cannot tell what waits behind it
+    return taken
 
 
 def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
@@ -262,14 +278,25 @@ def finish(
     return settled
 
 
-def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float) -> bool:
+def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float, *, asked: bool) -> bool:
+    tx.nudge(Topic.SENT)
     return _settle(
         tx,
         outgoing,
-        "state = 'queued', error = :error, not_before = :after",
+        "state = 'queued', error = :error, not_before = :after, asked = :asked",
         error=short_reason(text(reason)),
         after=until(tx, seconds),
+        asked=int(asked),
     )
+
+
+def asked_to_wait(tx: Tx, address: Address) -> float:
+    (until,) = tx.one(
+        "SELECT coalesce(max(not_before), 0) FROM outbox"
+        " WHERE address = :key AND state = 'queued' AND asked = 1",
+        key=address.key,
+    )
+    return max(0, until - tx.ticks) / SECOND
 
 
 def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
@@ -374,6 +401,35 @@ def _line(receipt: str) -> str:
 
 
 def _outgoing(row: Row) -> Outgoing:
+    """The row; as failed, without what cannot be read of it, if it does not hold what it should:
+    one bad row must not keep the others from being read."""
+    try:
+        return _read(row)
+    except ValueError as error:
+        return _without_structure(row, unreadable(error))
+
+
+def _without_structure(row: Row, reason: str) -> Outgoing:
+    no, key, address, session_id, body, _, attempt, _, _, _, queued, finished, reported, _ = row
+    return Outgoing(
+        no=no,
+        key=key,
+        address=readable_address(address),
+        session_id=session_id,
+        body=body,
+        file=None,
+        state=OutgoingState.FAILED,
+        attempt=attempt,
+        buttons=(),
+        receipts=(),
+        error=reason,
+        queued=moment(queued),
+        finished=moment_or_none(finished),
+        reported=bool(reported),
+    )
+
+
+def _read(row: Row) -> Outgoing:
     (
         no,
         key,

@@ -193,10 +193,11 @@ class Store:
         *,
         thread: Address | None = None,
         reply: bytes | None = None,
+        detail: str | None = None,
     ) -> bool:
         """How far it has come, the thread that was opened for it, and what the agent answered
-        there, in UTF-8. What is not given stays as it is."""
-        return await self._engine.write(handoffs.record_step, claim, step, thread, reply)
+        there, in UTF-8. What is not given stays as it is, but for the `detail` of the step."""
+        return await self._engine.write(handoffs.record_step, claim, step, thread, reply, detail)
 
     async def complete_handoff(
         self,

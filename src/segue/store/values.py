@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import msgspec
 
-from segue.core.address import Address, Platform
+from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import MessageTooLong
-from segue.core.text import whole
+from segue.core.text import one_line, whole
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
@@ -59,6 +59,19 @@ def moment(stored: int) -> datetime:
 
 def moment_or_none(stored: int | None) -> datetime | None:
     return None if stored is None else moment(stored)
+
+
+def readable_address(key: str) -> Address:
+    """The Address of a row that has to be listed, also when its key is no session key."""
+    try:
+        return Address.parse(key)
+    except ValueError:
+        return Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=key or "?")
+
+
+def unreadable(error: ValueError) -> str:
+    """Why a row is set aside that does not hold what it should."""
+    return f"It cannot be read: {one_line(str(error), 200)}."
 
 
 def address_or_none(key: str | None) -> Address | None:

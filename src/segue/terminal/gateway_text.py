@@ -14,6 +14,7 @@ from segue.core.session import ME
 from segue.core.text import one_line
 from segue.store import Store
 from segue.store.gateways import Gateway, Link, PlatformHealth
+from segue.store.inbox import Incoming
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
 from segue.terminal import page
@@ -39,6 +40,8 @@ class Portrait:
     """Of the sessions of the handoffs, by their ids."""
     troubles: tuple[Outgoing, ...]
     """What failed or is uncertain, the newest first."""
+    unanswered: tuple[Incoming, ...]
+    """What came in and was set aside, the newest first."""
     log: Path
 
     def lines(self, width: int | None, now: datetime) -> list[str]:
@@ -49,6 +52,7 @@ class Portrait:
             lines += fields(told, width) or [folded(_NOTHING, width, "    ", "  ")]
         lines += _listed("Handoffs", [self._handoff(h, now) for h in self.handoffs], width)
         lines += _listed("Not delivered", [_trouble(o, now) for o in self.troubles], width)
+        lines += _listed("Not answered", [_unanswered(i, now) for i in self.unanswered], width)
         return [*lines, f"Log: {one_line(str(self.log))}"]
 
     def json(self) -> dict[str, Any]:
@@ -78,6 +82,15 @@ class Portrait:
                     "finished": outgoing.finished,
                 }
                 for outgoing in self.troubles
+            ],
+            "not_answered": [
+                {
+                    "address": incoming.address.key,
+                    "session": incoming.session_id,
+                    "error": incoming.error,
+                    "received": incoming.received,
+                }
+                for incoming in self.unanswered
             ],
             "log": str(self.log),
         }
@@ -110,6 +123,7 @@ async def look(store: Store, log: Path) -> Portrait:
         handoffs=tuple(handoffs[number] for number in sorted(handoffs, reverse=True)),
         names={session.id: session.name for session in found if session},
         troubles=await store.outbox.troubled(limit=_TROUBLES),
+        unanswered=await store.inbox.troubled(limit=_TROUBLES),
         log=log,
     )
 
@@ -188,6 +202,10 @@ def _running(gateway: Gateway) -> str:
 def _trouble(outgoing: Outgoing, now: datetime) -> str:
     when = ago(outgoing.finished or outgoing.queued, now)
     return f"{outgoing.address}, {when}, {outgoing.state}: {outgoing.error or 'no reason is known'}"
+
+
+def _unanswered(incoming: Incoming, now: datetime) -> str:
+    return f"{incoming.address}, {ago(incoming.received, now)}: {incoming.error}"
 
 
 def _minute(moment: datetime) -> str:

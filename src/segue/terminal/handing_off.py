@@ -136,8 +136,9 @@ class Json:
 
 def _fields(step: Progress) -> dict[str, Any]:
     match step:
-        case Working(platform, taken, attempt):
-            return {"platform": platform, "step": taken, "attempt": attempt}
+        case Working(platform, taken, attempt, detail):
+            waits = {"detail": detail} if detail else {}
+            return {"platform": platform, "step": taken, "attempt": attempt, **waits}
         case Waiting(platform) | Stranded(platform):
             return {"platform": platform}
         case Completed(done):

@@ -13,8 +13,9 @@ import msgspec
 import segue.store
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.events import Event, MessageAdded, TextDelta, TurnFailed
+from segue.core.events import NO_ANSWER, Event, MessageAdded, TextDelta, TurnDone, TurnFailed
 from segue.core.session import ME, Session
+from segue.core.text import is_empty
 from segue.store import Store
 from segue.terminal.clean import Cleaner, clean
 from segue.terminal.here import here
@@ -52,11 +53,14 @@ class _Words:
         self.failed = False
         self._cleaner = Cleaner()
         self._ended = True
+        self._spoke = False
 
     def show(self, event: Event) -> None:
         match event:
             case TextDelta(text):
                 self._write(self._cleaner.feed(text))
+            case TurnDone() if not self._spoke:
+                sys.stderr.write(f"{NO_ANSWER}\n")
             case MessageAdded() if not self._ended:
                 self._write(f"{self._cleaner.end()}\n")
                 self._cleaner = Cleaner()
@@ -69,6 +73,7 @@ class _Words:
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
+        self._spoke = self._spoke or not is_empty(text)
         self._ended = text.endswith("\n") if text else self._ended
 
 

@@ -100,8 +100,10 @@ def _before(line: str) -> str:
 
 
 def handoff_text(handoff: Handoff, now: datetime) -> str:
-    how = handoff.step if handoff.state is State.RUNNING and handoff.step else handoff.state
-    why = f": {handoff.error}" if handoff.error else ""
+    under_way = handoff.state is State.RUNNING and handoff.step is not None
+    how = handoff.step if under_way else handoff.state
+    detail = handoff.error or (handoff.detail if under_way else None)
+    why = f": {detail}" if detail else ""
     return f"to {handoff.platform}, {ago(handoff.requested, now)}, {how}{why}"
 
 

@@ -12,6 +12,7 @@ import segue.store
 from segue.agent.models.choice import Choice, choose
 from segue.config import Settings
 from segue.core.errors import ModelError
+from segue.core.handoff import CANCELLED, Handoff
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.store import Store
@@ -41,8 +42,10 @@ class Status:
     last: tuple[Session, ...]
     """Those that were active last, the newest first."""
     gateway: Portrait
-    """With the handoffs that are under way, and the last of what was not delivered."""
+    """With the handoffs that are under way or ended badly, and the last of what was not delivered
+    or not answered."""
     troubles: int
+    unanswered: int
     warnings: Sequence[str]
     """About the settings."""
 
@@ -52,8 +55,7 @@ class Status:
 
     def _facts(self, now: datetime) -> list[tuple[str, str]]:
         model = f"{self.model.name} ({self.model.why})" if self.model else self.problem
-        under_way = len(self.gateway.handoffs)
-        undelivered = count(self.troubles, "message")
+        under_way = sum(handoff.in_flight for handoff in self.gateway.handoffs)
         return [
             ("store", self.store),
             ("model", model),
@@ -61,9 +63,17 @@ class Status:
             ("sessions", f"{self.sessions:,}{', the last:' if self.last else ''}"),
             *(("", _session(session, now)) for session in self.last),
             ("handoffs", f"{under_way} under way" if under_way else "none under way"),
-            ("troubles", f"{undelivered} could not be delivered" if self.troubles else "none"),
+            ("troubles", self._troubles()),
             *(("warning", warning) for warning in self.warnings),
         ]
+
+    def _troubles(self) -> str:
+        told = [
+            f"{count(number, 'message')} could not be {how}"
+            for number, how in ((self.troubles, "delivered"), (self.unanswered, "answered"))
+            if number
+        ]
+        return ", ".join(told) or "none"
 
     def _page(self) -> str:
         if self.page is None:
@@ -106,12 +116,19 @@ async def look(settings: Settings) -> Status:
             last=await _last_active(store),
             gateway=replace(
                 seen,
-                handoffs=tuple(handoff for handoff in seen.handoffs if handoff.in_flight),
+                handoffs=tuple(handoff for handoff in seen.handoffs if _matters(handoff)),
                 troubles=seen.troubles[:_LAST],
+                unanswered=seen.unanswered[:_LAST],
             ),
             troubles=len(seen.troubles),
+            unanswered=len(seen.unanswered),
             warnings=settings.warnings,
         )
+
+
+def _matters(handoff: Handoff) -> bool:
+    """Whether it is under way, or ended badly among the last few."""
+    return handoff.in_flight or (handoff.error is not None and handoff.error != CANCELLED)
 
 
 async def _model(settings: Settings) -> tuple[Choice | None, str]:

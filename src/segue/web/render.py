@@ -16,6 +16,7 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 from segue.core import markdown
+from segue.core.text import is_empty
 from segue.web.colours import Colours
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 _REL = 'target="_blank" rel="noopener noreferrer nofollow"'
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
 _COLOURS = "colours"
+_UNSEEN = re.compile(r"<(?!hr\b)[^>]*>")
+"""Tags that draw nothing themselves."""
 _SIDES = frozenset({"left", "center", "right"})
 
 
@@ -40,8 +43,8 @@ def _parser() -> MarkdownIt:
 
 
 def html(text: str) -> str:
-    """Return Markdown as HTML. No string makes this raise: what cannot be rendered is shown as it
-    was written."""
+    """Return Markdown as HTML. No string makes this raise: what cannot be rendered, or
+    would not be seen, is shown as it was written."""
     try:
         return _rendered(text)
     except Exception:
@@ -55,7 +58,8 @@ def _rendered(text: str) -> str:
     tokens = parser.parse(text, env)
     if markdown.is_cut(tokens):
         return plain(text)
-    return parser.renderer.render(tokens, parser.options, env)
+    shown = parser.renderer.render(tokens, parser.options, env)
+    return plain(text) if is_empty(_UNSEEN.sub("", shown)) else shown
 
 
 def plain(text: str) -> str:

@@ -13,7 +13,7 @@ from segue.agent.tools.files import PathArgument, resolve
 from segue.core.address import Platform
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, UserError
-from segue.core.text import is_blank, one_line
+from segue.core.text import is_empty
 
 TEXT_LIMIT = 8000
 
@@ -102,7 +102,7 @@ def send_file(send: Send) -> Tool[SendFileArguments]:
 
 def _checked(arguments: SendArguments) -> Delivery:
     """Where to, if that is a place and there is something to see in the text."""
-    if is_blank(one_line(arguments.text)):
+    if is_empty(arguments.text):
         raise ToolFailed("There is nothing to see in that text.")
     return _place(arguments.to)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from segue.core.text import is_empty
+from segue.core.text import is_empty, one_line
 from segue.platforms.base import Capabilities, Dialect, Part
 from segue.platforms.markup import splitting
 from segue.platforms.markup.sizes import Ruler, chop, ruler
@@ -44,7 +44,9 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
     for read in (reading.read, reading.as_written):
         try:
             atoms = writing.write(read(markdown), dialect, limit, measure)
-            found = [p for p in splitting.split(atoms, limit, measure) if not is_empty(p.plain)]
+            cut = splitting.split(atoms, limit, measure)
+            # Marks alone may be a part: they belong to the letter before it.
+            found = [part for part in cut if one_line(part.plain)]
         except Exception:
             # A model's answer must arrive even if it finds a fault in the parser or in ours.
             logger.exception("markdown not rendered dialect=%s size=%d", dialect, len(markdown))
@@ -60,5 +62,5 @@ def _cut(markdown: str, dialect: Dialect, room: int, measure: Ruler) -> Iterator
 
     marks = dialects.marks_of(dialect)
     for piece in chop(reading.clean(markdown), room, room, measure):
-        if not is_empty(piece):
+        if one_line(piece):
             yield Part(marks.escape(marks.still(piece)), piece)

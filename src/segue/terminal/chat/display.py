@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,8 +11,16 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from segue.core.address import Platform
 from segue.core.errors import SessionError, UserError
-from segue.core.events import Event, TextDelta
+from segue.core.events import (
+    NO_ANSWER,
+    Event,
+    TextDelta,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+)
 from segue.core.session import Session, Usage
+from segue.core.text import is_empty
 from segue.core.transcript import Message, Role
 from segue.terminal.clean import clean
 from segue.terminal.render import cells, events
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _MOST_SPOKEN = 30
 """Lines of what the person said that are shown again, but for the first."""
 
@@ -64,6 +74,8 @@ class Display:
         self._echo = echo
         self._activity = events.Activity()
         self._kind = _Kind.NOTHING
+        self._spoke = False
+        """Whether something of the answer could be seen in this turn."""
 
     # The conversation
 
@@ -74,17 +86,25 @@ class Display:
 
     async def event(self, event: Event) -> None:
         if isinstance(event, TextDelta):
-            await self._print(self._stream().feed(event.text), _Kind.WORDS)
+            await self._words(self._stream().feed(event.text))
             self._console.redraw()
             return
         await self.rest()
+        if isinstance(event, TurnDone) and not self._spoke:
+            await self.notice(NO_ANSWER)
+        if isinstance(event, TurnDone | TurnFailed | TurnInterrupted):
+            self._spoke = False
         await self._print(self._activity.lines(event, self._now()), _Kind.ACTIVITY)
 
     async def rest(self) -> None:
         """Print what is left of the answer."""
         stream, self._console.still_coming = self._console.still_coming, None
         if stream is not None:
-            await self._print(stream.end(), _Kind.WORDS)
+            await self._words(stream.end())
+
+    async def _words(self, lines: Sequence[str]) -> None:
+        self._spoke = self._spoke or any(not is_empty(_STYLE.sub("", line)) for line in lines)
+        await self._print(lines, _Kind.WORDS)
 
     async def message(self, message: Message) -> None:
         """What was said elsewhere."""

@@ -1,0 +1,84 @@
+"""One bad item never stops the rest.
+
+`contained` does the work on one item: a message to send, an update, a handoff. `steadily` keeps a
+task of the gateway running. Trouble with the store is everyone's trouble: it sets no item aside,
+and a task waits for the store as long as it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from segue.core.errors import StoreClosed, StoreError
+from segue.core.text import one_line
+from segue.gateway.pace import Backoff
+
+DEATHS = 5
+"""A task that died so often within WINDOW is not restarted."""
+WINDOW = 300.0
+"""Seconds."""
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 10.0
+_REASON_LENGTH = 200
+
+EVERYONES = (StoreError, StoreClosed)
+
+logger = logging.getLogger(__name__)
+
+
+def fault(error: Exception) -> str:
+    """The reason that is kept for an item: `ValueError: …`."""
+    return one_line(f"{type(error).__name__}: {error}", _REASON_LENGTH)
+
+
+async def contained(
+    item: str,
+    work: Callable[[], Awaitable[None]],
+    set_aside: Callable[[str], Awaitable[object]],
+) -> None:
+    """Do `work` on `item`. If it fails in a way that it does not handle itself, log that and call
+    `set_aside` with the reason. Only EVERYONES errors and cancellation are raised."""
+    try:
+        await work()
+    except EVERYONES:
+        raise
+    except Exception as error:
+        logger.exception("set aside item=%r", item)
+        try:
+            await set_aside(fault(error))
+        except EVERYONES:
+            raise
+        except Exception:
+            logger.exception("could not be recorded as set aside item=%r", item)
+
+
+async def logged_only(reason: str) -> None:
+    """For an item that nothing is kept of."""
+
+
+async def steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Run a task that has no end. If it dies, restart it after a growing pause. Raise its error
+    once it died DEATHS times within WINDOW seconds."""
+    backoff = Backoff(least=FIRST_PAUSE, most=LONGEST_PAUSE)
+    deaths: deque[float] = deque(maxlen=DEATHS)
+    while True:
+        started = time.monotonic()
+        try:
+            await work()
+            raise RuntimeError(f"{name} has ended")
+        except StoreError as error:
+            logger.error("%s waits for the store: %s", name, error)  # noqa: TRY400
+        except StoreClosed:
+            raise
+        except Exception:
+            deaths.append(time.monotonic())
+            if len(deaths) == DEATHS and deaths[-1] - deaths[0] < WINDOW:
+                raise
+            logger.exception("restarting task=%s deaths=%d", name, len(deaths))
+        if time.monotonic() - started > WINDOW:
+            backoff.reset()
+        await asyncio.sleep(backoff.next())

@@ -1,0 +1,406 @@
+"""One bad item never stops the rest: it is set aside with its reason, and its owner is notified."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+
+import segue.store
+from segue.agent.models.base import Prompt
+from segue.core.address import Address, Platform
+from segue.core.errors import StoreBusy
+from segue.core.handoff import State
+from segue.core.session import ME, EndReason
+from segue.core.transcript import Message
+from segue.gateway import containment, expiry, janitor, texts
+from segue.gateway.containment import contained, steadily
+from segue.gateway.janitor import Janitor
+from segue.gateway.service import Gateway
+from segue.platforms import markup
+from segue.platforms.base import Button, Capabilities, Inbound, Part, Receipt
+from segue.store import Store
+from segue.store.base import Tx
+from segue.store.outbox import Draft, Outgoing, OutgoingState
+from segue.testing.platform import PeerAdapter, Rules
+from segue.turns import Turns, hold
+from tests.gateway.conftest import TELEGRAM, House
+from tests.gateway.test_expiry import expire, resetting
+from tests.turns.conftest import Offered
+
+POISON = "poison"
+
+
+class Picky(PeerAdapter):
+    """Raises what no adapter may raise when it sends one text."""
+
+    async def send(
+        self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
+    ) -> Receipt:
+        if POISON in part.plain:
+            raise ValueError("no such escape")
+        return await super().send(to, part, key=key, buttons=buttons)
+
+
+@pytest.fixture
+def unrenderable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """POISON cannot be put into the words of a platform."""
+    render = markup.parts
+
+    def picky(markdown: str, capabilities: Capabilities) -> list[Part]:
+        if POISON in markdown:
+            raise ValueError("no such escape")
+        return render(markdown, capabilities)
+
+    monkeypatch.setattr(markup, "parts", picky)
+
+
+# What is sent
+
+
+@pytest.mark.usefixtures("unrenderable")
+async def test_an_answer_that_cannot_be_rendered_fails_and_all_others_arrive(house: House):
+    await house.hands.rules(Rules(keys=False))
+    chat, other = await house.chat(), await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, POISON)
+        await house.hands.message(texts.UNSENT, chat=chat)
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.say(house.anna, other, "elsewhere")
+        await house.hands.message("(2) after", chat=chat)
+        await house.hands.message("(1) elsewhere", chat=other)
+    (trouble,) = await house.store.outbox.troubled()
+    assert trouble.state is OutgoingState.FAILED  # it was never sent
+    assert trouble.error == "ValueError: no such escape"
+    async with house.gateway():  # nor does it trouble the next one
+        await house.hands.say(house.anna, chat, "again")
+        await house.hands.message("(3) again", chat=chat)
+    assert len(await house.store.outbox.troubled()) == 1
+
+
+async def test_what_an_adapter_dies_of_is_uncertain_and_all_others_arrive(house: House):
+    await house.hands.rules(Rules(keys=False))
+    chat = await house.chat()
+    async with house.gateway(speaks=Picky):
+        await house.hands.say(house.anna, chat, POISON)
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(2) after", chat=chat)
+    trouble = (await house.store.outbox.troubled())[-1]
+    assert (trouble.state, trouble.error) == (OutgoingState.UNCERTAIN, "ValueError: no such escape")
+
+
+@pytest.mark.usefixtures("unrenderable")
+async def test_a_notice_that_cannot_be_rendered_causes_no_other(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(texts, "UNSENT", POISON)
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, POISON)
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(2) after", chat=chat)
+        await house.idle()
+    assert len(await house.store.outbox.troubled()) == 2
+
+
+@pytest.mark.parametrize("column", ["buttons", "receipts", "address"])
+async def test_a_row_of_the_outbox_that_cannot_be_read_stops_no_other(house: House, column: str):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+    await house.store.outbox.enqueue(
+        Draft(key="bad", address=await house.address(chat), body="bad")
+    )
+    await house.store.write(corrupt, f"UPDATE outbox SET {column} = '{{' WHERE key = 'bad'")
+    for _ in range(2):
+        async with house.gateway():
+            await house.hands.say(house.anna, chat, "after")
+            await house.hands.until(lambda s: s.texts[-1].endswith("after"), chat=chat)
+            await house.idle()
+    (trouble,) = await house.store.outbox.troubled()
+    assert trouble.state is OutgoingState.FAILED
+    assert trouble.error is not None
+    assert "cannot be read" in trouble.error
+
+
+# What comes in
+
+
+def corrupt(tx: Tx, sql: str) -> None:
+    tx.change(sql)
+
+
+@pytest.mark.parametrize("column", ["body", "address"])
+async def test_an_update_that_can_no_longer_be_read_stops_no_other(house: House, column: str):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        address = await house.address(chat)
+    await house.store.inbox.record("bot", "left", address, "{}")
+    await house.store.write(corrupt, f"UPDATE inbox SET {column} = '{{' WHERE update_id = 'left'")
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(2) after", chat=chat)
+        await house.idle()
+    (trouble,) = await house.store.inbox.troubled()
+    assert trouble.error is not None
+    told = [t for t in (await house.hands.look(chat)).texts if "can no longer be read" in t]
+    assert len(told) == (column == "body")
+
+
+async def test_a_message_that_cannot_be_answered_is_set_aside_and_stops_no_other(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        await house.store.write(corrupt, "UPDATE messages SET extras = '{' WHERE role = 'user'")
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.until(lambda s: "went wrong in Segue" in s.texts[-1], chat=chat)
+        await house.hands.say(house.anna, await house.chat(), "elsewhere")
+        await house.hands.message("(1) elsewhere")
+    (trouble,) = await house.store.inbox.troubled()
+    assert trouble.address == await house.address(chat)
+    assert "DecodeError" in (trouble.error or "")
+    async with house.gateway():
+        await house.idle()
+    assert len(await house.store.inbox.troubled()) == 1
+
+
+# Handoffs
+
+
+class ThreadsFail(PeerAdapter):
+    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+        raise ZeroDivisionError("our fault")
+
+
+async def test_a_handoff_that_fails_in_an_unforeseen_way_says_so_and_stops_no_other(house: House):
+    chat = await house.chat()
+    await house.home(chat)
+    async with house.gateway(speaks=ThreadsFail), house.terminal(("a", "b")) as desk:
+        failed = await desk.hand_off()
+        assert failed.state is State.FAILED
+        assert failed.error is not None
+        assert "ZeroDivisionError: our fault" in failed.error
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+
+
+@pytest.mark.parametrize("column", ["home", "step"])
+async def test_a_handoff_that_cannot_be_read_fails_and_stops_no_other(house: House, column: str):
+    chat = await house.chat()
+    home = await house.home(chat)
+    session = await house.store.sessions.create(ME, Platform.LOCAL)
+    await house.store.request_handoff(session.id, TELEGRAM, home=home)
+    await house.store.write(corrupt, f"UPDATE handoffs SET {column} = '{{'")
+    async with house.gateway(), house.terminal(("a", "b")) as desk:
+        assert (await desk.hand_off()).state is State.COMPLETED
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+    bad = await house.store.get_handoff_state(session.id)
+    assert bad is not None
+    assert bad.state is State.FAILED
+    assert "cannot be read" in (bad.error or "")
+
+
+@pytest.mark.usefixtures("unrenderable")
+async def test_a_handoff_whose_reply_cannot_be_rendered_leaves_a_gateway_that_answers(house: House):
+    chat = await house.chat()
+    await house.home(chat)
+    script = [POISON, "I am here."]
+    async with house.gateway(model=script), house.terminal(("a", "b")) as desk:
+        moved = await desk.hand_off()
+        assert moved.state is State.COMPLETED
+        assert moved.thread is not None
+        thread = moved.thread.thread_id
+        await house.hands.message(texts.UNSENT, chat=chat)
+        await house.hands.say(house.anna, chat, "hello", thread=thread)
+        await house.hands.message("I am here.", chat=chat)
+
+
+# What nobody asked for
+
+
+async def test_a_report_that_fails_keeps_no_other_from_its_session(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+    address = await house.address(chat)
+    session = await house.session_at(address)
+    for body in ("good", POISON):
+        draft = Draft(key=body, address=address, body=body, session_id=session.id)
+        await house.store.outbox.enqueue(draft)
+        (claimed,) = await house.store.outbox.claim([TELEGRAM])
+        await house.store.outbox.failed(claimed, "no")
+    report, reported = janitor._undelivered, list[str]()
+
+    def picky(trouble: Outgoing) -> Message:
+        reported.append(trouble.body)
+        if trouble.body == POISON:
+            raise ZeroDivisionError("our fault")
+        return report(trouble)
+
+    monkeypatch.setattr(janitor, "_undelivered", picky)
+    looking = Janitor(house.store)
+    for _ in range(2):
+        await looking.look()
+    assert reported == [POISON, "good"]  # and it is not tried for ever
+    assert "'good'" in (await house.said(session.id))[-1][1]
+
+
+async def test_a_note_that_fails_does_not_keep_a_session_from_ending(house: House):
+    def fail(prompt: Prompt) -> str:
+        raise ZeroDivisionError("our fault")
+
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        await house.idle()
+    resetting(house)
+    session = await house.session_at(await house.address(chat))
+    await expire(house, fail)
+    ended = await house.store.sessions.get(session.id)
+    assert ended is not None
+    assert ended.end_reason is EndReason.IDLE
+
+
+async def test_a_session_that_cannot_be_ended_is_told_once_and_keeps_no_other(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    chats = [await house.chat(), await house.chat()]
+    async with house.gateway():
+        for chat in chats:
+            await house.hands.say(house.anna, chat, "hello")
+            await house.hands.message("(1) hello", chat=chat)
+        await house.idle()
+    resetting(house)
+    bad, good = [await house.session_at(await house.address(chat)) for chat in chats]
+
+    def picky(store: Store, session_id: str, holder: str) -> Any:
+        if session_id == bad.id:
+            raise ZeroDivisionError("our fault")
+        return hold(store, session_id, holder)
+
+    monkeypatch.setattr(expiry, "hold", picky)
+    for _ in range(2):
+        await expire(house, "done")
+    ended = await house.store.sessions.get(good.id)
+    assert ended is not None
+    assert ended.end_reason is EndReason.IDLE
+    (notice,) = await house.store.outbox.claim([TELEGRAM])
+    assert (notice.key, notice.address) == (f"expiry:{bad.id}", bad.address)
+
+
+# Tasks of our own
+
+
+async def test_an_adapter_that_fails_is_connected_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    failures = 2
+
+    class Recovering(PeerAdapter):
+        def receive(self) -> AsyncGenerator[Inbound]:
+            nonlocal failures
+            if failures:
+                failures -= 1
+                raise ZeroDivisionError("our fault")
+            return super().receive()
+
+    chat = await house.chat()
+    async with house.gateway(speaks=Recovering):
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+    assert not failures
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containment, "FIRST_PAUSE", 0.0)
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_a_task_that_dies_is_restarted_until_that_does_not_help():
+    lives = 0
+
+    async def work() -> None:
+        nonlocal lives
+        lives += 1
+        raise ZeroDivisionError("our fault")
+
+    with pytest.raises(ZeroDivisionError):
+        await steadily("work", work)
+    assert lives == containment.DEATHS
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_deaths_that_are_far_apart_do_not_add_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(containment, "WINDOW", 0.0)
+    lives, lived = 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal lives
+        lives += 1
+        if lives > 3 * containment.DEATHS:
+            lived.set()
+            await asyncio.Event().wait()
+        raise ZeroDivisionError("our fault")
+
+    task = asyncio.create_task(steadily("work", work))
+    await lived.wait()
+    task.cancel()
+    await asyncio.wait({task})
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_a_task_waits_for_the_store_however_long_that_takes():
+    lives = 0
+
+    async def work() -> None:
+        nonlocal lives
+        lives += 1
+        if lives > 3 * containment.DEATHS:
+            raise ZeroDivisionError("our fault")
+        raise StoreBusy(path="here")
+
+    with pytest.raises(ZeroDivisionError):
+        await steadily("work", work)
+    assert lives > 3 * containment.DEATHS
+
+
+async def test_trouble_with_the_store_sets_nothing_aside():
+    async def work() -> None:
+        raise StoreBusy(path="here")
+
+    async def set_aside(reason: str) -> None:
+        raise AssertionError(reason)
+
+    with pytest.raises(StoreBusy):
+        await contained("item", work, set_aside)
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_a_gateway_whose_task_stays_dead_ends_loudly(
+    house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    async def look(self: Janitor) -> None:
+        raise ZeroDivisionError("our fault")
+
+    monkeypatch.setattr(Janitor, "look", look)
+    adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
+    async with await segue.store.open(house.url) as store:
+        turns = Turns(store, house.settings, models=Offered(house.model), titles=False)
+        gateway = Gateway(store, turns, house.settings, [adapter])
+        with pytest.raises(ZeroDivisionError):
+            async with asyncio.timeout(20):
+                await gateway.run(asyncio.Event())
+        assert await store.gateways.alive() == ()
+    assert "janitor has ended" in caplog.text
