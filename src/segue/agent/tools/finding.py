@@ -80,14 +80,22 @@ def walk(folder: Path, pattern: str) -> Iterator[tuple[str, bool]]:
             path = f"{inside}/{entry.name}" if inside else entry.name
             after = _places(_steps(entry.name, places, parts), parts)
             if len(parts) in after:
-                yield path, entry.is_dir()
+                yield path, _is_folder(entry)
             if after - {len(parts)} and _enters(entry):
                 deeper.append((path, after))
         waiting += reversed(deeper)
 
 
+def _is_folder(entry: os.DirEntry[str], *, follow: bool = True) -> bool:
+    """Whether it is one, or leads to one. A link that leads nowhere does not."""
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False
+
+
 def _enters(entry: os.DirEntry[str]) -> bool:
-    return entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False)
+    return entry.name not in SKIPPED and _is_folder(entry, follow=False)
 
 
 def _steps(name: str, places: set[int], parts: list[str]) -> set[int]:
@@ -122,7 +130,7 @@ def search(wanted: re.Pattern[str], folder: Path, files: str) -> Iterator[str]:
 
 
 def _files(folder: Path, pattern: str) -> Iterator[str]:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112 - the Path method raises for some links
         yield ""
         return
     for path, is_folder in walk(folder, f"**/{pattern}"):
