@@ -1,7 +1,8 @@
 """What the agent may do without asking. An approval is for one exact call, and for nothing else.
 
-Reading is never asked about, wherever the file or page is; what writes, runs or sends is, inside
-the working directory as well as outside: only the policy and the person's own answers decide.
+What writes, runs or sends is asked about, inside the working directory as well as outside. Reading
+is not, except for private files and for pages that the person did not point at (`Plan.asks`). Only
+the policy and the person's own answers decide.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from segue.core.transcript import ToolCall
 
 class Verdict(StrEnum):
     ALLOWED = "allowed"
+    LISTED = "listed"
+    """Allowed by the allow-list alone: see `Plan.guarded`."""
     ASK = "ask"
 
 
@@ -40,15 +43,23 @@ class Rules:
         return risk is not Risk.READ and self.policy is not Policy.AUTO
 
     def verdict(
-        self, risk: Risk, call: ToolCall, cwd: Path, granted: Collection[str] = ()
+        self,
+        risk: Risk,
+        call: ToolCall,
+        cwd: Path,
+        granted: Collection[str] = (),
+        *,
+        asks: bool = False,
+        place: str = "",
     ) -> Verdict:
-        """`granted` are the fingerprints that the person allowed for this session."""
-        if not self.asks(risk):
+        """`granted` are the fingerprints that the person allowed for this session; `asks` and
+        `place` are the Plan's."""
+        if not self.asks(risk) and not (asks and self.policy is not Policy.AUTO):
             return Verdict.ALLOWED
-        if fingerprint(call, cwd) in granted:
+        if fingerprint(call, cwd, place) in granted:
             return Verdict.ALLOWED
         listed = self.policy is Policy.ALLOW_LIST and risk is Risk.RUN
-        return Verdict.ALLOWED if listed and self._listed(call) else Verdict.ASK
+        return Verdict.LISTED if listed and self._listed(call) else Verdict.ASK
 
     def _listed(self, call: ToolCall) -> bool:
         words = _words(_command(call))
@@ -59,14 +70,16 @@ class Rules:
         )
 
 
-def fingerprint(call: ToolCall, cwd: Path) -> str:
-    """What makes two calls the same: tool, arguments (in any order) and place."""
+def fingerprint(call: ToolCall, cwd: Path, bound: str = "") -> str:
+    """What makes two calls the same: tool, arguments (in any order), working directory, and the
+    file or the like that they are bound to (`Plan.exact` or `Plan.place`)."""
     try:
         arguments = msgspec.json.encode(msgspec.json.decode(call.arguments or "{}"), order="sorted")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         arguments = call.arguments.encode("utf-8", "surrogatepass")
     whole = hashlib.sha256()
-    for part in (call.name.encode("utf-8", "surrogatepass"), arguments, os.fsencode(cwd)):
+    name = call.name.encode("utf-8", "surrogatepass")
+    for part in (name, arguments, os.fsencode(cwd), os.fsencode(bound)):
         # With its length, so that nothing can move from one part to the next.
         whole.update(len(part).to_bytes(8, "big") + part)
     return whole.hexdigest()

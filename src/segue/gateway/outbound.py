@@ -190,7 +190,7 @@ class Outbound:
         body = outgoing.body
         if not adapter.capabilities.buttons:
             body, buttons = approving.without_buttons(body, buttons), []
-        file = await _file(outgoing, adapter.capabilities)
+        file = await self._file(outgoing, adapter.capabilities)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
         parts = await _parts(body, adapter.capabilities) or [_NOTHING] * isinstance(file, Upload)
@@ -212,6 +212,12 @@ class Outbound:
                 bubble.clear()  # the store forgot it together with that
         if len(parts) <= len(outgoing.receipts):
             await box.sent(outgoing)
+
+    async def _file(self, outgoing: Outgoing, able: Capabilities) -> Upload | str | None:
+        if outgoing.file is None:
+            return None
+        data = await self._store.outbox.data(outgoing)
+        return uploads.upload(Path(outgoing.file), data, able)
 
     async def _send(
         self,
@@ -264,12 +270,6 @@ class Outbound:
     def _later(self, seconds: float) -> None:
         if self._woken is not None:
             asyncio.get_running_loop().call_later(seconds, self._woken.wake)
-
-
-async def _file(outgoing: Outgoing, able: Capabilities) -> Upload | str | None:
-    if outgoing.file is None:
-        return None
-    return await asyncio.to_thread(uploads.load, Path(outgoing.file), able)
 
 
 async def _parts(body: str, able: Capabilities) -> list[Part]:

@@ -14,6 +14,7 @@ import msgspec
 
 from segue.agent.tools.base import (
     OUTPUT_LIMIT,
+    Plan,
     Risk,
     Tool,
     ToolFailed,
@@ -47,8 +48,11 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
     """The tool that runs commands with `environment`, which must hold no secret of ours."""
 
-    async def work(arguments: ShellArguments, place: Workplace) -> str:
-        return await _run(arguments, place, environment)
+    def plan(arguments: ShellArguments, place: Workplace) -> Plan:
+        return Plan(
+            what=visible(f"run in {place.cwd}:\n{arguments.command}"),
+            work=lambda: _run(arguments, place, environment),
+        )
 
     return Tool(
         name="shell",
@@ -58,8 +62,7 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
         ),
         risk=Risk.RUN,
         arguments=ShellArguments,
-        work=work,
-        tell=lambda arguments, place: visible(f"run in {place.cwd}:\n{arguments.command}"),
+        plan=plan,
     )
 
 
