@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from segue.agent.models.base import Prompt
+from segue.agent.models.scripted import Say
+from segue.core.transcript import Role
 from tests.gateway.conftest import House
 from tests.gateway.test_approving import question
 from tests.turns.conftest import call
@@ -44,3 +47,25 @@ async def test_a_link_that_is_turned_while_no_gateway_runs_is_asked_about_again(
         await house.hands.message("Done.", chat=chat)
     assert key.read_text() == "the key"
     assert notes.read_text() == "notes"
+
+
+async def test_a_question_about_a_private_file_outlives_the_gateway_among_other_reads(
+    house: House, tmp_path: Path
+):
+    (tmp_path / "a").write_text("public")
+    (tmp_path / ".env").write_text("KEY=1")
+    chat = await house.chat()
+    reads = [
+        call("read_file", number, path=str(tmp_path / name))
+        for number, name in enumerate(("a", ".env", "a"))
+    ]
+
+    def answer(prompt: Prompt) -> str:
+        return " ".join(m.content for m in prompt.messages if m.role is Role.TOOL)
+
+    async with house.gateway(model=[Say(calls=tuple(reads))]):
+        await house.hands.say(house.anna, chat, "read them")
+        message = await question(house, chat)
+    async with house.gateway(model=[answer]):
+        await house.hands.press(house.anna, message.id, "Allow")
+        await house.hands.message("public KEY=1 public", chat=chat)

@@ -19,7 +19,10 @@ FETCH = "fetch_page"
 
 # Nothing that two readers of URLs could understand in different ways: no user, no backslash, no
 # letters beyond ASCII.
-_ADDRESS = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]{1,5})?([/?][!-\[\]-~]*)?", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"https?://(?:www\.)?([a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?)([/?][!-\[\]-~]*)?",
+    re.IGNORECASE,
+)
 _WRITTEN = re.compile(r"(?<![\w@/.-])(?:https?://|www\.)[^\s<>\"'`]+", re.IGNORECASE)
 _AFTER = ".,;:!?)]}*_"
 _OTHERS = (">", "[")
@@ -57,16 +60,12 @@ def _named(message: Message) -> Iterator[tuple[str, str]]:
         if line.lstrip().startswith(_OTHERS):
             continue
         for written in _WRITTEN.findall(line):
-            url = written.rstrip(_AFTER)
-            if address := _parsed(url if "://" in url else f"https://{url}"):
-                yield address
+            for url in (written, written.rstrip(_AFTER)):
+                if address := _parsed(url if "://" in url else f"https://{url}"):
+                    yield address
 
 
 def _parsed(url: str) -> tuple[str, str] | None:
-    """The host and the rest of an address; None for one that cannot be compared."""
+    """The host, with its port, and the rest of an address; None for one that cannot be compared."""
     found = _ADDRESS.fullmatch(url.partition("#")[0])
-    if found is None:
-        return None
-    host = found[1].lower().removesuffix(".").removeprefix("www.")
-    rest = found[2] or "/"
-    return host, rest if rest.startswith("/") else f"/{rest}"
+    return found and (found[1].lower(), f"/{(found[2] or '').removeprefix('/')}")

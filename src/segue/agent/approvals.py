@@ -38,9 +38,11 @@ class Rules:
     """Beginnings of commands, word by word: `git status` allows `git status --short`. One that is
     more than plain words allows nothing."""
 
-    def asks(self, risk: Risk) -> bool:
-        """Whether, as a rule, a person is asked first."""
-        return risk is not Risk.READ and self.policy is not Policy.AUTO
+    def shown(self, risk: Risk) -> str:
+        """Whether a person is asked first, for people."""
+        if self.policy is Policy.AUTO:
+            return "runs at once"
+        return "asks at times" if risk is Risk.READ else "asks first"
 
     def verdict(
         self,
@@ -54,7 +56,7 @@ class Rules:
     ) -> Verdict:
         """`granted` are the fingerprints that the person allowed for this session; `asks` and
         `place` are the Plan's."""
-        if not self.asks(risk) and not (asks and self.policy is not Policy.AUTO):
+        if self.policy is Policy.AUTO or (risk is Risk.READ and not asks):
             return Verdict.ALLOWED
         if fingerprint(call, cwd, place) in granted:
             return Verdict.ALLOWED

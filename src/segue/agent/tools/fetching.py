@@ -73,7 +73,7 @@ async def _follow(address: str, place: Workplace) -> str:
                 following = url.join(response.headers["Location"])
             finally:
                 await response.aclose()
-            if following.host != url.host and not place.may_fetch(str(following)):
+            if following.netloc != url.netloc and not place.may_fetch(str(following)):
                 return f"[the page redirects to {following}; fetch that address if you want it]"
             if following.netloc != url.netloc:
                 client.cookies.clear()  # for the same reason
