@@ -83,6 +83,8 @@ def test_a_command_that_begins_with_allowed_words_runs(command: str) -> None:
         "'git status'",
         "git -c alias.x=!sh status",
         "git -C / status",
+        "git status --output=x",
+        "git status /etc",
         "PAGER=x git status",
         "lsof",
         "/opt/ls",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from segue.agent.loop import DENIED
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Policy
 from segue.core.session import Session
 from segue.core.transcript import Role, ToolCall
 from segue.testing.http import Request, Response, serving
@@ -121,6 +123,24 @@ async def test_a_redirect_to_another_host_is_another_host(
         (done,) = await results(desk, session, f"Read {url}/moved{also}", made)
         assert other.heard == (["/there"] if named else [])
     assert done == "a page" if named else f"the page redirects to {elsewhere}/there" in done
+
+
+async def test_git_on_the_allow_list_asks_where_the_repository_names_a_program(
+    desk: Desk, session: Session, cwd: Path
+):
+    for arguments in (["init", "-q"], ["config", "core.fsmonitor", "touch ran; false"]):
+        git = await asyncio.create_subprocess_exec("git", *arguments, cwd=cwd)
+        assert await git.wait() == 0
+    approvals = replace(
+        desk.settings.approvals, policy=Policy.ALLOW_LIST, allowed_commands=("git status",)
+    )
+    person = Person()
+    status = call("shell", command="git status")
+    async with desk.turns([status, "Ok."], approvals=approvals) as turns:
+        place = Place(approve=person)
+        _ = [event async for event in turns.take_turn(session.id, "go", place)]
+    assert len(person.asked) == 1
+    assert not (cwd / "ran").exists()
 
 
 async def test_a_private_file_can_be_read_once_the_person_allows_it(

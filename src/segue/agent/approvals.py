@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+from segue.agent.tools import git
 from segue.agent.tools.base import Risk
+from segue.agent.tools.shell import plain_words
 from segue.core.approval import Policy
 from segue.core.transcript import ToolCall
 
@@ -64,11 +65,13 @@ class Rules:
         return Verdict.LISTED if listed and self._listed(call) else Verdict.ASK
 
     def _listed(self, call: ToolCall) -> bool:
-        words = _words(_command(call))
+        words = plain_words(_command(call))
+        if git.is_git(words) and not git.only_shows(words):
+            return False
         return any(
             words[: len(allowed)] == allowed
             for command in self.allowed_commands
-            if (allowed := _words(command))
+            if (allowed := plain_words(command))
         )
 
 
@@ -93,14 +96,3 @@ def _command(call: ToolCall) -> str:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return command if isinstance(command, str) else ""
-
-
-def _words(command: str) -> list[str]:
-    """The words of a command that is nothing but words; none for one that the shell would make
-    more of, such as `git status; rm -r .`, or that a person could not see whole."""
-    if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
-        return []
-    try:
-        return shlex.split(command)
-    except ValueError:  # a quotation without end
-        return []
