@@ -12,7 +12,7 @@ import msgspec
 from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.base import Model
-from segue.agent.tools.base import Risk, Tool, Workplace
+from segue.agent.tools.base import Plan, Risk, Tool, Workplace
 from segue.core.approval import Answer
 from segue.core.transcript import Message, Role, ToolCall
 
@@ -36,11 +36,11 @@ class _Nothing(msgspec.Struct, frozen=True):
     pass
 
 
-async def _look(arguments: _Nothing, place: Workplace) -> str:
+async def _look() -> str:
     return "There it is."
 
 
-async def _yes(call: ToolCall, what: str) -> Answer:
+async def _yes(call: ToolCall, what: str, fingerprint: str) -> Answer:
     return Answer.ONCE
 
 
@@ -49,8 +49,7 @@ LOOK = Tool(
     description="Look at everything.",
     risk=Risk.READ,
     arguments=_Nothing,
-    work=_look,
-    tell=lambda arguments, place: "look",
+    plan=lambda arguments, place: Plan(what="look", work=_look),
 )
 
 

@@ -351,7 +351,7 @@ async def test_the_model_is_shown_and_changed_for_this_session(stage: Stage):
 async def test_tools_say_which_of_them_ask(stage: Stage):
     told = await stage.do("/tools")
     assert "shell            asks first" in told
-    assert "read_file        runs at once" in told
+    assert "read_file        asks at times" in told
 
 
 async def test_memory_is_listed_and_edited(stage: Stage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from segue.gateway import uploads
@@ -17,7 +18,8 @@ ABLE = Capabilities(files=True, upload_bytes=100)
 
 async def queue(house: House, chat: str, path: Path, body: str = "") -> str:
     address = await house.home(chat)
-    draft = Draft(key="a file", address=address, body=body, file=str(path))
+    data = await asyncio.to_thread(path.read_bytes)
+    draft = Draft(key="a file", address=address, body=body, file=str(path), data=data)
     assert await house.store.outbox.enqueue(draft)
     return draft.key
 
@@ -86,13 +88,37 @@ async def test_the_agent_sends_a_file_once_its_person_allows_it(house: House, tm
     assert shown.file == "notes.txt"
 
 
-def test_what_cannot_be_sent_is_told_in_a_sentence(tmp_path: Path):
-    large, empty = tmp_path / "large.bin", tmp_path / "empty.bin"
-    large.write_bytes(bytes(101))
-    empty.touch()
-    assert "only" in str(uploads.load(large, ABLE))
-    assert "it is empty" in str(uploads.load(empty, ABLE))
-    assert "No such file" in str(uploads.load(tmp_path / "gone", ABLE))
-    fits = tmp_path / "fits.PNG"
-    fits.write_bytes(bytes(100))
-    assert uploads.load(fits, ABLE) == Upload("fits.PNG", "image/png", bytes(100))
+async def test_what_is_sent_is_what_the_file_held_when_that_was_allowed(
+    house: House, tmp_path: Path
+):
+    path = tmp_path / "boat.png"
+    path.write_bytes(b"a boat")
+    chat = await house.chat()
+    key = await queue(house, chat, path, "Our boat.")
+    path.write_bytes(b"a key")
+    outgoing = await house.store.outbox.get(key)
+    assert outgoing is not None
+    assert await house.store.outbox.data(outgoing) == b"a boat"
+
+
+async def test_a_delivered_file_is_not_kept(house: House, tmp_path: Path):
+    path = tmp_path / "boat.png"
+    path.write_bytes(b"a boat")
+    chat = await house.chat()
+    key = await queue(house, chat, path, "Our boat.")
+    outgoing = await house.store.outbox.get(key)
+    assert outgoing is not None
+    await house.store.outbox.prune(outgoing.queued)
+    assert await house.store.outbox.data(outgoing) == b"a boat"
+    async with house.gateway():
+        await house.hands.message("Our boat.", chat=chat)
+        await house.idle()
+    await house.store.outbox.prune(outgoing.queued)
+    assert await house.store.outbox.data(outgoing) == b""
+
+
+def test_what_cannot_be_sent_is_told_in_a_sentence():
+    path = Path("/somewhere/fits.PNG")
+    assert "only" in str(uploads.upload(path, bytes(101), ABLE))
+    assert "ask for it again" in str(uploads.upload(path, b"", ABLE))
+    assert uploads.upload(path, bytes(100), ABLE) == Upload("fits.PNG", "image/png", bytes(100))

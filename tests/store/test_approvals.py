@@ -81,6 +81,18 @@ async def test_another_call_is_another_question(store: Store, session: Session):
     assert await store.approvals.waiting(session.id) == questions[2]
 
 
+async def test_a_call_that_is_about_something_else_by_now_ends_its_earlier_question(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id)
+    earlier = await answer(store, await ask(store, lease))
+    other = await ask(store, lease, ("call 2", *CALL[1:]))
+    await ask(store, lease, (CALL[0], "0" * 64, CALL[2]))
+    assert await stands(store, earlier) is ApprovalState.VOID
+    assert await store.approvals.use(lease, earlier.id) is None
+    assert await stands(store, other) is ApprovalState.WAITING
+
+
 async def test_whoever_lost_the_session_asks_nothing(
     store: Store, session: Session, open_store: OpenStore
 ):

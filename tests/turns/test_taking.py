@@ -52,7 +52,7 @@ class Person:
         self.answer = answer
         self.asked: list[str] = []
 
-    async def __call__(self, call: ToolCall, what: str) -> Answer:
+    async def __call__(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
         self.asked.append(what)
         return self.answer
 

@@ -1,14 +1,14 @@
 """What the agent may do without asking. An approval is for one exact call, and for nothing else.
 
-Reading is never asked about, wherever the file or page is; what writes, runs or sends is, inside
-the working directory as well as outside: only the policy and the person's own answers decide.
+What writes, runs or sends is asked about, inside the working directory as well as outside. Reading
+is not, except for private files and for pages that the person did not point at (`Plan.asks`). Only
+the policy and the person's own answers decide.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,13 +16,17 @@ from pathlib import Path
 
 import msgspec
 
+from segue.agent.tools import git
 from segue.agent.tools.base import Risk
+from segue.agent.tools.shell import plain_words
 from segue.core.approval import Policy
 from segue.core.transcript import ToolCall
 
 
 class Verdict(StrEnum):
     ALLOWED = "allowed"
+    LISTED = "listed"
+    """Allowed by the allow-list alone: see `Plan.guarded`."""
     ASK = "ask"
 
 
@@ -35,38 +39,52 @@ class Rules:
     """Beginnings of commands, word by word: `git status` allows `git status --short`. One that is
     more than plain words allows nothing."""
 
-    def asks(self, risk: Risk) -> bool:
-        """Whether, as a rule, a person is asked first."""
-        return risk is not Risk.READ and self.policy is not Policy.AUTO
+    def shown(self, risk: Risk) -> str:
+        """Whether a person is asked first, for people."""
+        if self.policy is Policy.AUTO:
+            return "runs at once"
+        return "asks at times" if risk is Risk.READ else "asks first"
 
     def verdict(
-        self, risk: Risk, call: ToolCall, cwd: Path, granted: Collection[str] = ()
+        self,
+        risk: Risk,
+        call: ToolCall,
+        cwd: Path,
+        granted: Collection[str] = (),
+        *,
+        asks: bool = False,
+        place: str = "",
     ) -> Verdict:
-        """`granted` are the fingerprints that the person allowed for this session."""
-        if not self.asks(risk):
+        """`granted` are the fingerprints that the person allowed for this session; `asks` and
+        `place` are the Plan's."""
+        if self.policy is Policy.AUTO or (risk is Risk.READ and not asks):
             return Verdict.ALLOWED
-        if fingerprint(call, cwd) in granted:
+        if fingerprint(call, cwd, place) in granted:
             return Verdict.ALLOWED
         listed = self.policy is Policy.ALLOW_LIST and risk is Risk.RUN
-        return Verdict.ALLOWED if listed and self._listed(call) else Verdict.ASK
+        return Verdict.LISTED if listed and self._listed(call) else Verdict.ASK
 
     def _listed(self, call: ToolCall) -> bool:
-        words = _words(_command(call))
+        words = plain_words(_command(call))
+        if git.is_git(words) and not git.only_shows(words):
+            return False
         return any(
             words[: len(allowed)] == allowed
             for command in self.allowed_commands
-            if (allowed := _words(command))
+            if (allowed := plain_words(command))
         )
 
 
-def fingerprint(call: ToolCall, cwd: Path) -> str:
-    """What makes two calls the same: tool, arguments (in any order) and place."""
+def fingerprint(call: ToolCall, cwd: Path, bound: str = "") -> str:
+    """What makes two calls the same: tool, arguments (in any order), working directory, and the
+    file or the like that they are bound to (`Plan.exact` or `Plan.place`)."""
     try:
         arguments = msgspec.json.encode(msgspec.json.decode(call.arguments or "{}"), order="sorted")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         arguments = call.arguments.encode("utf-8", "surrogatepass")
     whole = hashlib.sha256()
-    for part in (call.name.encode("utf-8", "surrogatepass"), arguments, os.fsencode(cwd)):
+    name = call.name.encode("utf-8", "surrogatepass")
+    for part in (name, arguments, os.fsencode(cwd), os.fsencode(bound)):
         # With its length, so that nothing can move from one part to the next.
         whole.update(len(part).to_bytes(8, "big") + part)
     return whole.hexdigest()
@@ -78,14 +96,3 @@ def _command(call: ToolCall) -> str:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return command if isinstance(command, str) else ""
-
-
-def _words(command: str) -> list[str]:
-    """The words of a command that is nothing but words; none for one that the shell would make
-    more of, such as `git status; rm -r .`, or that a person could not see whole."""
-    if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
-        return []
-    try:
-        return shlex.split(command)
-    except ValueError:  # a quotation without end
-        return []

@@ -23,16 +23,17 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
 
+from segue.agent import addresses
 from segue.agent.approvals import Rules, Verdict, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
-from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace
-from segue.core.approval import Answer
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace
+from segue.core.approval import Answer, Policy
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.events import (
     ApprovalNeeded,
@@ -63,14 +64,20 @@ TOO_MANY = "I stopped here because this took too many steps. Tell me to go on if
 CUT_SHORT = " […]"
 
 T = TypeVar("T")
-Approve = Callable[[ToolCall, str], Awaitable[Answer]]
-"""Asks a person about one exact call."""
+Approve = Callable[[ToolCall, str, str], Awaitable[Answer]]
+"""Asks a person about one exact call: given what will be done, in words, and its fingerprint, which
+also stands for the file that it is about. An answer counts for that fingerprint alone."""
+Planned = tuple[ToolCall, "Plan | _Outcome"]
 
 logger = logging.getLogger(__name__)
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+async def _forget(fingerprint: str) -> None:
+    """For a turn whose grants end with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +92,8 @@ class Agent:
     approve: Approve
     granted: frozenset[str] = frozenset()
     """Fingerprints of calls that the person has allowed for this session."""
+    grant: Callable[[str], Awaitable[None]] = _forget
+    """Keeps one more of them."""
     most_steps: int = MOST_STEPS
     """How many answers of the model one turn may take."""
     now: Callable[[], datetime] = _now
@@ -263,37 +272,43 @@ class _Turn:
         the calls, as the strictest provider wants to see them."""
         for group in self._groups(calls):
             refused: dict[str, _Outcome] = {}
-            for call in group:
-                what = self._described(call)
-                if isinstance(what, str) and self._must_ask(call):
-                    yield ApprovalNeeded(call, what)
-                    what = await self._asked(call, what)
-                if isinstance(what, _Outcome):
-                    refused[call.id] = what
-                else:
+            works: dict[str, Work] = {}
+            for call, plan in group:
+                work = plan if isinstance(plan, _Outcome) else await self._allowed(call, plan)
+                if work is None and isinstance(plan, Plan):
+                    yield ApprovalNeeded(call, plan.what)
+                    work = await self._asked(call, plan)
+                if isinstance(work, _Outcome):
+                    refused[call.id] = work
+                elif work is not None:
+                    works[call.id] = work
                     yield ToolStarted(call)
-            allowed = [call for call in group if call.id not in refused]
-            async with self._working(*map(self._do, allowed)) as tasks:
-                running = {call.id: task for call, task in zip(allowed, tasks, strict=True)}
-                for call in group:
+            doing = [self._do(call, works[call.id]) for call, _ in group if call.id in works]
+            async with self._working(*doing) as tasks:
+                running = dict(zip(works, tasks, strict=True))
+                for call, _ in group:
                     outcome = refused.get(call.id) or await _outcome(running[call.id])
                     text = whole(outcome.text)  # of a file name that is no Unicode, for one
                     yield ToolFinished(call, text, outcome.ok)
                     yield self._add(_result(call, text, self._agent.now()))
 
-    def _groups(self, calls: tuple[ToolCall, ...]) -> Iterator[list[ToolCall]]:
-        """What runs together: calls that only read do; any other waits for those before it."""
-        numbered = enumerate(calls)
+    def _groups(self, calls: tuple[ToolCall, ...]) -> Iterator[list[Planned]]:
+        """What runs together: calls that only read and need no answer do. Any other call waits for
+        those before it, so that while a person is asked, nothing else has begun."""
+        reading: list[Planned] = []
+        for call in calls:
+            plan = self._plan(call)
+            if isinstance(plan, Plan) and self._only_reads(call, plan):
+                reading.append((call, plan))
+                continue
+            if reading:
+                yield reading
+                reading, plan = [], self._plan(call)
+            yield [(call, plan)]
+        if reading:
+            yield reading
 
-        def group(item: tuple[int, ToolCall]) -> int:
-            number, call = item
-            tool = self._agent.tools.get(call.name)
-            return -1 if tool is not None and tool.risk is Risk.READ else number
-
-        for _, items in itertools.groupby(numbered, group):
-            yield [call for _, call in items]
-
-    def _described(self, call: ToolCall) -> str | _Outcome:
+    def _plan(self, call: ToolCall) -> Plan | _Outcome:
         """What exactly will be done; or why it will not be."""
         agent = self._agent
         if self._interrupt.is_set():
@@ -303,23 +318,46 @@ class _Turn:
             names = ", ".join(agent.tools) or "none"
             return _Outcome(f"There is no tool {call.name!r}. There are: {names}.")
         try:
-            return tool.tell(tool.parse(call), agent.place)
+            return tool.plan(tool.parse(call), self._place())
         except ToolFailed as error:
             return _Outcome(str(error))
         except Exception as error:
             logger.exception("The tool %s is broken", call.name)
             return _broken(call, error)
 
-    def _must_ask(self, call: ToolCall) -> bool:
+    def _place(self) -> Workplace:
         agent = self._agent
-        risk = agent.tools[call.name].risk
-        return agent.rules.verdict(risk, call, agent.place.cwd, self._granted) is Verdict.ASK
+        if agent.rules.policy is Policy.AUTO:
+            return agent.place
+        return replace(agent.place, may_fetch=addresses.fetchable(self._messages))
 
-    async def _asked(self, call: ToolCall, what: str) -> str | _Outcome:
-        """`what` again if the person allows it; else why it will not be done."""
+    def _only_reads(self, call: ToolCall, plan: Plan) -> bool:
+        reads = self._agent.tools[call.name].risk is Risk.READ
+        return reads and self._verdict(call, plan) is Verdict.ALLOWED
+
+    def _verdict(self, call: ToolCall, plan: Plan) -> Verdict:
+        agent = self._agent
+        risk, cwd = agent.tools[call.name].risk, agent.place.cwd
+        return agent.rules.verdict(risk, call, cwd, self._granted, asks=plan.asks, place=plan.place)
+
+    async def _allowed(self, call: ToolCall, plan: Plan) -> Work | None:
+        """What may be done without asking; None when a person has to be asked."""
+        match self._verdict(call, plan):
+            case Verdict.ALLOWED:
+                return plan.work
+            case Verdict.LISTED:
+                return plan.work if plan.guarded is None else await plan.guarded()
+            case Verdict.ASK:
+                return None
+
+    async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Outcome:
+        """What to do if the person allows it; else why it will not be done."""
+        cwd = self._agent.place.cwd
 
         async def ask() -> Answer | None:
-            return None if self._interrupt.is_set() else await self._agent.approve(call, what)
+            if self._interrupt.is_set():
+                return None
+            return await self._agent.approve(call, plan.what, fingerprint(call, cwd, plan.exact))
 
         async with self._working(ask()) as (asking,):
             await asyncio.wait({asking})
@@ -329,15 +367,16 @@ class _Turn:
         if answer is Answer.NEVER:
             return _Outcome(DENIED)
         if answer is Answer.SESSION:
-            self._granted.add(fingerprint(call, self._agent.place.cwd))
-        return what
+            lasting = fingerprint(call, cwd, plan.place)
+            self._granted.add(lasting)
+            await self._agent.grant(lasting)
+        return plan.work
 
-    async def _do(self, call: ToolCall) -> _Outcome:
+    async def _do(self, call: ToolCall, work: Work) -> _Outcome:
         if self._interrupt.is_set():
             return _Outcome(NOT_BEGUN)
-        tool = self._agent.tools[call.name]
         try:
-            return _Outcome(await tool.work(tool.parse(call), self._agent.place), ok=True)
+            return _Outcome(await work(), ok=True)
         except ToolFailed as error:
             return _Outcome(str(error))
         except Exception as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from segue.agent.tools import finding
 from segue.agent.tools.base import clean
+from segue.agent.tools.targets import Changed, aim
 
 FILE = "AGENTS.md"
 ABSENT = 1.0
@@ -47,11 +48,12 @@ def _read(cwd: Path) -> str | None:
     """None when there is nothing of that name."""
     if not os.path.lexists(cwd / FILE):
         return None
-    path = Path(os.path.realpath(cwd / FILE))
-    if not path.is_relative_to(os.path.realpath(cwd)):
+    target = aim(cwd / FILE)
+    if not target.path.is_relative_to(os.path.realpath(cwd)):
         return ""
     try:
-        data = finding.read(path, _LIMIT)
-    except finding.Unreadable:
+        with target.opened() as file:
+            data = finding.read(file, _LIMIT)
+    except (finding.Unreadable, OSError, Changed):
         return ""
     return clean(data.decode("utf-8", "surrogateescape")).strip()

@@ -26,7 +26,7 @@ async def model(scene: Scene, arguments: str) -> None:
 async def tools(scene: Scene, _: str) -> None:
     agent = await scene.turns.agent(await scene.begun(), scene.place)
     lines = [
-        f"{name:<16} {'asks first' if agent.rules.asks(tool.risk) else 'runs at once':<13}"
+        f"{name:<16} {agent.rules.shown(tool.risk):<13}"
         f" {tool.description.partition('. ')[0].rstrip('.')}"
         for name, tool in agent.tools.items()
     ]

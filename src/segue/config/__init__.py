@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta, tzinfo
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 import platformdirs
 
@@ -143,6 +143,27 @@ def tool_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]
     hidden = secret_names()
     everything = os.environ if environ is None else environ
     return {name: value for name, value in everything.items() if name not in hidden}
+
+
+def private_places(settings: Settings) -> tuple[Path, ...]:
+    """Segue's own files and folders: keys, conversations, logs, and what was typed."""
+    places = [
+        settings.path,
+        Path(platformdirs.user_config_dir("segue", appauthor=False)),
+        Path(platformdirs.user_data_dir("segue", appauthor=False)),
+        Path(platformdirs.user_state_dir("segue", appauthor=False)),
+        settings.gateway_log,
+        attachments(settings, ""),
+    ]
+    if settings.store.startswith("sqlite:"):
+        path = unquote(urlsplit(settings.store).path)
+        places += [Path(f"{path}{end}") for end in ("", "-wal", "-shm", "-journal")]
+    return tuple(places)
+
+
+def attachments(settings: Settings, session_id: str) -> Path:
+    """Where the files are that came into a session with messages."""
+    return settings.gateway_log.parent / "files" / session_id
 
 
 def history() -> Path:

@@ -4,9 +4,7 @@ call, answered once, there, by the owner. It outlives the gateway, and ends as t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from segue.agent.approvals import fingerprint
 from segue.core.address import Address
 from segue.core.approval import Answer
 from segue.core.errors import ApprovalOver
@@ -44,18 +42,17 @@ class Questions:
         self._store = store
         self._held = held
         self._session_id = session.id
-        self._cwd = Path(session.cwd) if session.cwd else Path.home()
         self._address = address
         self._settle = settle
         self._open: str | None = None
         """The key of the one that waits."""
 
-    async def approve(self, call: ToolCall, what: str) -> Answer:
+    async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
         store = self._store
         asked = await store.approvals.ask(
             self._held.lease,
             call.id,
-            fingerprint(call, self._cwd),
+            fingerprint,
             what,
             self._address,
             seconds=SECONDS,

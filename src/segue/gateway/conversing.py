@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from segue import config
 from segue.config import Settings
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved
@@ -147,7 +148,7 @@ class Conversations:
         now = datetime.now(UTC)
         if not heard.inbound.attachments:
             return spoken(quotes.words(heard.inbound), now)
-        folder = self._settings.gateway_log.parent / "files" / session.id
+        folder = config.attachments(self._settings, session.id)
         adapter = self._adapters[heard.address.platform]
         text, pictures = await attachments.fetched(adapter, heard.inbound, folder)
         return with_images(spoken(text, now), pictures)

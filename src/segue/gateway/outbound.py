@@ -204,7 +204,7 @@ class Outbound:
         body = outgoing.body
         if not adapter.capabilities.buttons:
             body, buttons = approving.without_buttons(body, buttons), []
-        file = await _file(outgoing, adapter.capabilities)
+        file = await self._file(outgoing, adapter.capabilities)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
         parts = await _parts(body, adapter.capabilities)
@@ -230,6 +230,12 @@ class Outbound:
                 bubble.clear()  # the store forgot it together with that
         if len(parts) <= len(outgoing.receipts):
             await box.sent(outgoing)
+
+    async def _file(self, outgoing: Outgoing, able: Capabilities) -> Upload | str | None:
+        if outgoing.file is None:
+            return None
+        data = await self._store.outbox.data(outgoing)
+        return uploads.upload(Path(outgoing.file), data, able)
 
     async def _send(
         self,
@@ -307,12 +313,6 @@ def _faults(adapter: Adapter) -> Generator[None]:
         raise DeliveryFailed(
             platform=adapter.platform, reason=fault(error), arrived=True
         ) from error
-
-
-async def _file(outgoing: Outgoing, able: Capabilities) -> Upload | str | None:
-    if outgoing.file is None:
-        return None
-    return await asyncio.to_thread(uploads.load, Path(outgoing.file), able)
 
 
 async def _parts(body: str, able: Capabilities) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Files that the agent sends: read when they are delivered."""
+"""Files that the agent sends. They were read when their sending was approved."""
 
 from __future__ import annotations
 
@@ -10,17 +10,12 @@ from segue.platforms.base import Capabilities, Upload
 _ANYTHING = "application/octet-stream"
 
 
-def load(path: Path, able: Capabilities) -> Upload | str:
+def upload(path: Path, data: bytes, able: Capabilities) -> Upload | str:
     """The file; or, where it cannot be sent, the sentence that says so to its reader."""
     if not able.files:
         return f"{path} (it stays on the machine: no files can be sent here)"
-    try:
-        with path.open("rb") as file:
-            data = file.read(able.upload_bytes + 1)
-    except OSError as error:
-        return f"{path} (it could not be read: {error.strerror})"
     if not data:
-        return f"{path} (it is empty)"
+        return f"{path} (what was in it is no longer known; ask for it again)"
     if len(data) > able.upload_bytes:
         megabytes = able.upload_bytes // 1024**2
         return f"{path} (it stays on the machine: only {megabytes} MB can be sent here)"

@@ -137,6 +137,13 @@ def ask(
     )
     if known:
         return _approval(tx, known)
+    # A question about the same call that stood for something else, such as another file, is over.
+    tx.change(
+        "UPDATE approvals SET state = 'void' WHERE session_no = :no AND call_id = :call"
+        " AND state IN ('waiting', 'answered')",
+        no=no,
+        call=text(call_id),
+    )
     (approval_id,) = tx.one(
         "INSERT INTO approvals (session_no, call_id, fingerprint, what, address, asked, until,"
         " state) VALUES (:no, :call, :fingerprint, :what, :address, :now, :until, 'waiting')"

@@ -87,6 +87,9 @@ class Draft:
     session_id: str | None = None
     buttons: Buttons = ()
     file: str | None = None
+    """The path of a file that it carries, for people."""
+    data: bytes = b""
+    """What is in that file."""
 
 
 class Outbox:
@@ -96,6 +99,10 @@ class Outbox:
     async def enqueue(self, draft: Draft) -> bool:
         """Say it, after everything that was queued for that address; False when it was already."""
         return await self._engine.write(enqueue, draft)
+
+    async def data(self, outgoing: Outgoing) -> bytes:
+        """What is in the file that it carries; empty when that is no longer known."""
+        return await self._engine.read(data, outgoing.key)
 
     async def claim(
         self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SECONDS
@@ -219,8 +226,16 @@ def enqueue(tx: Tx, draft: Draft) -> bool:
         now=tx.now,
     )
     if queued:
+        if draft.data:
+            sql = "INSERT INTO uploads (key, data) VALUES (:key, :data)"
+            tx.change(sql, key=draft.key, data=draft.data)
         tx.nudge(Topic.OUTBOX)
     return queued == 1
+
+
+def data(tx: Tx, key: str) -> bytes:
+    row = tx.row("SELECT data FROM uploads WHERE key = :key", key=key)
+    return bytes(row[0]) if row else b""
 
 
 def claim(
@@ -391,6 +406,10 @@ def get(tx: Tx, key: str) -> Outgoing | None:
 
 
 def prune(tx: Tx, before: datetime) -> int:
+    tx.change(
+        "DELETE FROM uploads WHERE NOT EXISTS (SELECT 1 FROM outbox o"
+        " WHERE o.key = uploads.key AND o.state IN ('queued', 'sending'))"
+    )
     sql = "DELETE FROM outbox WHERE state = 'sent' AND finished < :before"
     return tx.change(sql, before=micros(before))
 

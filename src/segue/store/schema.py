@@ -9,12 +9,13 @@ from string import Template
 from segue.core.errors import StoreNewer
 from segue.store.base import Dialect
 
-LATEST = 10
+LATEST = 11
 
 _FOLDER = Path(__file__).parent / "migrations"
 _WORDS = {
     Dialect.SQLITE: {
         "int": "INTEGER",
+        "bytes": "BLOB",
         "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
         "key": "INTEGER PRIMARY KEY",
         "strict": "STRICT",
@@ -22,6 +23,7 @@ _WORDS = {
     },
     Dialect.POSTGRES: {
         "int": "BIGINT",
+        "bytes": "BYTEA",
         "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
         "key": "BIGINT PRIMARY KEY",
         "strict": "",

@@ -43,7 +43,7 @@ def prompted(text: str, at: datetime) -> Message:
     return structs.replace(spoken(text, at), kind=Kind.SYNTHETIC)
 
 
-async def nobody(call: ToolCall, what: str) -> Answer:
+async def nobody(call: ToolCall, what: str, fingerprint: str) -> Answer:
     """Where nobody can be asked, nothing is allowed."""
     return Answer.NEVER
 

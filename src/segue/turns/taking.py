@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,15 +14,16 @@ from types import TracebackType
 
 from segue import config
 from segue.agent import instructions, summaries
-from segue.agent.approvals import Rules, fingerprint
+from segue.agent.approvals import Rules
 from segue.agent.loop import Agent, Approve
 from segue.agent.models.base import Model
 from segue.agent.models.pool import Models, Pool
 from segue.agent.projects import Projects
+from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.config import Settings
 from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.approval import Answer, Policy
+from segue.core.approval import Policy
 from segue.core.context import Context
 from segue.core.errors import ModelError, UserError
 from segue.core.events import (
@@ -128,6 +129,7 @@ class Turns:
         self._titles = titles
         self._now = now
         self._environment = config.tool_environment()
+        self._private = credentials.private(Path.home(), config.private_places(settings))
         self._projects = Projects()
         self._behind: set[asyncio.Task[None]] = set()
 
@@ -245,7 +247,11 @@ class Turns:
                 today=self._now().astimezone().date(),
                 small=model.small,
             ),
-            place=Workplace(cwd=cwd, private_network=settings.private_network),
+            place=Workplace(
+                cwd=cwd,
+                private_network=settings.private_network,
+                private=credentials.but(self._private, config.attachments(settings, session.id)),
+            ),
             tools=toolbox.tools(
                 self._store, session, context, self._environment, small=model.small
             ),
@@ -253,8 +259,9 @@ class Turns:
                 policy=settings.approvals.policy_on(context.source.platform),
                 allowed_commands=settings.approvals.allowed_commands,
             ),
-            approve=self._approve(place, cwd, held),
+            approve=place.approve,
             granted=known.granted,
+            grant=self._grant(held),
             now=self._now,
         )
 
@@ -330,14 +337,12 @@ class Turns:
             logger.warning("%s was not compressed: %s", held.lease.session_id, error)
             return None
 
-    def _approve(self, place: Place, cwd: Path, held: Held | None) -> Approve:
-        async def approve(call: ToolCall, what: str) -> Answer:
-            answer = await place.approve(call, what)
-            if answer is Answer.SESSION and held is not None:
-                await self._store.sessions.grant(held.lease, fingerprint(call, cwd))
-            return answer
+    def _grant(self, held: Held | None) -> Callable[[str], Awaitable[None]]:
+        async def grant(fingerprint: str) -> None:
+            if held is not None:
+                await self._store.sessions.grant(held.lease, fingerprint)
 
-        return approve
+        return grant
 
     # Titles
 

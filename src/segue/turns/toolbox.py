@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from segue.agent.tools.base import Tool, ToolFailed
 from segue.agent.tools.files import FILES
 from segue.agent.tools.notes import remember
-from segue.agent.tools.sending import send_file, send_message
+from segue.agent.tools.sending import SentFile, send_file, send_message
 from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
@@ -59,14 +58,15 @@ class _Channels:
         self._session = session
         self._context = context
 
-    async def send(self, to: Delivery, text: str, file: Path | None) -> str:
+    async def send(self, to: Delivery, text: str, file: SentFile | None) -> str:
         address = await self._address(to)
         draft = Draft(
             key=f"sent:{secrets.token_hex(16)}",
             address=address,
             body=text,
             session_id=self._session.id,
-            file=None if file is None else str(file),
+            file=None if file is None else str(file.path),
+            data=b"" if file is None else file.data,
         )
         await self._store.outbox.enqueue(draft)
         if await self._store.gateways.serving(address.platform) is None:

@@ -27,7 +27,7 @@ from segue.agent.models.http import Patience
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.openai import request as openai_wire
 from segue.agent.models.scripted import Say, Script, ScriptedModel
-from segue.agent.tools.base import Risk, Tool, Workplace
+from segue.agent.tools.base import Plan, Risk, Tool, Workplace
 from segue.core.approval import Answer, Policy
 from segue.core.errors import ModelBusy
 from segue.core.events import (
@@ -63,7 +63,7 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def tool(name: str, work: Work | str = "done", risk: Risk = Risk.READ) -> Tool[Where]:
     """A tool that gives `work`, or what it comes to."""
 
-    async def do(arguments: Where, place: Workplace) -> str:
+    async def do() -> str:
         return work if isinstance(work, str) else await work()
 
     return Tool(
@@ -71,8 +71,7 @@ def tool(name: str, work: Work | str = "done", risk: Risk = Risk.READ) -> Tool[W
         description=f"It can {name}.",
         risk=risk,
         arguments=Where,
-        work=do,
-        tell=lambda arguments, place: f"{name} {arguments.path} in {place.cwd}",
+        plan=lambda arguments, place: Plan(what=f"{name} {arguments.path} in {place.cwd}", work=do),
     )
 
 
@@ -87,7 +86,7 @@ class Person:
         self._answers = iter(answers)
         self.asked: list[tuple[ToolCall, str]] = []
 
-    async def __call__(self, asked: ToolCall, what: str) -> Answer:
+    async def __call__(self, asked: ToolCall, what: str, fingerprint: str) -> Answer:
         self.asked.append((asked, what))
         return next(self._answers)
 

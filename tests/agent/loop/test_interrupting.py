@@ -147,7 +147,7 @@ async def test_interrupting_a_command_ends_all_that_it_started(tmp_path: Path):
 async def test_interrupting_the_wait_for_an_approval_withdraws_the_question():
     interrupt, withdrawn, ran = asyncio.Event(), asyncio.Event(), list[str]()
 
-    async def approve(asked: ToolCall, what: str) -> Answer:
+    async def approve(asked: ToolCall, what: str, fingerprint: str) -> Answer:
         interrupt.set()
         try:
             await never()
@@ -176,7 +176,7 @@ async def test_interrupting_the_wait_for_an_approval_withdraws_the_question():
 async def test_a_yes_that_comes_with_the_interruption_runs_nothing():
     interrupt, ran = asyncio.Event(), list[str]()
 
-    async def approve(asked: ToolCall, what: str) -> Answer:
+    async def approve(asked: ToolCall, what: str, fingerprint: str) -> Answer:
         interrupt.set()
         return Answer.ONCE
 

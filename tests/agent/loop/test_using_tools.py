@@ -12,7 +12,7 @@ from segue.agent import loop
 from segue.agent.approvals import Rules, fingerprint
 from segue.agent.loop import DENIED, TOO_MANY
 from segue.agent.models.scripted import Say, ScriptedModel
-from segue.agent.tools.base import Risk, ToolFailed, Workplace
+from segue.agent.tools.base import Plan, Risk, ToolFailed, Workplace
 from segue.core.approval import Answer
 from segue.core.events import (
     ApprovalNeeded,
@@ -181,10 +181,10 @@ async def test_a_broken_tool_is_written_down_and_leaves_the_others_alone(
 async def test_a_tool_that_cannot_say_what_it_would_do_is_not_run(
     caplog: pytest.LogCaptureFixture,
 ):
-    def tell(arguments: Where, place: Workplace) -> str:
+    def plan(arguments: Where, place: Workplace) -> Plan:
         raise ValueError("embedded null byte")
 
-    mute = replace(tool("write", risk=Risk.WRITE), tell=tell)
+    mute = replace(tool("write", risk=Risk.WRITE), plan=plan)
     events = await take(agent([call(1, "write"), "Oh."], mute))
     assert results(events) == [("c1", "The tool write failed: ValueError: embedded null byte")]
     assert "embedded null byte" in caplog.text
@@ -276,7 +276,7 @@ async def test_a_person_who_cannot_be_asked_stops_the_turn_and_nothing_is_run():
         ran.append("ran")
         return ""
 
-    async def unreachable(asked: ToolCall, what: str) -> Answer:
+    async def unreachable(asked: ToolCall, what: str, fingerprint: str) -> Answer:
         raise ConnectionError("nobody there")
 
     with_ = agent([call(1, "run")], tool("run", run, Risk.RUN), rules=Rules(), approve=unreachable)

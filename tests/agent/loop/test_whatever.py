@@ -63,7 +63,7 @@ def test_whatever_happens_the_transcript_is_whole(
 async def _whatever(script: list[Say], answers: list[Answer | None], at: int | None) -> None:
     interrupt, left, seen = asyncio.Event(), iter(answers), list[Event]()
 
-    async def approve(asked: ToolCall, what: str) -> Answer:
+    async def approve(asked: ToolCall, what: str, fingerprint: str) -> Answer:
         answer = next(left, Answer.ONCE)
         if answer is None:
             interrupt.set()

@@ -315,6 +315,26 @@ async def test_a_link_to_a_folder_is_not_gone_into(place: Workplace, cwd: Path) 
     assert await use(SEARCH, place, pattern="here") == "a/b:1: here is a/b"
 
 
+async def test_links_that_lead_nowhere_are_listed_and_hide_nothing(
+    place: Workplace, cwd: Path
+) -> None:
+    tree(cwd, "a", "locked/b", "z")
+    (cwd / "loop").symlink_to("loop")
+    (cwd / "long").symlink_to("x" * 300)
+    (cwd / "dangling").symlink_to("nowhere")
+    (cwd / "below").symlink_to("a/b")
+    os.mkfifo(cwd / "pipe")
+    (cwd / "locked").chmod(0)
+    links = ["below", "dangling", "locked/", "long", "loop"]
+    try:
+        assert await list_(place) == ["a", *links, "pipe", "z"]
+        found = await use(SEARCH, place, pattern="here")
+    finally:
+        (cwd / "locked").chmod(0o700)
+    # Root may enter any folder.
+    assert found.removesuffix("\nlocked/b:1: here is locked/b") == "a:1: here is a\nz:1: here is z"
+
+
 @pytest.mark.parametrize("pattern", ["", ".", "..", "../*", "a/../b", "/etc/*", "./"])
 async def test_a_pattern_that_leads_elsewhere_is_refused(place: Workplace, pattern: str) -> None:
     with pytest.raises(ToolFailed, match="does not work"):

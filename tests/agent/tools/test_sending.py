@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from segue.agent.tools.base import Risk, ToolFailed, Workplace
-from segue.agent.tools.sending import TEXT_LIMIT, send_file, send_message
+from segue.agent.tools.sending import TEXT_LIMIT, SentFile, send_file, send_message
 from segue.core.address import Platform
 from segue.core.context import Delivery
 from segue.core.errors import NoHomeChannel
@@ -20,9 +20,9 @@ class Post:
     """Takes what is to be sent; has no home channel on Slack."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[Delivery, str, Path | None]] = []
+        self.sent: list[tuple[Delivery, str, SentFile | None]] = []
 
-    async def send(self, to: Delivery, text: str, file: Path | None) -> str:
+    async def send(self, to: Delivery, text: str, file: SentFile | None) -> str:
         if to == Delivery(platform=Platform.SLACK):
             raise NoHomeChannel(platform=to.platform)
         self.sent.append((to, text, file))
@@ -95,7 +95,7 @@ async def test_a_file_is_sent_to_where_the_person_was_told(tmp_path: Path):
     where = "origin, where this conversation takes place"
     assert told(tool, place, **given) == f"send {path} to {where}\nOurs."
     assert await use(tool, place, **given) == "Sent to origin."
-    assert post.sent == [(Delivery(), "Ours.", path)]
+    assert post.sent == [(Delivery(), "Ours.", SentFile(path, b"png"))]
 
 
 async def test_the_person_is_told_which_file_a_link_really_leads_to(tmp_path: Path):

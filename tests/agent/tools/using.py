@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from segue.agent.tools.base import Tool, Workplace
+from segue.agent.tools.base import Plan, Tool, Workplace
 from segue.core.transcript import ToolCall
 
 
@@ -14,9 +14,13 @@ def call(tool: Tool[Any], **arguments: object) -> ToolCall:
     return ToolCall("1", tool.name, msgspec.json.encode(arguments).decode())
 
 
+def plan(tool: Tool[Any], place: Workplace, **arguments: object) -> Plan:
+    return tool.plan(tool.parse(call(tool, **arguments)), place)
+
+
 async def use(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
-    return await tool.work(tool.parse(call(tool, **arguments)), place)
+    return await plan(tool, place, **arguments).work()
 
 
 def told(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
-    return tool.tell(tool.parse(call(tool, **arguments)), place)
+    return plan(tool, place, **arguments).what

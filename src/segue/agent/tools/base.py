@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from segue.agent.models.base import ToolSpec
+from segue.agent.tools.finding import NOTHING, Private
 from segue.core.text import visible as visible
 from segue.core.transcript import ToolCall
 
@@ -32,6 +33,10 @@ class ToolFailed(Exception):
     """What went wrong, for the model to read and act on."""
 
 
+def _any(_: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
     """Where a session's tools work."""
@@ -39,6 +44,31 @@ class Workplace:
     cwd: Path
     private_network: bool = False
     """Whether pages on private addresses may be fetched."""
+    private: Private = NOTHING
+    """The files that are not read without asking."""
+    may_fetch: Callable[[str], bool] = _any
+    """Whether the page at a URL may be fetched without asking."""
+
+
+Work = Callable[[], Awaitable[str]]
+"""Does it, and returns what came of it; ToolFailed says why not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One call, worked out: `what` is shown to the person, and `work` does that and no more."""
+
+    what: str
+    """What exactly will be done: see `visible`."""
+    work: Work
+    asks: bool = False
+    """A person is asked, although the tool only reads."""
+    exact: str = ""
+    """Identifies what the call is about, such as a file: an answer counts for that alone."""
+    place: str = ""
+    """The same for an answer that counts for the whole session, in which the file may change."""
+    guarded: Callable[[], Awaitable[Work | None]] | None = None
+    """For a command on the allow-list: the work as the list allows it, or None to ask."""
 
 
 A = TypeVar("A", bound=msgspec.Struct)
@@ -53,10 +83,8 @@ class Tool(Generic[A]):
     risk: Risk
     arguments: type[A]
     """A Struct: its fields are the parameters, its docstrings their descriptions."""
-    work: Callable[[A, Workplace], Awaitable[str]]
-    """Does it and says what came of it; ToolFailed says why not."""
-    tell: Callable[[A, Workplace], str]
-    """What exactly will be done, for the person who is asked: see `visible`. Only ToolFailed."""
+    plan: Callable[[A, Workplace], Plan]
+    """Works a call out, and does nothing yet. Raises only ToolFailed."""
 
     @property
     def spec(self) -> ToolSpec:

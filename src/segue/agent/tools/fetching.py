@@ -73,6 +73,8 @@ async def _follow(address: str, place: Workplace) -> str:
                 following = url.join(response.headers["Location"])
             finally:
                 await response.aclose()
+            if following.netloc != url.netloc and not place.may_fetch(str(following)):
+                return f"[the page redirects to {following}; fetch that address if you want it]"
             if following.netloc != url.netloc:
                 client.cookies.clear()  # for the same reason
             url = following

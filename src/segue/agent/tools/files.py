@@ -1,27 +1,36 @@
 """Reading, writing and finding files. Paths are taken from the working directory.
 
-They may lead out of it, by name or by a link: reading is free everywhere, and every write is asked
-about, with the place that it really goes to (see `segue.agent.approvals`).
+They may lead out of it, by name or by a link. Private files are not read without asking, and every
+write is asked about, with the place that it really goes to (see `segue.agent.approvals`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import re
-import secrets
-import stat
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 import msgspec
 
 from segue.agent.tools import finding
 from segue.agent.tools.apart import apart
-from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace, clean, shorten, visible
+from segue.agent.tools.base import (
+    Plan,
+    Risk,
+    Tool,
+    ToolFailed,
+    Workplace,
+    clean,
+    shorten,
+    visible,
+)
+from segue.agent.tools.finding import Private
+from segue.agent.tools.targets import Target, aim
 
 READ_LIMIT = 256 * 1024
 SEARCH_SECONDS = 20.0
@@ -61,8 +70,8 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: Annotated[str, msgspec.Meta(description="Which files, such as *.py.")] = "*"
 
 
-def read_file(arguments: ReadArguments, place: Workplace) -> str:
-    text = _text(resolve(arguments.path, place), READ_LIMIT)
+def read_file(arguments: ReadArguments, target: Target) -> str:
+    text = _text(target, READ_LIMIT)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     count = len(lines) if text else 0
     wanted = lines[arguments.first_line - 1 : arguments.first_line - 1 + arguments.lines]
@@ -73,17 +82,15 @@ def read_file(arguments: ReadArguments, place: Workplace) -> str:
     return shorten(clean("\n".join(wanted))) + more
 
 
-def write_file(arguments: WriteArguments, place: Workplace) -> str:
-    path = resolve(arguments.path, place)
-    known = path.exists()
+def write_file(arguments: WriteArguments, target: Target) -> str:
     content = arguments.content.encode()
-    _replace(path, content)
-    return f"{'Replaced' if known else 'Wrote'} {path} ({len(content):,} bytes)."
+    target.put(content)
+    done = "Replaced" if target.file else "Wrote"
+    return f"{done} {target.path} ({len(content):,} bytes)."
 
 
-def edit_file(arguments: EditArguments, place: Workplace) -> str:
-    path = resolve(arguments.path, place)
-    text = _text(path, finding.FILE_LIMIT)
+def edit_file(arguments: EditArguments, target: Target) -> str:
+    text = _text(target, finding.FILE_LIMIT)
     old, new = arguments.old, arguments.new
     if old not in text and "\r\n" in text:  # read_file shows the lines without their \r
         old, new = (re.sub("\r?\n", "\r\n", piece) for piece in (old, new))
@@ -91,17 +98,16 @@ def edit_file(arguments: EditArguments, place: Workplace) -> str:
     if first < 0 or text.find(old, first + 1) >= 0:
         found = "is not there" if first < 0 else "is there more than once"
         raise ToolFailed(f"That text {found}; give a piece that is there exactly once.")
-    _replace(path, (text[:first] + new + text[first + len(old) :]).encode(_UTF8, _AS_IT_IS))
-    return f"Changed {path}."
+    target.put((text[:first] + new + text[first + len(old) :]).encode(_UTF8, _AS_IT_IS))
+    return f"Changed {target.path}."
 
 
-def list_files(arguments: ListArguments, place: Workplace) -> str:
-    folder = resolve(arguments.path, place)
+def list_files(arguments: ListArguments, target: Target, private: Private) -> str:
     pattern = _pattern(arguments.pattern)
     found: list[str] = []
     more = ""
     try:
-        for path, is_folder in finding.walk(folder, pattern):
+        for path, is_folder in finding.walk(target.path, pattern, private):
             if len(found) == finding.MOST_HITS:
                 more = f"\n[more than {finding.MOST_HITS}; narrow the pattern]"
                 break
@@ -111,15 +117,15 @@ def list_files(arguments: ListArguments, place: Workplace) -> str:
     return (shorten(clean("\n".join(found))) or "[nothing]") + more
 
 
-async def search_files(arguments: SearchArguments, place: Workplace) -> str:
-    folder = resolve(arguments.path, place)
+async def search_files(arguments: SearchArguments, target: Target, private: Private) -> str:
     given = {
         "pattern": arguments.pattern,
-        "folder": str(folder),
+        "folder": str(target.path),
         "files": _pattern(arguments.files),
+        "private": {name: sorted(held) for name, held in asdict(private).items()},
     }
-    if not await asyncio.to_thread(os.path.exists, folder):
-        raise ToolFailed(f"{folder} is not there.")
+    if target.file is None:
+        raise ToolFailed(f"{target.path} is not there.")
     outcome = await apart(finding.__file__, json.dumps(given), SEARCH_SECONDS)
     text = outcome.output.strip()
     if outcome.code == finding.BAD_PATTERN:
@@ -132,7 +138,7 @@ async def search_files(arguments: SearchArguments, place: Workplace) -> str:
 
 
 def resolve(given: str, place: Workplace) -> Path:
-    """Where that is, inside the working directory or not: whoever allows it has been told."""
+    """The path that the agent means, with its links."""
     if "\0" in given:
         raise ToolFailed("A path has no NUL in it.")
     try:
@@ -150,73 +156,84 @@ def _pattern(given: str) -> str:
     return given
 
 
-def _text(path: Path, limit: int) -> str:
+def _text(target: Target, limit: int) -> str:
     """A text file's content, in which every byte that is no UTF-8 can be written back as it was."""
     try:
-        return finding.read(path, limit).decode(_UTF8, _AS_IT_IS)
+        with target.opened() as file:
+            return finding.read(file, limit).decode(_UTF8, _AS_IT_IS)
     except finding.Unreadable as error:
-        raise ToolFailed(f"{path} cannot be read: {error}.") from error
+        raise ToolFailed(f"{target.path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise ToolFailed(f"{target.path} cannot be read: {error.strerror}.") from error
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Put `content` there whole or not at all, keeping the file's mode and where a link leads.
+def described(path: Path, target: Target, place: Workplace) -> str:
+    """A path for the person who is asked: where it really leads, and what is special about it."""
+    leads = f" (which is {target.path})" if target.path != path else ""
+    inside = target.path.is_relative_to(os.path.realpath(place.cwd))
+    secret = ", which may hold passwords or keys" if _is_private(target, place) else ""
+    return f"{path}{leads}{'' if inside else ', outside the working directory'}{secret}"
 
-    What cannot be kept: other names of the same file (hard links) and extended attributes.
-    """
-    target = Path(os.path.realpath(path))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    known = _ordinary(target)
-    # A name of its own length: the target's may already be as long as names can be.
-    beside = target.with_name(f".segue-{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    fd = os.open(beside, flags, 0o600 if known else 0o666)
+
+def _is_private(target: Target, place: Workplace) -> bool:
+    return place.private.holds(str(target.path))
+
+
+A = TypeVar("A", ReadArguments, WriteArguments, EditArguments)
+F = TypeVar("F", ListArguments, SearchArguments)
+
+
+def _on_file(
+    tell: Callable[[A, str], str], work: Callable[[A, Target], str], *, reads: bool = False
+) -> Callable[[A, Workplace], Plan]:
+    """Plans `work` on the one file that the path leads to now."""
+
+    def plan(given: A, place: Workplace) -> Plan:
+        path = resolve(given.path, place)
+        target = aim(path)
+        return Plan(
+            what=visible(tell(given, described(path, target, place))),
+            work=lambda: _in_a_thread(target, work, given, target),
+            asks=reads and _is_private(target, place),
+            exact=target.exact if reads else target.version,
+            place=target.exact if reads else target.place,
+        )
+
+    return plan
+
+
+def _in_folder(
+    tell: Callable[[F, str], str], work: Callable[[F, Target, Private], Awaitable[str]]
+) -> Callable[[F, Workplace], Plan]:
+    """Plans `work` on the folder that the path leads to now. What is private in it is left out,
+    unless the folder itself is: then a person is asked, and knows."""
+
+    def plan(given: F, place: Workplace) -> Plan:
+        path = resolve(given.path, place)
+        target = aim(path)
+        asks = _is_private(target, place)
+        private = finding.NOTHING if asks else place.private
+        return Plan(
+            what=visible(tell(given, described(path, target, place))),
+            work=lambda: work(given, target, private),
+            asks=asks,
+            exact=target.exact,
+            place=target.exact,
+        )
+
+    return plan
+
+
+P = ParamSpec("P")
+
+
+async def _in_a_thread(
+    target: Target, work: Callable[P, str], *args: P.args, **kwargs: P.kwargs
+) -> str:
     try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(content)
-            if known:
-                with contextlib.suppress(PermissionError):
-                    os.fchown(fd, known.st_uid, known.st_gid)
-                os.fchmod(fd, stat.S_IMODE(known.st_mode))
-            file.flush()
-            os.fsync(fd)
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def _ordinary(target: Path) -> os.stat_result | None:
-    """The file that is there, if one is; ToolFailed for a folder, a device, a pipe or the like."""
-    try:
-        known = target.lstat()
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(known.st_mode):
-        raise ToolFailed(f"{target} is not an ordinary file.")
-    return known
-
-
-def _where(given: str, place: Workplace) -> str:
-    """A path for the person who is asked: where it really leads, and whether that is elsewhere."""
-    path = resolve(given, place)
-    real = os.path.realpath(path)
-    leads = f" (which is {real})" if real != str(path) else ""
-    inside = Path(real).is_relative_to(os.path.realpath(place.cwd))
-    return f"{path}{leads}{'' if inside else ', outside the working directory'}"
-
-
-A = TypeVar("A", bound=msgspec.Struct)
-
-
-def _in_a_thread(work: Callable[[A, Workplace], str]) -> Callable[[A, Workplace], Awaitable[str]]:
-    async def in_a_thread(given: A, place: Workplace) -> str:
-        try:
-            return await asyncio.to_thread(work, given, place)
-        except OSError as error:
-            name = f"{error.filename}: " if error.filename else ""
-            raise ToolFailed(f"{name}{error.strerror}.") from error
-
-    return in_a_thread
+        return await asyncio.to_thread(work, *args, **kwargs)
+    except OSError as error:
+        raise ToolFailed(f"{target.path}: {error.strerror}.") from error
 
 
 READ = Tool(
@@ -224,39 +241,37 @@ READ = Tool(
     description="Read a text file.",
     risk=Risk.READ,
     arguments=ReadArguments,
-    work=_in_a_thread(read_file),
-    tell=lambda a, p: visible(f"read {_where(a.path, p)}"),
+    plan=_on_file(lambda _, path: f"read {path}", read_file, reads=True),
 )
 WRITE = Tool(
     name="write_file",
     description="Write a whole text file, new or instead of the one that is there.",
     risk=Risk.WRITE,
     arguments=WriteArguments,
-    work=_in_a_thread(write_file),
-    tell=lambda a, p: visible(f"write {_where(a.path, p)}:\n{a.content}"),
+    plan=_on_file(lambda a, path: f"write {path}:\n{a.content}", write_file),
 )
 EDIT = Tool(
     name="edit_file",
     description="Replace one piece of a text file by another.",
     risk=Risk.WRITE,
     arguments=EditArguments,
-    work=_in_a_thread(edit_file),
-    tell=lambda a, p: visible(f"change {_where(a.path, p)}\nfrom:\n{a.old}\nto:\n{a.new}"),
+    plan=_on_file(lambda a, path: f"change {path}\nfrom:\n{a.old}\nto:\n{a.new}", edit_file),
 )
 LIST = Tool(
     name="list_files",
     description="List files and folders.",
     risk=Risk.READ,
     arguments=ListArguments,
-    work=_in_a_thread(list_files),
-    tell=lambda a, p: visible(f"list {a.pattern} in {_where(a.path, p)}"),
+    plan=_in_folder(
+        lambda a, path: f"list {a.pattern} in {path}",
+        lambda a, target, private: _in_a_thread(target, list_files, a, target, private),
+    ),
 )
 SEARCH = Tool(
     name="search_files",
     description="Find lines in files by a regular expression.",
     risk=Risk.READ,
     arguments=SearchArguments,
-    work=search_files,
-    tell=lambda a, p: visible(f"search {_where(a.path, p)} for {a.pattern}"),
+    plan=_in_folder(lambda a, path: f"search {path} for {a.pattern}", search_files),
 )
 FILES = (READ, WRITE, EDIT, LIST, SEARCH)

@@ -12,6 +12,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,44 @@ BAD_PATTERN = 2
 """The exit code when the regular expression is none; the output then says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Private:
+    """What is not read without asking. Paths are absolute, without links, in small letters."""
+
+    places: frozenset[str] = frozenset()
+    """Files, and folders with all that is in them."""
+    names: frozenset[str] = frozenset()
+    """Patterns for the names of files anywhere."""
+    harmless: frozenset[str] = frozenset()
+    """Patterns for those of them that are not private."""
+    public: frozenset[str] = frozenset()
+    """Folders inside `places` that are not private."""
+
+    def holds(self, path: str) -> bool:
+        """Whether that path, which has no links in it, is private."""
+        path = path.casefold()
+        if self._is_named(path):
+            return True
+        while path.rstrip("/"):
+            if path in self.public:
+                return False
+            if path in self.places:
+                return True
+            path = path.rpartition("/")[0]
+        return False
+
+    def _is_named(self, path: str) -> bool:
+        name = path.rpartition("/")[2]
+        return _fits(name, self.names) and not _fits(name, self.harmless)
+
+
+NOTHING = Private()
+
+
+def _fits(name: str, patterns: frozenset[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
 class Unreadable(Exception):
     """Why a file cannot be read as text."""
 
@@ -35,15 +74,14 @@ class GaveUp(Exception):
     """There are more files than anybody would want to go through."""
 
 
-def read(path: Path, limit: int) -> bytes:
+def read(file: int, limit: int) -> bytes:
     """All of an ordinary text file; Unreadable for anything else, or when longer than `limit`."""
     try:
-        # Not waiting for anybody at the other end of a pipe.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            status = os.fstat(file.fileno())
+        with os.fdopen(file, "rb", closefd=False) as reading:
+            status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable("it is not an ordinary file")
-            data = file.read(limit + 1)
+            data = reading.read(limit + 1)
     except OSError as error:
         raise Unreadable(error.strerror) from error
     if len(data) > limit:
@@ -53,11 +91,11 @@ def read(path: Path, limit: int) -> bytes:
     return data
 
 
-def walk(folder: Path, pattern: str) -> Iterator[tuple[str, bool]]:
+def walk(folder: Path, pattern: str, private: Private) -> Iterator[tuple[str, bool]]:
     """What is in `folder` and fits `pattern`, and whether it is a folder; in order.
 
-    `**` stands for any number of folders. Links are not followed, and SKIPPED folders not entered.
-    GaveUp after MOST_SCANNED entries; OSError when `folder` itself cannot be read.
+    `**` stands for any number of folders. Links are not followed; SKIPPED folders and private ones
+    are not entered. GaveUp after MOST_SCANNED entries; OSError when `folder` itself cannot be read.
     """
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     # Each folder with the places in `parts` that its entries may fit.
@@ -80,14 +118,22 @@ def walk(folder: Path, pattern: str) -> Iterator[tuple[str, bool]]:
             path = f"{inside}/{entry.name}" if inside else entry.name
             after = _places(_steps(entry.name, places, parts), parts)
             if len(parts) in after:
-                yield path, entry.is_dir()
-            if after - {len(parts)} and _enters(entry):
+                yield path, _is_folder(entry)
+            if after - {len(parts)} and _enters(entry) and not private.holds(entry.path):
                 deeper.append((path, after))
         waiting += reversed(deeper)
 
 
+def _is_folder(entry: os.DirEntry[str], *, follow: bool = True) -> bool:
+    """Whether it is one, or leads to one. A link that leads nowhere does not."""
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False
+
+
 def _enters(entry: os.DirEntry[str]) -> bool:
-    return entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False)
+    return entry.name not in SKIPPED and _is_folder(entry, follow=False)
 
 
 def _steps(name: str, places: set[int], parts: list[str]) -> set[int]:
@@ -105,12 +151,16 @@ def _places(places: set[int], parts: list[str]) -> set[int]:
     return places
 
 
-def search(wanted: re.Pattern[str], folder: Path, files: str) -> Iterator[str]:
+def search(wanted: re.Pattern[str], folder: Path, files: str, private: Private) -> Iterator[str]:
     """Each line that has `wanted` in it, as `path:number: line`, and at the end what is missing."""
-    hits = 0
+    hits = left_out = 0
     try:
-        for path in _files(folder, files):
-            for number, line in _lines(folder / path):
+        for path in _files(folder, files, private):
+            real = os.path.realpath(folder / path)
+            if private.holds(real):
+                left_out += 1
+                continue
+            for number, line in _lines(real):
                 if wanted.search(line[:LINE_LIMIT]):
                     hits += 1
                     if hits > MOST_HITS:
@@ -119,22 +169,31 @@ def search(wanted: re.Pattern[str], folder: Path, files: str) -> Iterator[str]:
                     yield f"{path or folder.name}:{number}: {line.strip()[:SHOWN_LIMIT]}"
     except GaveUp:
         yield f"[stopped after {MOST_SCANNED:,} files and folders; narrow the search]"
+    if left_out:
+        yield f"[private files that were left out: {left_out}; name one as the path to search it]"
 
 
-def _files(folder: Path, pattern: str) -> Iterator[str]:
-    if not folder.is_dir():
+def _files(folder: Path, pattern: str, private: Private) -> Iterator[str]:
+    if not os.path.isdir(folder):  # noqa: PTH112 - the Path method raises for some links
         yield ""
         return
-    for path, is_folder in walk(folder, f"**/{pattern}"):
+    for path, is_folder in walk(folder, f"**/{pattern}", private):
         if not is_folder:
             yield path
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _lines(path: str) -> Iterator[tuple[int, str]]:
     try:
-        text = read(path, FILE_LIMIT).decode("utf-8", "replace")
-    except Unreadable:  # nothing to search
+        # Not waiting for a writer at the other end of a pipe.
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # nothing to search
         return
+    try:
+        text = read(file, FILE_LIMIT).decode("utf-8", "replace")
+    except Unreadable:
+        return
+    finally:
+        os.close(file)
     for number, line in enumerate(text.split("\n"), 1):
         yield number, line.removesuffix("\r")
 
@@ -146,7 +205,8 @@ def main() -> int:
     except (re.error, OverflowError, RecursionError) as error:
         _say(str(error))
         return BAD_PATTERN
-    for line in search(wanted, Path(given["folder"]), given["files"]):
+    private = Private(**{name: frozenset(held) for name, held in given["private"].items()})
+    for line in search(wanted, Path(given["folder"]), given["files"], private):
         _say(line)
     return 0
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace, visible
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible
 from segue.core.errors import NoteError
 from segue.core.note import NOTE_LIMIT, Note, clean_note
 
@@ -29,12 +29,21 @@ def remember(keep: Keep) -> Tool[RememberArguments]:
     """The tool that writes notes with `keep`. It changes every later session, so that a person is
     asked as for a file."""
 
-    async def work(arguments: RememberArguments, _: Workplace) -> str:
+    async def add(text: str) -> str:
         try:
-            note = await keep(arguments.text)
+            note = await keep(text)
         except NoteError as error:
             raise ToolFailed(str(error)) from error
         return f"Kept as note {note.number}: {note.text}"
+
+    def plan(arguments: RememberArguments, _: Workplace) -> Plan:
+        try:
+            text = clean_note(arguments.text)  # as it will be kept
+        except NoteError as error:
+            raise ToolFailed(str(error)) from error
+        return Plan(
+            what=visible(f"remember about you in every session:\n{text}"), work=lambda: add(text)
+        )
 
     return Tool(
         name="remember",
@@ -44,14 +53,5 @@ def remember(keep: Keep) -> Tool[RememberArguments]:
         ),
         risk=Risk.WRITE,
         arguments=RememberArguments,
-        work=work,
-        tell=_tell,
+        plan=plan,
     )
-
-
-def _tell(arguments: RememberArguments, _: Workplace) -> str:
-    try:
-        text = clean_note(arguments.text)  # as it will be kept; what cannot be is not asked about
-    except NoteError as error:
-        raise ToolFailed(str(error)) from error
-    return visible(f"remember about you in every session:\n{text}")

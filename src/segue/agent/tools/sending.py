@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import stat
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from segue.agent.tools.base import Risk, Tool, ToolFailed, Workplace, visible
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible
 from segue.agent.tools.files import PathArgument, resolve
+from segue.agent.tools.targets import Target, aim
 from segue.core.address import Platform
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, UserError
@@ -19,7 +24,19 @@ TEXT_LIMIT = 8000
 
 CAPTION_LIMIT = 900
 
-Send = Callable[[Delivery, str, Path | None], Awaitable[str]]
+FILE_LIMIT = 50 * 1024 * 1024
+"""In bytes. No platform takes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file with what it held when it was approved."""
+
+    path: Path
+    data: bytes
+
+
+Send = Callable[[Delivery, str, SentFile | None], Awaitable[str]]
 """Sends a text, perhaps with a file, and gives the sentence that says where it went; a UserError
 says why not."""
 
@@ -54,12 +71,12 @@ class SendFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 def send_message(send: Send) -> Tool[SendArguments]:
     """The tool that sends with `send`, which decides what the owner may reach."""
 
-    async def work(arguments: SendArguments, _: Workplace) -> str:
+    def plan(arguments: SendArguments, _: Workplace) -> Plan:
         to = _checked(arguments)
-        try:
-            return await send(to, arguments.text, None)
-        except UserError as error:
-            raise ToolFailed(str(error)) from error
+        return Plan(
+            what=visible(f"send to {_where(to)}:\n{arguments.text}"),
+            work=lambda: _send(send, to, arguments.text, None),
+        )
 
     return Tool(
         name="send_message",
@@ -69,35 +86,46 @@ def send_message(send: Send) -> Tool[SendArguments]:
         ),
         risk=Risk.SEND,
         arguments=SendArguments,
-        work=work,
-        tell=lambda arguments, _: visible(
-            f"send to {_where(_checked(arguments))}:\n{arguments.text}"
-        ),
+        plan=plan,
     )
 
 
 def send_file(send: Send) -> Tool[SendFileArguments]:
     """The tool that sends a file with `send`."""
 
-    async def work(arguments: SendFileArguments, place: Workplace) -> str:
+    def plan(arguments: SendFileArguments, place: Workplace) -> Plan:
         to = _place(arguments.to)
-        path = _file(arguments.path, place)
-        try:
-            return await send(to, arguments.caption, path)
-        except UserError as error:
-            raise ToolFailed(str(error)) from error
+        target = _file(arguments.path, place)
+        private = place.private.holds(str(target.path))
+        secret = " (which may hold passwords or keys)" if private else ""
+
+        async def work() -> str:
+            data = await asyncio.to_thread(_read, target)
+            return await _send(send, to, arguments.caption, SentFile(target.path, data))
+
+        return Plan(
+            what=visible(
+                f"send {target.path}{secret} to {_where(to)}\n{arguments.caption}".rstrip()
+            ),
+            work=work,
+            exact=target.version,
+            place=target.version,
+        )
 
     return Tool(
         name="send_file",
         description="Send a file or a picture of this machine to a chat.",
         risk=Risk.SEND,
         arguments=SendFileArguments,
-        work=work,
-        tell=lambda arguments, place: visible(
-            f"send {_file(arguments.path, place)} to {_where(_place(arguments.to))}"
-            f"\n{arguments.caption}".rstrip()
-        ),
+        plan=plan,
     )
+
+
+async def _send(send: Send, to: Delivery, text: str, file: SentFile | None) -> str:
+    try:
+        return await send(to, text, file)
+    except UserError as error:
+        raise ToolFailed(str(error)) from error
 
 
 def _checked(arguments: SendArguments) -> Delivery:
@@ -114,12 +142,26 @@ def _place(to: str) -> Delivery:
         raise ToolFailed(str(error)) from error
 
 
-def _file(given: str, place: Workplace) -> Path:
+def _file(given: str, place: Workplace) -> Target:
     """The file that really goes out, wherever a link leads."""
-    path = resolve(given, place).resolve()
-    if not path.is_file():
-        raise ToolFailed(f"There is no file {path}.")
-    return path
+    target = aim(resolve(given, place))
+    if target.file is None or not stat.S_ISREG(target.file.st_mode):
+        raise ToolFailed(f"There is no file {target.path}.")
+    if not 0 < target.file.st_size <= FILE_LIMIT:
+        megabytes = FILE_LIMIT // 1024**2
+        raise ToolFailed(f"{target.path} is empty, or has more than {megabytes} MB.")
+    return target
+
+
+def _read(target: Target) -> bytes:
+    """What is in the file that was approved; Changed when that is something else by now."""
+    try:
+        with target.opened() as number, os.fdopen(number, "rb", closefd=False) as file:
+            data = file.read(FILE_LIMIT)
+            target.require_unchanged(os.fstat(number))
+    except OSError as error:
+        raise ToolFailed(f"{target.path} cannot be read: {error.strerror}.") from error
+    return data
 
 
 def _where(to: Delivery) -> str:

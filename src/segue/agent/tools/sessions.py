@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 
 import msgspec
 
-from segue.agent.tools.base import Risk, Tool, Workplace, shorten, visible
+from segue.agent.tools.base import Plan, Risk, Tool, shorten, visible
 from segue.core.session import TITLE_LIMIT
 from segue.core.text import one_line
 
@@ -53,7 +53,7 @@ class SearchSessionsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields
 def search_sessions(find: Find) -> Tool[SearchSessionsArguments]:
     """The tool that looks for messages with `find`, which sees one owner's sessions only."""
 
-    async def work(arguments: SearchSessionsArguments, _: Workplace) -> str:
+    async def search(arguments: SearchSessionsArguments) -> str:
         found = await find(arguments.words, arguments.limit)
         if not found:
             return "No message in an earlier session holds all these words. Try fewer, or others."
@@ -67,8 +67,10 @@ def search_sessions(find: Find) -> Tool[SearchSessionsArguments]:
         ),
         risk=Risk.READ,
         arguments=SearchSessionsArguments,
-        work=work,
-        tell=lambda arguments, _: visible(f"search earlier sessions for {arguments.words}"),
+        plan=lambda arguments, _: Plan(
+            what=visible(f"search earlier sessions for {arguments.words}"),
+            work=lambda: search(arguments),
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 from collections.abc import AsyncGenerator, Coroutine
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from segue.agent.tools import git
 from segue.agent.tools.base import (
     OUTPUT_LIMIT,
+    Plan,
     Risk,
     Tool,
     ToolFailed,
+    Work,
     Workplace,
     shorten,
     visible,
@@ -47,8 +51,19 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
     """The tool that runs commands with `environment`, which must hold no secret of ours."""
 
-    async def work(arguments: ShellArguments, place: Workplace) -> str:
-        return await _run(arguments, place, environment)
+    def plan(arguments: ShellArguments, place: Workplace) -> Plan:
+        async def guarded() -> Work | None:
+            if not git.is_git(plain_words(arguments.command)):
+                return lambda: _run(arguments, place, environment)
+            quiet = git.environment(environment)
+            harmless = await git.is_harmless(place.cwd, quiet)
+            return (lambda: _run(arguments, place, quiet)) if harmless else None
+
+        return Plan(
+            what=visible(f"run in {place.cwd}:\n{arguments.command}"),
+            work=lambda: _run(arguments, place, environment),
+            guarded=guarded,
+        )
 
     return Tool(
         name="shell",
@@ -58,8 +73,7 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
         ),
         risk=Risk.RUN,
         arguments=ShellArguments,
-        work=work,
-        tell=lambda arguments, place: visible(f"run in {place.cwd}:\n{arguments.command}"),
+        plan=plan,
     )
 
 
@@ -234,3 +248,14 @@ def _signal(group: int, number: signal.Signals) -> None:
     # There may be nothing left in it, or only what belongs to somebody else, by sudo for example.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+def plain_words(command: str) -> list[str]:
+    """The words of a command that is nothing but words; none for one that the shell would make
+    more of, such as `git status; rm -r .`, or that a person could not see whole."""
+    if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
+        return []
+    try:
+        return shlex.split(command)
+    except ValueError:  # a quotation without end
+        return []

@@ -6,17 +6,25 @@ from typing import Annotated
 
 import msgspec
 
-from segue.agent.tools.base import Risk, Tool, Workplace, visible
+from segue.agent.tools.base import Plan, Risk, Tool, Workplace, visible
 
 
 class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, msgspec.Meta(description="http or https.", max_length=4000)]
 
 
-async def _fetch(arguments: FetchArguments, place: Workplace) -> str:
-    from segue.agent.tools import fetching  # noqa: PLC0415 - httpx2 takes a while
+_ASKED = "This address is not one of yours, so it may carry what the agent has read."
 
-    return await fetching.fetch(arguments.url, place)
+
+def _plan(arguments: FetchArguments, place: Workplace) -> Plan:
+    async def work() -> str:
+        from segue.agent.tools import fetching  # noqa: PLC0415 - httpx2 takes a while
+
+        return await fetching.fetch(arguments.url, place)
+
+    asks = not place.may_fetch(arguments.url)
+    asked = f"\n{_ASKED}" if asks else ""
+    return Plan(what=visible(f"fetch {arguments.url}{asked}"), work=work, asks=asks)
 
 
 FETCH = Tool(
@@ -24,6 +32,5 @@ FETCH = Tool(
     description="Fetch a web page and read its text.",
     risk=Risk.READ,
     arguments=FetchArguments,
-    work=_fetch,
-    tell=lambda arguments, _: visible(f"fetch {arguments.url}"),
+    plan=_plan,
 )

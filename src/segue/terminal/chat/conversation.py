@@ -337,5 +337,5 @@ class Conversation:
 
     # Asking
 
-    async def _approve(self, call: ToolCall, what: str) -> Answer:
+    async def _approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
         return await self._display.ask("Allow it? [y]es, for this [s]ession, [n]o", _ANSWERS)

@@ -1,0 +1,191 @@
+"""Files as the system identifies them, so that the file that was approved is the file that is used.
+
+A path is resolved once. From then on no link is followed: a file is reached folder by folder, and
+compared by device and inode before it is read. Before it is replaced or sent, it must not have
+changed either: a new file may get the inode of one that is gone, but not its times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from segue.agent.tools.base import ToolFailed
+
+# Where the system has it, a folder is opened without the right to list it.
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Changed(ToolFailed):
+    """Another file is in the place of the one that was approved."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is not the file that it was when this was approved, so nothing was done. "
+            "Look at it again, and repeat the call if it is still right."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a path led when it was resolved."""
+
+    path: Path
+    """Without links."""
+    folder: os.stat_result | None
+    """The innermost folder that was there; None when it could not be reached."""
+    names: tuple[str, ...]
+    """From that folder to the file."""
+    file: os.stat_result | None
+    """None when it was not there."""
+
+    @property
+    def place(self) -> str:
+        """Identifies the path and its folder. It stays the same when the file is replaced."""
+        return f"{self.path}\0{_identity(self.folder)}"
+
+    @property
+    def exact(self) -> str:
+        """Identifies the very file, too."""
+        return f"{self.place}\0{_identity(self.file)}"
+
+    @property
+    def version(self) -> str:
+        """Identifies what is in the file, too."""
+        return f"{self.place}\0{_version(self.file)}"
+
+    @contextlib.contextmanager
+    def opened(self) -> Generator[int]:
+        """The file, open for reading; Changed when it is another one, OSError when it cannot be."""
+        with self._parent() as folder:
+            file = os.open(self.names[-1], _READ, dir_fd=folder)
+        try:
+            if _identity(os.fstat(file)) != _identity(self.file):
+                raise Changed(self.path)
+            yield file
+        finally:
+            os.close(file)
+
+    def put(self, content: bytes) -> None:
+        """Make `content` all that the file holds. A file that was there is replaced whole or not at
+        all and keeps its mode; its other names (hard links) and extended attributes are lost."""
+        known = self.file
+        if known is not None and not stat.S_ISREG(known.st_mode):
+            raise ToolFailed(f"{self.path} is not an ordinary file.")
+        name = self.names[-1]
+        with self._parent(make=True) as folder:
+            if known is None:
+                self._create(folder, content)
+                return
+            # A short name: the file's own may already be as long as names can be.
+            beside = f".segue-{secrets.token_hex(8)}"
+            try:
+                with os.fdopen(os.open(beside, _CREATE, 0o600, dir_fd=folder), "wb") as file:
+                    with contextlib.suppress(PermissionError):
+                        os.fchown(file.fileno(), known.st_uid, known.st_gid)
+                    os.fchmod(file.fileno(), stat.S_IMODE(known.st_mode))
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                self.require_unchanged(os.stat(name, dir_fd=folder, follow_symlinks=False))
+                os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(beside, dir_fd=folder)
+                raise
+
+    def _create(self, folder: int, content: bytes) -> None:
+        name = self.names[-1]
+        try:
+            created = os.open(name, _CREATE, 0o666, dir_fd=folder)
+        except FileExistsError:
+            raise Changed(self.path) from None
+        try:
+            with os.fdopen(created, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(name, dir_fd=folder)
+            raise
+
+    @contextlib.contextmanager
+    def _parent(self, *, make: bool = False) -> Generator[int]:
+        """The folder of the file; `make` creates the folders that were not there."""
+        folder, names = _descend(self.path)
+        try:
+            found = (_identity(os.fstat(folder)), names)
+            if found != (_identity(self.folder), self.names):
+                raise Changed(self.path)
+            for name in names[:-1]:
+                if not make:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                os.mkdir(name, dir_fd=folder)
+                outer, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
+                os.close(outer)
+            yield folder
+        finally:
+            os.close(folder)
+
+    def require_unchanged(self, found: os.stat_result) -> None:
+        """Raise Changed if `found` is another file, or the same with another content or mode."""
+        if _version(found) != _version(self.file):
+            raise Changed(self.path)
+
+
+def aim(path: Path) -> Target:
+    """Where `path` leads now. Problems are left to the use of it."""
+    real = Path(os.path.realpath(path))
+    try:
+        folder, names = _descend(real)
+    except OSError:
+        return Target(real, None, real.parts, None)
+    try:
+        file = None
+        with contextlib.suppress(OSError):
+            file = os.stat("/".join(names), dir_fd=folder, follow_symlinks=False)
+        return Target(real, os.fstat(folder), names, file)
+    finally:
+        os.close(folder)
+
+
+def _descend(path: Path) -> tuple[int, tuple[str, ...]]:
+    """The innermost folder of an absolute path that is there, open, and the names from there on.
+    A link on the way is an OSError."""
+    names = path.parts[1:] or (".",)
+    folder = os.open("/", _FOLDER)
+    try:
+        for depth, name in enumerate(names[:-1]):
+            try:
+                inner = os.open(name, _FOLDER, dir_fd=folder)
+            except FileNotFoundError:
+                return folder, names[depth:]
+            outer, folder = folder, inner
+            os.close(outer)
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder, names[-1:]
+
+
+def _identity(found: os.stat_result | None) -> tuple[int, ...] | None:
+    return found and (found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode))
+
+
+def _version(found: os.stat_result | None) -> tuple[int, ...] | None:
+    return found and (
+        found.st_dev,
+        found.st_ino,
+        found.st_mode,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )

@@ -1,0 +1,217 @@
+"""What was approved is what is used: another file in its place is neither read nor written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.approval import Answer
+from segue.core.session import Session
+from segue.core.transcript import Role, ToolCall
+from segue.store import Store
+from segue.store.outbox import Outgoing
+from segue.turns import Place
+from tests.turns.conftest import Desk, call
+
+DM = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
+REFUSED = "is not the file that it was when this was approved"
+
+
+class Person:
+    """Says yes after something was done behind the question."""
+
+    def __init__(self, meanwhile: Callable[[], object], answer: Answer = Answer.ONCE) -> None:
+        self._meanwhile = meanwhile
+        self._answer = answer
+        self.asked: list[str] = []
+
+    async def __call__(self, call: ToolCall, what: str, *_: str) -> Answer:
+        self.asked.append(what)
+        self._meanwhile()
+        return self._answer
+
+
+def nothing() -> None: ...
+
+
+def link(at: Path, to: Path) -> None:
+    at.unlink(missing_ok=True)
+    at.symlink_to(to)
+
+
+async def result(desk: Desk, session: Session, made: ToolCall, person: Person) -> str:
+    await desk.take([made, "Ok."], session, "go", Place(approve=person))
+    transcript = await desk.store.transcripts.load(session.id)
+    return next(m.content for m in reversed(list(transcript)) if m.role is Role.TOOL)
+
+
+async def queued(store: Store) -> list[Outgoing]:
+    return list(await store.outbox.claim(list(Platform)))
+
+
+@pytest.fixture
+def files(cwd: Path) -> tuple[Path, Path]:
+    """A file that may be changed, and one that may not."""
+    notes, key = cwd / "notes", cwd.parent / "key"
+    notes.write_text("notes")
+    key.write_text("the key")
+    return notes, key
+
+
+WRITE = call("write_file", path="link", content="new")
+EDIT = call("edit_file", path="link", old="e", new="E")
+SEND = call("send_file", path="link", to="telegram")
+
+
+@pytest.mark.parametrize("made", [WRITE, EDIT], ids=["write", "edit"])
+async def test_a_link_that_is_turned_behind_the_question_leads_nowhere(
+    desk: Desk, session: Session, cwd: Path, files: tuple[Path, Path], made: ToolCall
+):
+    notes, key = files
+    link(cwd / "link", notes)
+    person = Person(lambda: link(cwd / "link", key))
+    done = await result(desk, session, made, person)
+    assert key.read_text() == "the key"
+    assert str(notes) in person.asked[0]
+    # The person allowed to change `notes`, and that is what happened.
+    assert done.startswith(("Replaced", "Changed"))
+    assert str(notes) in done
+    assert notes.read_text() in ("new", "notEs")
+
+
+async def test_a_file_that_is_sent_is_the_one_that_was_shown(
+    desk: Desk, session: Session, cwd: Path, files: tuple[Path, Path]
+):
+    notes, key = files
+    await desk.store.owners.set_home("me", HomeChannel(address=DM, name="phone"))
+    link(cwd / "link", notes)
+    await result(desk, session, SEND, Person(lambda: link(cwd / "link", key)))
+    link(notes, key)
+    (sent,) = await queued(desk.store)
+    assert sent.file == str(notes)
+    assert await desk.store.outbox.data(sent) == b"notes"
+
+
+def texts(folder: Path) -> list[str]:
+    return [path.read_text() for path in folder.rglob("*") if path.is_file()]
+
+
+def replaced(file: Path) -> None:
+    other = file.with_name("other")
+    other.write_text("other")
+    other.replace(file)
+
+
+def linked_away(file: Path) -> None:
+    (file.parent / "away").write_text("away")
+    link(file, file.parent / "away")
+
+
+def in_another_folder(file: Path) -> None:
+    folder = file.parent
+    folder.rename(folder.with_name("before"))
+    folder.mkdir()
+    file.write_text("another")
+
+
+def made_again(file: Path) -> None:
+    """As likely as not with the same inode."""
+    file.unlink()
+    file.write_text("again")
+
+
+def changed(file: Path) -> None:
+    file.write_text("NOTES")
+
+
+SWAPS = [replaced, linked_away, in_another_folder, made_again, changed, Path.unlink]
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize(
+    "made",
+    [
+        call("write_file", path="deep/notes", content="new"),
+        call("edit_file", path="deep/notes", old="o", new="0"),
+        call("send_file", path="deep/notes", to="telegram"),
+    ],
+    ids=["write", "edit", "send"],
+)
+async def test_another_file_in_the_same_place_is_left_alone(
+    desk: Desk, session: Session, cwd: Path, made: ToolCall, swap: Callable[[Path], None]
+):
+    await desk.store.owners.set_home("me", HomeChannel(address=DM, name="phone"))
+    file = cwd / "deep/notes"
+    file.parent.mkdir()
+    file.write_text("notes")
+    done = await result(desk, session, made, Person(lambda: swap(file)))
+    assert not done.startswith(("Replaced", "Wrote", "Changed"))
+    assert await queued(desk.store) == []
+    left = texts(cwd)
+    assert "new" not in left
+    assert all("0" not in text for text in left)
+
+
+async def test_a_new_file_replaces_nothing_that_came_meanwhile(
+    desk: Desk, session: Session, cwd: Path, files: tuple[Path, Path]
+):
+    _, key = files
+    for number, meanwhile in enumerate(
+        (
+            lambda: (cwd / "fresh").write_text("mine"),
+            lambda: link(cwd / "fresh", key),
+            lambda: link(cwd / "fresh", cwd / "nowhere"),
+        )
+    ):
+        writing = call("write_file", number, path="fresh", content="new")
+        assert REFUSED in await result(desk, session, writing, Person(meanwhile))
+        (cwd / "fresh").unlink()
+    assert key.read_text() == "the key"
+    assert not (cwd / "nowhere").exists()
+
+
+async def test_folders_are_made_only_where_the_person_was_told(
+    desk: Desk, session: Session, cwd: Path
+):
+    away = cwd.parent / "away"
+    away.mkdir()
+    writing = call("write_file", path="a/b/c", content="new")
+    done = await result(desk, session, writing, Person(lambda: link(cwd / "a", away)))
+    assert "Wrote" not in done
+    assert list(away.iterdir()) == []
+    (cwd / "a").unlink()
+    await result(desk, session, writing, Person(nothing))
+    assert (cwd / "a/b/c").read_text() == "new"
+
+
+async def test_a_yes_for_the_session_is_for_the_same_file_and_for_no_other(
+    desk: Desk, session: Session, cwd: Path, files: tuple[Path, Path]
+):
+    notes, key = files
+    link(cwd / "link", notes)
+    person = Person(nothing, Answer.SESSION)
+    for _ in range(3):  # each write puts another file there, which is our own doing
+        assert "Replaced" in await result(desk, session, WRITE, person)
+    assert len(person.asked) == 1
+    link(cwd / "link", key)
+    wary = Person(nothing, Answer.NEVER)
+    await result(desk, session, WRITE, wary)
+    assert len(wary.asked) == 1
+    assert str(key) in wary.asked[0]
+    assert key.read_text() == "the key"
+
+
+async def test_writing_needs_no_right_to_list_the_folders_on_the_way(
+    desk: Desk, session: Session, cwd: Path
+):
+    (cwd / "deep").mkdir()
+    (cwd / "deep").chmod(0o300)
+    try:
+        writing = call("write_file", path="deep/file", content="new")
+        assert "Wrote" in await result(desk, session, writing, Person(nothing))
+    finally:
+        (cwd / "deep").chmod(0o700)
+    assert (cwd / "deep/file").read_text() == "new"
