@@ -28,12 +28,11 @@ from segue.core.session import ME, Session
 from segue.core.transcript import Message, ToolCall
 from segue.store import Store
 from segue.terminal import page
-from segue.terminal.chat import moving
+from segue.terminal.chat import answers, moving
 from segue.terminal.chat.display import Display
 from segue.terminal.here import address, holder
 from segue.turns import Held, Place, Turns, hold
 
-_ANSWERS = {"y": Answer.ONCE, "s": Answer.SESSION, "n": Answer.NEVER}
 _FOLLOW = 0.5
 
 
@@ -338,4 +337,6 @@ class Conversation:
     # Asking
 
     async def _approve(self, call: ToolCall, what: str) -> Answer:
-        return await self._display.ask("Allow it? [y]es, for this [s]ession, [n]o", _ANSWERS)
+        return await self._display.ask(
+            "Allow it? [y]es, for this [s]ession, [n]o", answers.APPROVAL
+        )

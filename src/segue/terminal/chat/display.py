@@ -13,6 +13,7 @@ from segue.core.errors import SessionError, UserError
 from segue.core.events import Event, TextDelta
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Role
+from segue.terminal.chat.answers import YES_OR_NO
 from segue.terminal.clean import clean
 from segue.terminal.render import cells, events
 from segue.terminal.render.command_list import Listed, command_list
@@ -39,7 +40,7 @@ class Console(Protocol):
 
     def redraw(self) -> None: ...
 
-    async def ask(self, question: str, keys: Mapping[str, T]) -> T: ...
+    async def ask(self, question: str, choices: Mapping[str, T]) -> T: ...
 
 
 class _Kind(enum.Enum):
@@ -129,11 +130,11 @@ class Display:
         lines = _wrapped(clean(progress.text()), self._now().columns)
         await self._print([self._screen.paint(line, Style.DIM) for line in lines])
 
-    async def ask(self, question: str, keys: Mapping[str, T]) -> T:
-        return await self._console.ask(question, keys)
+    async def ask(self, question: str, choices: Mapping[str, T]) -> T:
+        return await self._console.ask(question, choices)
 
     async def ask_whether(self, question: str) -> bool:
-        return await self._console.ask(f"{question} [y]es, [n]o", {"y": True, "n": False})
+        return await self._console.ask(f"{question} [y]es, [n]o", YES_OR_NO)
 
     def status(self, width: int) -> str:
         """The status line."""
