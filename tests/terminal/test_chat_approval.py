@@ -30,6 +30,25 @@ async def test_the_whole_call_is_shown_and_nothing_runs_before_a_yes(person: Per
     assert (person.cwd / "done").read_text().startswith("word0 word1")
 
 
+async def test_nothing_of_a_long_call_is_out_of_sight_and_all_of_it_can_be_viewed(person: Person):
+    command = "touch evil" + "\n" * 121 + "\n".join(f"echo {n}" for n in range(80)) + "\ndate"
+    async with person.talks_to(shell(command), "As you like."), person.opens() as shown:
+        await shown.ready()
+        shown.say("do it")
+        await shown.see("[v]iew all 203 lines")
+        screen = "\n".join(shown.screen)
+        for seen in ("(203 lines)", "│ touch evil", "│ [120 blank lines]", "│ date"):
+            assert seen in screen
+        assert "│ echo 40" not in screen
+        shown.say("view")
+        await shown.until(lambda: "shell, all 203 lines" in shown.text, "the whole call")
+        await shown.see("[v]iew all 203 lines")
+        assert "│ echo 40" in shown.text
+        shown.say("n")
+        await shown.see("As you like.")
+    assert not (person.cwd / "evil").exists()
+
+
 async def test_a_no_is_told_to_the_model_and_nothing_runs(person: Person):
     async with person.talks_to(shell("touch done"), "As you like."), person.opens() as shown:
         await shown.ready()
@@ -145,13 +164,20 @@ async def test_only_a_whole_word_answers_and_other_text_goes_nowhere(
         *[(word, Answer.ONCE) for word in ("y", "yes", "YES", " y \n")],
         *[(word, Answer.SESSION) for word in ("s", "Session")],
         *[(word, Answer.NEVER) for word in ("n", "no")],
-        *[(line, None) for line in (*LINES, "yy", "yes!", "ye", "sess", "not", "y\ny", "\u200by")],
+        *[(word, None) for word in ("v", "view")],
     ],
 )
 async def test_an_answer_is_a_whole_word_or_its_first_letter(line: str, answer: Answer | None):
-    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    assert Question("Allow it?", APPROVAL, future).hear(line) == (answer is not None)
-    assert (future.result() if future.done() else None) is answer
+    future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+    assert Question("Allow it?", APPROVAL, future).hear(line)
+    assert future.result() is answer
+
+
+@pytest.mark.parametrize("line", [*LINES, "yy", "yes!", "ye", "sess", "not", "y\ny", "\u200by"])
+async def test_any_other_line_is_no_answer(line: str):
+    future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+    assert not Question("Allow it?", APPROVAL, future).hear(line)
+    assert not future.done()
 
 
 async def test_a_question_waits_for_a_person_who_is_typing(person: Person):

@@ -12,14 +12,17 @@ from segue.core.approval import Answer
 T = TypeVar("T")
 
 YES_OR_NO = {"y": True, "yes": True, "n": False, "no": False}
-APPROVAL = {
+APPROVAL: Mapping[str, Answer | None] = {
     "y": Answer.ONCE,
     "yes": Answer.ONCE,
     "s": Answer.SESSION,
     "session": Answer.SESSION,
+    "v": None,
+    "view": None,
     "n": Answer.NEVER,
     "no": Answer.NEVER,
 }
+"""None asks to see the whole call first."""
 
 
 @dataclass(frozen=True, slots=True)
