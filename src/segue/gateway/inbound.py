@@ -215,7 +215,7 @@ class Inbounds:
             await chat.press()
             return
         number, answered = pressed
-        await approving.answer(self._store, heard.owner, heard.address, answered, number)
+        await approving.answer(self._store, heard.owner, heard.address, number, answered)
 
 
 def _is_same(first: Inbound, changed: Inbound) -> bool:
