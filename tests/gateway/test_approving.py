@@ -107,7 +107,7 @@ async def test_a_strangers_press_counts_for_nothing(house: House, tmp_path: Path
         await house.hands.say(house.anna, chat, "make it")
         message = await question(house, chat)
         await house.hands.press(house.eve, message.id, "Allow")
-        await house.hands.say(house.eve, chat, "/approve")
+        await house.hands.say(house.eve, chat, f"/approve {numbered(message)}")
         await house.hands.press(house.anna, message.id, "Deny")
         await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
     assert not made.exists()
