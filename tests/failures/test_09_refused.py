@@ -92,7 +92,7 @@ async def test_without_a_gateway_what_is_told_starts_one(household: Household):
         (start,) = await told(shown, "No gateway is running")
         await shown.shows("in another terminal, then /handoff telegram again.")
         await shown.see("Start one now? [y]es, [n]o")
-        shown.press("n")
+        shown.say("n")
         await shown.gone("Start one now?")
         await shown.ready()
         await type_in_a_shell(household, start)
@@ -108,7 +108,7 @@ async def test_without_a_gateway_the_one_that_is_offered_carries_the_handoff_out
     async with none_left(household.person), household.terminal("one") as shown:
         shown.say(HANDOFF)
         await shown.see("Start one now? [y]es, [n]o")
-        shown.press("y")
+        shown.say("y")
         assert await shown.end() == 0
         await arrived(household)
 
@@ -130,7 +130,7 @@ async def test_a_platform_that_is_switched_off_is_switched_on_by_what_is_told(
             await again.ready()
             again.say(HANDOFF)
             await again.see("Start one now? [y]es, [n]o")
-            again.press("y")
+            again.say("y")
             assert await again.end() == 0
             await arrived(household)
 

@@ -94,7 +94,7 @@ async def button(scene: Scene) -> None:
         for label in ("Allow", "Allow in this session", "Deny"):
             await scene.house.hands.press(scene.house.eve, scene.question.id, label)
     session = await scene.house.session_at(await scene.house.address(scene.anna_chat))
-    for data in ("a:1:once", "a:1:session", "a:1:never", "h:yes", f"r:{session.id}", EVE):
+    for data in ("a:1:once", "a:1:session", "a:1:never", "w:1", "h:yes", f"r:{session.id}", EVE):
         await scene.inject(scene.frame("button", message="message:1", data=data))
 
 
@@ -103,7 +103,9 @@ async def command(scene: Scene) -> None:
     for words in (
         "/stop",
         "/approve",
-        "/deny",
+        "/approve 1",
+        "/deny 1",
+        "/show 1",
         "/new",
         "/undo",
         "/sethome yes",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from segue.agent.models.base import Prompt
+from segue.core.address import Address, ChatType, Platform
+from segue.core.approval import Answer
+from segue.core.errors import ApprovalNotShown, ApprovalOver
+from segue.core.session import ME
 from segue.core.transcript import Role
 from segue.gateway import approving
 from segue.testing.platform import Message, Rules, Shape
+from segue.turns import hold
 from tests.gateway.conftest import House
 from tests.turns.conftest import call
 
@@ -33,6 +40,13 @@ def asked(house: House, chat: str):
 async def question(house: House, chat: str) -> Message:
     shown = await asked(house, chat)
     return next(m for m in shown.messages if "May I do this?" in m.text)
+
+
+def numbered(question: Message) -> str:
+    """The number that it shows."""
+    found = re.search(r"\(question (\d+)\)", question.text)
+    assert found, question.text
+    return found[1]
 
 
 async def settled(house: House, chat: str, outcome: str) -> None:
@@ -65,17 +79,22 @@ async def test_a_button_answers(house: House, tmp_path: Path, label: str, lines:
 
 
 @pytest.mark.parametrize(
-    ("command", "lines", "outcome"), [("/approve", 1, "✓ Allowed"), ("/deny", 0, "✗ Not allowed")]
+    ("command", "lines", "outcome"),
+    [
+        ("/approve {}", 1, "✓ Allowed"),
+        ("/approve {} session", 1, "✓ Allowed in this session"),
+        ("/deny {}", 0, "✗ Not allowed"),
+    ],
 )
-async def test_a_command_answers(
+async def test_a_command_answers_the_question_that_it_names(
     house: House, tmp_path: Path, command: str, lines: int, outcome: str
 ):
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
         await house.hands.say(house.anna, chat, "make it")
-        await asked(house, chat)
-        await house.hands.say(house.anna, chat, command)
+        number = numbered(await question(house, chat))
+        await house.hands.say(house.anna, chat, command.format(number))
         await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
         await settled(house, chat, outcome)
     assert made.exists() == bool(lines)
@@ -88,7 +107,7 @@ async def test_a_strangers_press_counts_for_nothing(house: House, tmp_path: Path
         await house.hands.say(house.anna, chat, "make it")
         message = await question(house, chat)
         await house.hands.press(house.eve, message.id, "Allow")
-        await house.hands.say(house.eve, chat, "/approve")
+        await house.hands.say(house.eve, chat, f"/approve {numbered(message)}")
         await house.hands.press(house.anna, message.id, "Deny")
         await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
     assert not made.exists()
@@ -196,8 +215,10 @@ async def test_where_there_are_no_buttons_the_question_says_what_to_type(
     chat = await house.chat()
     async with house.gateway(model=runs(tmp_path / "made")):
         await house.hands.say(house.anna, chat, "make it")
-        assert "Answer /approve or /deny." in (await question(house, chat)).text
-        await house.hands.say(house.anna, chat, "/deny")
+        asked = await question(house, chat)
+        number = numbered(asked)
+        assert f"Answer /approve {number} or /deny {number}." in asked.text
+        await house.hands.say(house.anna, chat, f"/deny {number}")
         await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
 
 
@@ -208,10 +229,14 @@ async def test_a_long_question_loses_its_buttons_too(
     house: House, tmp_path: Path, extra: int, outcome: str
 ):
     """One that fills a message to its last character, and one that needs another for the rest."""
+    rules = Rules(length=350)
+    await house.hands.rules(rules)
     made = tmp_path / "made"
     chat = await house.chat()
-    around = len(f"May I do this?\n\n```\nrun in {Path.home()}:\n: ; touch {made}\n```")
-    filling = "x" * (Rules().length - around + extra)
+    around = len(
+        f"May I do this? (question 1)\n\n```\nrun in {Path.home()}:\n: ; touch {made}\n```"
+    )
+    filling = "x" * (rules.length - around + extra)
     wanted = call("shell", command=f": {filling}; touch {made}")
     async with house.gateway(model=[wanted, "Made."]):
         await house.hands.say(house.anna, chat, "make it")
@@ -227,3 +252,122 @@ async def test_a_long_question_loses_its_buttons_too(
     assert made.exists()
     now = next(m for m in shown.messages if m.id == asked.id)
     assert now.text == asked.text + outcome
+
+
+@pytest.mark.parametrize("typed", ["/approve", "/approve {}", "/approve session"])
+async def test_an_answer_to_one_question_is_none_to_the_next(
+    house: House, tmp_path: Path, typed: str
+):
+    first, second = tmp_path / "first", tmp_path / "second"
+    wanted = [call("shell", command=f"touch {path}") for path in (first, second)]
+    chat = await house.chat()
+    async with house.gateway(model=[*wanted, "Over."]):
+        await house.hands.say(house.anna, chat, "make them")
+        number = numbered(await question(house, chat))
+        await house.hands.say(house.anna, chat, f"/approve {number}")
+        shown = await house.hands.until(
+            lambda s: sum("May I do this?" in t for t in s.texts) == 2, chat=chat
+        )
+        await house.hands.say(house.anna, chat, typed.format(number))
+        await house.hands.until(lambda s: len(s.texts) > len(shown.texts) + 1, chat=chat)
+        await house.idle_but_for(1)
+        (waiting,) = await house.store.approvals.waiting_at(await house.address(chat))
+        assert (first.exists(), second.exists()) == (True, False)
+        assert str(waiting.id) != number
+        await house.hands.say(house.anna, chat, f"/deny {waiting.id}")
+        await house.hands.message("Over.", chat=chat)
+    assert not second.exists()
+
+
+@pytest.mark.parametrize("typed", ["/approve", "/deny"])
+async def test_an_answer_without_a_number_says_which_question_waits(
+    house: House, tmp_path: Path, typed: str
+):
+    chat = await house.chat()
+    async with house.gateway(model=runs(tmp_path / "made")):
+        await house.hands.say(house.anna, chat, "make it")
+        number = numbered(await question(house, chat))
+        await house.hands.say(house.anna, chat, typed)
+        await house.hands.until(
+            lambda s: any(f"Type /approve {number}" in t for t in s.texts), chat=chat
+        )
+        assert await house.store.approvals.waiting_at(await house.address(chat))
+        await house.hands.say(house.anna, chat, f"/deny {number}")
+        await settled(house, chat, "✗ Not allowed")
+
+
+async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
+    house: House, tmp_path: Path
+):
+    made = tmp_path / "made"
+    chat, other = await house.chat(), await house.chat(Shape.GROUP)
+    async with house.gateway(model=[*runs(made)[:1], "Hello.", "Over."]):
+        await house.hands.say(house.anna, chat, "make it")
+        asked = await question(house, chat)
+        await house.hands.say(house.anna, other, f"/approve {numbered(asked)}")
+        await house.hands.until(lambda s: any("not yours" in t for t in s.texts), chat=other)
+        await house.hands.say(house.anna, other, f"/show {numbered(asked)}")
+        await house.hands.until(lambda s: sum("not yours" in t for t in s.texts) == 2, chat=other)
+        here = await house.address(chat)
+        there = replace(here, chat_id=other)
+        with pytest.raises(ApprovalOver, match="not yours"):
+            await approving.answer(house.store, ME, there, int(numbered(asked)), Answer.ONCE)
+        assert await house.store.approvals.waiting_at(here)
+        await house.hands.press(house.anna, asked.id, "Deny")
+        await settled(house, chat, "✗ Not allowed")
+    assert not made.exists()
+
+
+async def test_a_question_that_was_not_sent_yet_cannot_be_answered_by_its_number(
+    house: House, tmp_path: Path
+):
+    session = await house.store.sessions.create(ME, Platform.TELEGRAM)
+    address = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
+    async with hold(house.store, session.id, "a gateway") as held:
+        asked = await house.store.approvals.ask(
+            held.lease, "call", "f" * 64, "date", address, seconds=60
+        )
+        await house.store.outbox.enqueue(approving.question(asked))
+        with pytest.raises(ApprovalNotShown):
+            await approving.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
+        (sending,) = await house.store.outbox.claim([Platform.TELEGRAM])
+        await house.store.outbox.sent(sending, "1")
+        await approving.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
+        assert await house.store.approvals.use(held.lease, asked.id) is Answer.ONCE
+
+
+async def test_a_long_call_fits_into_one_message_and_can_be_seen_whole(
+    house: House, tmp_path: Path
+):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    lines = "\n".join(f"echo line {n} of many that this script has" for n in range(120))
+    wanted = call("shell", command=f"touch {made}" + "\n" * 121 + f"{lines}\ndate")
+    async with house.gateway(model=[wanted, "Over."]):
+        await house.hands.say(house.anna, chat, "make it")
+        asked = await question(house, chat)
+        number = numbered(asked)
+        for seen in (
+            f"touch {made}",
+            "[120 blank lines]",
+            "\ndate",
+            "The whole call has 243 lines",
+        ):
+            assert seen in asked.text
+        assert "line 60" not in asked.text
+        await house.hands.press(house.anna, asked.id, "Show all")
+        await house.hands.until(
+            lambda s: any(f"Question {number}, page 1 of 2" in t for t in s.texts), chat=chat
+        )
+        await house.hands.say(house.anna, chat, f"/show {number} 2")
+        await house.hands.until(lambda s: any("page 2 of 2" in t for t in s.texts), chat=chat)
+        await house.hands.say(house.anna, chat, f"/show {number} 3")
+        shown = await house.hands.until(
+            lambda s: any("there are 2 pages" in t for t in s.texts), chat=chat
+        )
+        pages = "\n".join(t for t in shown.texts if ", page " in t)
+        assert all(f"line {n} of" in pages for n in range(120))
+        assert not made.exists()
+        await house.hands.press(house.anna, asked.id, "Deny")
+        await settled(house, chat, "✗ Not allowed")
+    assert not made.exists()

@@ -27,12 +27,13 @@ async def test_only_the_owner_answers_with_a_button(home: Home, label: str, made
         home.mind.plans.append(wants("shell", command=f"touch {path}"))
         await home.hands.say(home.anna, chat, "make it", thread=thread)
         question = await asked(home, chat, thread)
+        assert "(question 1)" in question.text
         assert question.labels == ("Allow", "Allow in this session", "Deny")
         told = len(home.mind.requests)
         await home.hands.fail("answerCallbackQuery", Trouble.HANG, times=3)
         for name in question.labels:
             await home.hands.press(home.eve, chat, question.id, name)
-        await home.hands.say(home.eve, chat, "/approve", thread=thread)
+        await home.hands.say(home.eve, chat, "/approve 1", thread=thread)
         await home.confirmed()
         assert (path.exists(), len(home.mind.requests)) == (False, told)
         await home.hands.calm()

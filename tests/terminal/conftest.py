@@ -31,6 +31,8 @@ class Model(FakeOpenAI):
         self.go = asyncio.Event()
         """While it is not set, an answer stops after its first part; see `pausing`."""
         self.go.set()
+        self.asked = asyncio.Event()
+        """Set once it was asked for an answer."""
 
     def pausing(self, first: int = 600) -> None:
         """From now on, only the first bytes of an answer come until `go` is set."""
@@ -40,6 +42,7 @@ class Model(FakeOpenAI):
     def _answer(self, request: dict[str, Any]) -> Answer:
         if "tools" not in request:
             return Say(text="A title")
+        self.asked.set()
         return next(self._answers, refusal(400, "The script of this test is at its end."))
 
     async def _handle(self, request: Request) -> Response:

@@ -116,7 +116,7 @@ async def test_a_second_ctrl_c_asks_and_no_is_no(person: Person):
         await shown.see("Ctrl-C again to leave")
         shown.press("c-c")
         await shown.see("Leave?")
-        shown.press("x", "n")
+        shown.say("n")
         await shown.ready()
         shown.press("c-c")
         await shown.until(lambda: shown.text.count("Ctrl-C again") == 2, "it warns again")
@@ -128,7 +128,7 @@ async def test_a_second_ctrl_c_asks_and_no_is_no(person: Person):
         await shown.until(lambda: shown.text.count("Ctrl-C again") == 3, "it warns once more")
         shown.press("c-c")
         await shown.see("Leave?")
-        shown.press("y")
+        shown.say("y")
         assert await shown.end() == 0
 
 

@@ -77,7 +77,7 @@ async def test_whoever_gives_up_is_asked_and_a_no_leaves_it_there(person: Person
         await waiting(shown)
         shown.press("c-c")
         await shown.see("Take it over? [y]es, [n]o")
-        shown.press("n")
+        shown.say("n")
         await shown.shows("Boats stays where it is.")
         await shown.ready()
         await turn.end()
@@ -88,7 +88,7 @@ async def test_whoever_gives_up_can_still_take_it_over(person: Person):
         await waiting(shown)
         shown.press("c-c")
         await shown.see("Take it over? [y]es, [n]o")
-        shown.press("y")
+        shown.say("y")
         await shown.shows("It was taken from the gateway; what was running there is interrupted.")
         await shown.see("Boats · scripted · here")
         with pytest.raises(SessionMoved):

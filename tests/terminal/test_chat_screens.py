@@ -54,10 +54,10 @@ async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: P
         await shown.ready()
         shown.say("hello")
         await shown.see("Allow it?")
-        shown.press("y")
+        shown.say("y")
         await shown.until(lambda: shown.text.count("needs your approval") == 2, "a second call")
         assert r"\x1b]52;c;" in shown.text
-        shown.press("y")
+        shown.say("y")
         await shown.see("over")
         assert b"\x1b]" not in shown.raw
         assert b"\x07" not in shown.raw
@@ -180,7 +180,7 @@ async def test_twenty_columns_are_enough(person: Person):
         await shown.shows("Some words • and a list of them")
         shown.say("now do it")
         await shown.shows("Allow it? [y]es, for this [s]ession, [n]o")
-        shown.press("y")
+        shown.say("y")
         await shown.see("Good.")
     assert (person.cwd / "done").exists()
 
@@ -200,7 +200,7 @@ async def test_no_color_means_no_colour(person: Person):
         await shown.see("code")
         shown.say("now do it")
         await shown.see("Allow it?")
-        shown.press("y")
+        shown.say("y")
         await shown.see("over")
         found = {code for m in colours.findall(shown.raw) for code in m[2:-1].split(b";")}
     assert not {code for code in found if code[:1] in {b"3", b"4", b"9"} and len(code) > 1}
@@ -224,7 +224,7 @@ async def test_a_terminal_that_is_not_utf_8_gets_ascii(person: Person):
         shown.say("now do it")
         await shown.see("Allow it?")
         assert "+- shell needs your approval" in shown.text
-        shown.press("y")
+        shown.say("y")
         await shown.see("over")
         assert bytes(shown.raw).isascii()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from segue.core.handoff import State
 from segue.core.session import ME
 from tests.gateway.test_approving import runs
+from tests.turns.conftest import call
 from tests.web.conftest import Site
 
 
@@ -81,6 +82,30 @@ async def test_a_question_is_answered_with_a_button(site: Site, tmp_path):
             assert "✓ Allowed" not in found or (told["no"], told["buttons"]) == (asked["no"], [])
             missing -= found
     assert made.read_text() == "x\n"
+
+
+async def test_a_press_answers_the_question_under_which_it_was_made(site: Site, tmp_path):
+    """Not the next one, and not one of another conversation."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    wanted = [call("shell", command=f"touch {path}") for path in (first, second)]
+    async with site.gateway(model=[*wanted, "Over."]), site.browser() as browser:
+        chat, other = await browser.new(), await browser.new()
+        await browser.ask("say", chat=chat, text="make them")
+        asked = await browser.message("(question 1)")
+        allow = {"message": asked["no"], "data": asked["buttons"][0]["data"]}
+        key = await browser.ask("press", chat=other, **allow)
+        assert (await browser.until("refused", key=key))["reason"] == "That button is gone."
+        assert not first.exists()
+        await browser.ask("press", chat=chat, **allow)
+        next_one = await browser.message("(question 2)")
+        for number in (asked["no"], next_one["no"]):
+            key = await browser.ask("press", chat=chat, message=number, data=allow["data"])
+            assert (await browser.until("refused", key=key))["reason"] == "That button is gone."
+        assert (first.exists(), second.exists()) == (True, False)
+        deny = next_one["buttons"][2]["data"]
+        await browser.ask("press", chat=chat, message=next_one["no"], data=deny)
+        await browser.message("Over.")
+    assert not second.exists()
 
 
 async def test_the_page_knows_how_the_gateway_is(site: Site):

@@ -119,8 +119,14 @@ class ChatScene(Scene, Protocol):
         """Interrupt the turn that is under way here."""
         ...
 
-    async def answer(self, answer: Answer) -> None:
-        """Answer what the agent asks here; ApprovalOver when it asks nothing."""
+    async def answer(self, answer: Answer, number: int | None) -> None:
+        """Answer the question with that number; ApprovalUnnamed without one, ApprovalOver when it
+        does not wait here."""
+        ...
+
+    async def show(self, number: int | None, page: int) -> None:
+        """Show a page of the whole call that a question is about; without a number, of the one
+        that waits."""
         ...
 
     async def set_home(self, *, confirmed: bool) -> None:

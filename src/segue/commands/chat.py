@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from segue.commands.base import PREFIX, ChatScene
+from segue.commands.base import PREFIX, ChatScene, number
 from segue.core.approval import Answer
 from segue.core.errors import AmbiguousSession, BadCommand, SessionNotFound
 
+_APPROVE = "approve NUMBER [session]"
 _OFFERED = 10
 _DIGITS = 2
 
@@ -34,18 +35,26 @@ async def stop(scene: ChatScene, _: str) -> None:
 
 
 async def approve(scene: ChatScene, arguments: str) -> None:
-    match arguments.lower():
-        case "" | "once":
-            await scene.answer(Answer.ONCE)
-        case "session":
-            await scene.answer(Answer.SESSION)
+    match arguments.lower().split():
+        case []:
+            await scene.answer(Answer.ONCE, None)
+        case [which]:
+            await scene.answer(Answer.ONCE, number(which, _APPROVE))
+        case [which, "session"]:
+            await scene.answer(Answer.SESSION, number(which, _APPROVE))
         case _:
             reason = "it is allowed once, or for the whole session"
-            raise BadCommand(usage=f"{PREFIX}approve [session]", reason=reason)
+            raise BadCommand(usage=f"{PREFIX}{_APPROVE}", reason=reason)
 
 
-async def deny(scene: ChatScene, _: str) -> None:
-    await scene.answer(Answer.NEVER)
+async def deny(scene: ChatScene, arguments: str) -> None:
+    await scene.answer(Answer.NEVER, number(arguments, "deny NUMBER") if arguments else None)
+
+
+async def show(scene: ChatScene, arguments: str) -> None:
+    which, _, page = arguments.partition(" ")
+    usage = "show NUMBER PAGE"
+    await scene.show(number(which, usage) if which else None, number(page.strip(), usage, 1))
 
 
 async def sethome(scene: ChatScene, arguments: str) -> None:

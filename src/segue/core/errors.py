@@ -11,7 +11,8 @@
     │   │                         TurnRunning, UnknownChat
     │   ├── PlatformError         BadAdapter, LibraryMissing, NoToken, SetupFailed, ConnectFailed,
     │   │                         DeliveryFailed, MustWait
-    │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
+    │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver,
+    │   │                         ApprovalUnnamed, ApprovalNotShown
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
     │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog, NoPage
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
@@ -244,6 +245,15 @@ class NotPaired(AccessError):
 
 class ApprovalOver(AccessError):
     """That question is over: {reason}. Send your request again if you still want it done."""
+
+
+class ApprovalUnnamed(AccessError):
+    """An answer has to name its question. Type /approve {number} to allow it, /deny {number} to
+    refuse it, /show {number} to see it again."""
+
+
+class ApprovalNotShown(AccessError):
+    """Question {number} was not delivered yet. Wait until you see it, then answer it."""
 
 
 # The gateway

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 
 # Letters and symbols by category, blank to the eye: Hangul fillers, the empty braille cell, CGJ,
@@ -18,6 +19,8 @@ _UNDRAWN = (
     ("\ufff0", "\ufff8"),
     ("\U000e0000", "\U000e0fff"),
 )
+_PRESENTATIONS = "\ufe0e\ufe0f"
+"""Ask for a symbol as text or as emoji. After anything else they are not seen."""
 _BYTES_PER_TOKEN = 4
 
 
@@ -31,10 +34,20 @@ def is_hidden(c: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """`text` with all that a screen would hide or obey written out, such as `\\x1b`."""
+    """`text` with all that a screen would hide or obey written out, such as `\\x1b`, and every
+    space that only looks like one."""
     return "".join(
-        c.encode("unicode_escape").decode() if c not in "\n\t" and is_hidden(c) else c for c in text
+        c.encode("unicode_escape").decode() if _is_deceptive(c, before) else c
+        for before, c in itertools.pairwise(f"\n{text}")
     )
+
+
+def _is_deceptive(c: str, before: str) -> bool:
+    if c in " \n\t":
+        return False
+    if c in _PRESENTATIONS:
+        return unicodedata.category(before) != "So"
+    return c.isspace() or is_hidden(c)
 
 
 def one_line(text: str, limit: int | None = None) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from segue.core import excerpt
 from segue.core.address import Address
 from segue.core.approval import Answer
-from segue.core.errors import ApprovalOver
+from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnnamed, BadCommand
 from segue.core.session import Session
+from segue.core.text import count
 from segue.core.transcript import ToolCall
 from segue.platforms.base import Button
 from segue.store import Store, Topic
 from segue.store.approvals import Approval, ApprovalState
-from segue.store.outbox import Draft
+from segue.store.outbox import Draft, OutgoingState
 from segue.turns import Held
 
 SECONDS = 15 * 60.0
@@ -28,6 +30,8 @@ _OUTCOMES = {
     None: "✗ Not done",
 }
 _PREFIX = "a"
+SHOW = "w"
+"""Begins the data of the button that shows the whole call. The page knows it too."""
 
 Settle = Callable[[Address, str, str], None]
 """Takes where a question stands and its key, and lets it say what came of it."""
@@ -57,14 +61,14 @@ class Questions:
             self._address,
             seconds=SECONDS,
         )
-        question = _question(asked)
-        await store.outbox.enqueue(question)
-        self._open = question.key
+        asking = question(asked)
+        await store.outbox.enqueue(asking)
+        self._open = asking.key
         answer = await _answered(store, self._held, asked)
         if answer is None:
             await store.outbox.enqueue(
                 Draft(
-                    key=f"{question.key}:over",
+                    key=f"{asking.key}:over",
                     address=self._address,
                     body="Nobody answered in time, so it was not done.",
                     session_id=self._session_id,
@@ -92,20 +96,33 @@ async def _answered(store: Store, held: Held, asked: Approval) -> Answer | None:
             await wake.wait(LOOK)
 
 
-def _question(asked: Approval) -> Draft:
+def question(asked: Approval) -> Draft:
+    """The message that asks, with the number that an answer has to name."""
+    shown = excerpt.excerpt(asked.what)
+    body = f"May I do this? (question {asked.id})\n\n{_fenced(shown.text)}"
+    buttons = [(label, f"{_PREFIX}:{asked.id}:{a}") for a, label in _LABELS.items()]
+    if not shown.is_whole:
+        lines = count(shown.lines, "line")
+        body += f"\n\nThe whole call has {lines}. Type /show {asked.id} to see all of it."
+        buttons.append(("Show all", f"{SHOW}:{asked.id}"))
     return Draft(
-        key=f"approval:{asked.id}",
+        key=_key(asked.id),
         address=asked.address,
-        body=f"May I do this?\n\n{_fenced(asked.what)}",
+        body=body,
         session_id=asked.session_id,
-        buttons=tuple((label, f"{_PREFIX}:{asked.id}:{a}") for a, label in _LABELS.items()),
+        buttons=tuple(buttons),
     )
+
+
+def _key(number: int) -> str:
+    return f"approval:{number}"
 
 
 def without_buttons(body: str, buttons: Sequence[Button]) -> str:
     """The same question for a platform that has no buttons."""
-    asks = any(pressed(button.data) for button in buttons)
-    return f"{body}\n\nAnswer /approve or /deny." if asks else body
+    for number, _ in filter(None, (pressed(button.data) for button in buttons)):
+        return f"{body}\n\nAnswer /approve {number} or /deny {number}."
+    return body
 
 
 def _fenced(text: str) -> str:
@@ -125,15 +142,47 @@ def pressed(data: str) -> tuple[int, Answer] | None:
             return None
 
 
-async def answer(
-    store: Store, owner: str, address: Address, answered: Answer, number: int | None = None
-) -> str:
-    """Answer that question, or the oldest that waits there; what to tell the person.
-    ApprovalOver when there is none, or it is not theirs."""
-    if number is None:
-        waiting = await store.approvals.waiting_at(address)
-        if not waiting:
-            raise ApprovalOver(reason="nothing waits for your answer here")
-        number = waiting[0].id
+async def answer(store: Store, owner: str, address: Address, number: int, answered: Answer) -> str:
+    """Answer that question, and return what to tell the person. ApprovalOver when it does not wait
+    for this owner in this place."""
     await store.approvals.answer(number, owner, address, answered)
     return "Not allowed." if answered is Answer.NEVER else "Allowed."
+
+
+async def answer_typed(
+    store: Store, owner: str, address: Address, number: int | None, answered: Answer
+) -> str:
+    """The same for an answer that is typed. It has to name the question, for no platform says when
+    a message was written: it may be older than the question that waits when it arrives."""
+    if number is None:
+        raise ApprovalUnnamed(number=await _waiting(store, owner, address))
+    sending = await store.outbox.get(_key(number))
+    if sending is not None and sending.state in (OutgoingState.QUEUED, OutgoingState.FAILED):
+        raise ApprovalNotShown(number=number)
+    return await answer(store, owner, address, number, answered)
+
+
+async def show(
+    store: Store, owner: str, address: Address, number: int | None, page: int = 1
+) -> str:
+    """A page of the whole call that a question is about; ApprovalOver when it is not theirs."""
+    if number is None:
+        number = await _waiting(store, owner, address)
+    asked = await store.approvals.get(number)
+    if asked is None or (asked.owner, asked.address) != (owner, address):
+        raise ApprovalOver(reason="it is not yours")
+    pages = excerpt.pages(asked.what)
+    if page > len(pages):
+        reason = f"there are {count(len(pages), 'page')}"
+        raise BadCommand(usage=f"/show {number} {len(pages)}", reason=reason)
+    more = f"\n\nType /show {number} {page + 1} to see the next page." * (page < len(pages))
+    title = f"Question {number}, page {page} of {len(pages)}:"
+    return f"{title}\n\n{_fenced(pages[page - 1].rstrip())}{more}"
+
+
+async def _waiting(store: Store, owner: str, address: Address) -> int:
+    """The number of the oldest question that waits there for that owner."""
+    for asked in await store.approvals.waiting_at(address):
+        if asked.owner == owner:
+            return asked.id
+    raise ApprovalOver(reason="nothing waits for your answer here")

@@ -253,7 +253,7 @@ class Inbounds:
             await chat.press()
             return
         number, answered = pressed
-        await approving.answer(self._store, heard.owner, heard.address, answered, number)
+        await approving.answer(self._store, heard.owner, heard.address, number, answered)
 
 
 def _refuse(tx: Tx, account: str, inbound: Inbound, reason: str) -> None:

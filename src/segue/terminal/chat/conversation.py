@@ -14,7 +14,6 @@ from segue import commands, handoff
 from segue.commands.base import Command, Where
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.approval import Answer
 from segue.core.context import Context
 from segue.core.errors import (
     ModelError,
@@ -25,7 +24,7 @@ from segue.core.errors import (
     UserError,
 )
 from segue.core.session import ME, Session
-from segue.core.transcript import Message, ToolCall
+from segue.core.transcript import Message
 from segue.store import Store
 from segue.terminal import page
 from segue.terminal.chat import moving
@@ -33,7 +32,6 @@ from segue.terminal.chat.display import Display
 from segue.terminal.here import address, holder
 from segue.turns import Held, Place, Turns, hold
 
-_ANSWERS = {"y": Answer.ONCE, "s": Answer.SESSION, "n": Answer.NEVER}
 _FOLLOW = 0.5
 
 
@@ -112,7 +110,7 @@ class Conversation:
         return Place(
             context=Context(source=source, cwd=str(self._cwd)),
             holder=holder(),
-            approve=self._approve,
+            approve=self._display.approve,
         )
 
     async def begun(self) -> Session:
@@ -334,8 +332,3 @@ class Conversation:
             await self.store.sessions.describe(self._held.lease, cwd=str(self._cwd))
         recap = (await self.store.transcripts.last(session.id, 40)).recap()
         await self.notice("\n".join(filter(None, (f"{session.name}, in {self._cwd}", recap))))
-
-    # Asking
-
-    async def _approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
-        return await self._display.ask("Allow it? [y]es, for this [s]ession, [n]o", _ANSWERS)

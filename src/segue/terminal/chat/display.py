@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from segue.core.address import Platform
+from segue.core.approval import Answer
 from segue.core.errors import SessionError, UserError
 from segue.core.events import (
     NO_ANSWER,
@@ -20,8 +21,9 @@ from segue.core.events import (
     TurnInterrupted,
 )
 from segue.core.session import Session, Usage
-from segue.core.text import is_empty
-from segue.core.transcript import Message, Role
+from segue.core.text import count, is_empty
+from segue.core.transcript import Message, Role, ToolCall
+from segue.terminal.chat.answers import APPROVAL, YES_OR_NO
 from segue.terminal.clean import clean
 from segue.terminal.render import cells, events
 from segue.terminal.render.command_list import Listed, command_list
@@ -49,7 +51,7 @@ class Console(Protocol):
 
     def redraw(self) -> None: ...
 
-    async def ask(self, question: str, keys: Mapping[str, T]) -> T: ...
+    async def ask(self, question: str, choices: Mapping[str, T]) -> T: ...
 
 
 class _Kind(enum.Enum):
@@ -149,11 +151,17 @@ class Display:
         lines = _wrapped(clean(progress.text()), self._now().columns)
         await self._print([self._screen.paint(line, Style.DIM) for line in lines])
 
-    async def ask(self, question: str, keys: Mapping[str, T]) -> T:
-        return await self._console.ask(question, keys)
+    async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
+        """Ask about a call that was shown, and show all of it on request."""
+        shown = events.excerpt(what, self._now())
+        view = "" if shown.is_whole else f", [v]iew all {count(shown.lines, 'line')}"
+        question = f"Allow it? [y]es, for this [s]ession, [n]o{view}"
+        while (answer := await self._console.ask(question, APPROVAL)) is None:
+            await self._print(events.whole_call(call, what, self._now()))
+        return answer
 
     async def ask_whether(self, question: str) -> bool:
-        return await self._console.ask(f"{question} [y]es, [n]o", {"y": True, "n": False})
+        return await self._console.ask(f"{question} [y]es, [n]o", YES_OR_NO)
 
     def status(self, width: int) -> str:
         """The status line."""
@@ -189,7 +197,8 @@ class Display:
         return self._console.still_coming
 
     def _now(self) -> Screen:
-        return replace(self._screen, width=shutil.get_terminal_size().columns)
+        width, height = shutil.get_terminal_size()
+        return replace(self._screen, width=width, height=height)
 
     async def _print(self, lines: Sequence[str], kind: _Kind = _Kind.NOTHING) -> None:
         """Print `lines`, with a blank line between what is said and what is done."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import termios
 import threading
 from collections import deque
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+from segue.terminal.chat.answers import Question
 from segue.terminal.render.stream import Stream
 
 T = TypeVar("T")
@@ -24,27 +26,33 @@ class PlainConsole:
         self.shown = asyncio.Event()
         self.shown.set()
         self.waiting: deque[str] = deque()
+        self._arrived = asyncio.Event()
         self._closed = asyncio.Event()
-        self._lines: asyncio.Queue[str] | None = None
+        self._question: Question[Any] | None = None
+        self._reads = False
+        self._ended = False
 
     async def run(self) -> None:
         await self._closed.wait()
 
     def close(self) -> None:
         self._closed.set()
-        if self._lines is not None:
-            self._lines.put_nowait("")  # for whoever waits for a line
+        self._hear("")
 
     async def read(self) -> str | None:
         """The next line that holds something; None at the end."""
-        while not self._closed.is_set() and (line := await self._line()):
-            if line.strip():
-                return line.rstrip("\n")
+        self._begin_reading()
+        while not self._closed.is_set():
+            if self.waiting:
+                return self.waiting.popleft()
+            if self._ended:
+                break
+            self._arrived.clear()
+            await self._arrived.wait()
         return None
 
     async def print(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        _write(text)
 
     def redraw(self) -> None:
         """There is nothing to draw."""
@@ -52,35 +60,59 @@ class PlainConsole:
     def clear(self) -> bool:
         return False
 
-    async def ask(self, question: str, keys: Mapping[str, T]) -> T:
-        """What is answered with a line; the last of the answers, a no, when nobody answers."""
-        while True:
-            await self.print(f"{question}\n")
-            line = await self._line()
-            answer = line.strip().lower()[:1]
-            if answer in keys:
-                return keys[answer]
-            if not line:
-                return list(keys.values())[-1]
+    async def ask(self, question: str, choices: Mapping[str, T]) -> T:
+        """Return the choice whose word is typed as a whole line; the last of them, a no, at the end
+        of the input. A line that was typed before the question stays a message."""
+        self._begin_reading()
+        _drop_half_a_line()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._question = Question(question, choices, answer)
+        _write(f"{question}\n")
+        if self._ended:
+            self._hear("")
+        try:
+            return await answer
+        finally:
+            self._question = None
 
-    async def _line(self) -> str:
-        """With its end; empty when there are no more."""
-        if self._lines is None:
-            self._lines = asyncio.Queue()
-            # Not one of the pool's threads: those are waited for at the end, and this one may
-            # wait for a line that never comes.
-            reading = threading.Thread(
-                target=_read_all, args=(asyncio.get_running_loop(), self._lines), daemon=True
-            )
-            reading.start()
-        line = await self._lines.get()
-        if not line:
-            self._lines.put_nowait("")  # the end stays the end, whoever asks next
-        return line
+    def _hear(self, line: str) -> None:
+        """Take a line, with its end; an empty one when there are no more."""
+        self._ended = self._ended or not line
+        asked = self._question
+        if asked is None:
+            if line.strip():
+                self.waiting.append(line.rstrip("\n"))
+        elif not line:
+            asked.hear(list(asked.choices)[-1])
+        elif asked.hear(line):
+            self._question = None  # the next line is no part of the answer
+        else:
+            _write(f"{asked.hint}\n{asked.text}\n")
+        self._arrived.set()
+
+    def _begin_reading(self) -> None:
+        if self._reads:
+            return
+        self._reads = True
+        # Not one of the pool's threads: those are waited for at the end, and this one may
+        # wait for a line that never comes.
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=_read_all, args=(loop, self._hear), daemon=True).start()
 
 
-def _read_all(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[str]) -> None:
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _drop_half_a_line() -> None:
+    """Whose Enter would otherwise answer a question that it was typed before."""
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _read_all(loop: asyncio.AbstractEventLoop, hear: Callable[[str], None]) -> None:
     with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
         while line := sys.stdin.readline():
-            loop.call_soon_threadsafe(lines.put_nowait, line)
-        loop.call_soon_threadsafe(lines.put_nowait, "")
+            loop.call_soon_threadsafe(hear, line)
+        loop.call_soon_threadsafe(hear, "")

@@ -32,7 +32,6 @@ T = TypeVar("T")
 
 _MOST_NAMES = 200
 _HANDOFF = "/handoff"
-_LEAVE = {"y": True, "n": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +194,7 @@ class _Program:
 
     async def _ask_to_leave(self) -> None:
         self._warned = False
-        if await self._console.ask("Leave? [y]es, [n]o", _LEAVE):
+        if await self._display.ask_whether("Leave?"):
             self._left()
 
     def _hear_signals(self) -> None:

@@ -7,6 +7,7 @@ from typing import cast
 
 import msgspec
 
+from segue.core import excerpt as excerpts
 from segue.core.events import (
     ApprovalNeeded,
     Compressing,
@@ -20,17 +21,19 @@ from segue.core.events import (
     TurnInterrupted,
     UsageAdded,
 )
+from segue.core.excerpt import Excerpt
 from segue.core.session import Usage
-from segue.core.text import visible
+from segue.core.text import count
 from segue.core.transcript import ToolCall
-from segue.terminal.clean import TAB, clean
+from segue.terminal.clean import clean
 from segue.terminal.render import cells
 from segue.terminal.render.screen import Screen, Style
 
 SHOWN = 4
 """Lines of a tool's output that are shown."""
-_LONG = 20
-"""Lines, from which on the person is told how many there are to read."""
+_AROUND = 8
+"""Rows of the screen that the frame of an approval, its question and the status line take."""
+_LEAST_ROWS = 8
 _TELLING = ("command", "url", "path", "pattern", "words", "to")
 """The arguments that say what a call is about. The others are shown when it has none of these."""
 
@@ -96,21 +99,24 @@ def finished(result: str, screen: Screen, *, ok: bool, shown: int = SHOWN) -> li
     ]
 
 
+def excerpt(what: str, screen: Screen) -> Excerpt:
+    """As much of a call as the screen shows at once, above the question."""
+    rows = max(_LEAST_ROWS, screen.height - _AROUND)
+    return excerpts.excerpt(_writable(what, screen), rows=rows, columns=screen.columns - 2)
+
+
 def approval(call: ToolCall, what: str, screen: Screen) -> list[str]:
-    """All that will be done, in a frame: nothing of it is left out, hidden or moved. Where a line
-    was too long for the screen, the frame says so."""
-    shown = visible(what)
-    if not screen.unicode:
-        shown = shown.encode("ascii", "backslashreplace").decode()
-    lines = [line.expandtabs(TAB) for line in shown.split("\n")]
-    count = f" ({len(lines)} lines)" if len(lines) > _LONG else ""
-    return [
-        _edge(
-            screen.glyphs.corner_top, f"{_one_line(call.name)} needs your approval{count}", screen
-        ),
-        *(row for line in lines for row in _framed(line, screen)),
-        _edge(screen.glyphs.corner_bottom, "", screen),
-    ]
+    """What will be done, in a frame that the screen shows at once."""
+    shown = excerpt(what, screen)
+    size = "" if shown.is_whole else f" ({count(shown.lines, 'line')})"
+    return _in_frame(f"{_one_line(call.name)} needs your approval{size}", shown.text, screen)
+
+
+def whole_call(call: ToolCall, what: str, screen: Screen) -> list[str]:
+    """All that will be done, to its last line."""
+    lines = excerpts.whole(_writable(what, screen))
+    title = f"{_one_line(call.name)}, all {count(len(lines), 'line')}"
+    return _in_frame(title, "\n".join(lines), screen)
 
 
 def failure(sentence: str, screen: Screen) -> list[str]:
@@ -150,6 +156,20 @@ def _one_line(text: str) -> str:
 def _said(mark: str, sentence: str, screen: Screen, style: Style) -> list[str]:
     lines = cells.wrap(_one_line(sentence), screen.readable - 2)
     return [screen.paint(f"{' ' if n else mark} {line}", style) for n, line in enumerate(lines)]
+
+
+def _writable(what: str, screen: Screen) -> str:
+    """`what` in characters that the screen has."""
+    return what if screen.unicode else what.encode("ascii", "backslashreplace").decode()
+
+
+def _in_frame(title: str, text: str, screen: Screen) -> list[str]:
+    """Where a line was too long for the screen, the frame says so."""
+    return [
+        _edge(screen.glyphs.corner_top, title, screen),
+        *(row for line in text.split("\n") for row in _framed(line, screen)),
+        _edge(screen.glyphs.corner_bottom, "", screen),
+    ]
 
 
 def _edge(corner: str, title: str, screen: Screen) -> str:

