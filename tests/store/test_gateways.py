@@ -14,7 +14,7 @@ from segue.store import Store
 from segue.store.gateways import SECONDS, Link, PlatformHealth
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import ODD, on_sqlite, said
+from tests.store.samples import ODD, said
 
 TELEGRAM, SLACK, MATRIX = Platform.TELEGRAM, Platform.SLACK, Platform.MATRIX
 
@@ -125,7 +125,6 @@ async def test_a_late_heartbeat_counts_when_nobody_took_over(store: Store, clock
     assert await store.gateways.serving(TELEGRAM)
 
 
-@on_sqlite
 async def test_a_gateway_that_ended_is_gone_at_once(store: Store, open_store: OpenStore):
     dying = await open_store()
     await dying.gateways.announce("dying", [TELEGRAM])

@@ -16,7 +16,7 @@ from segue.store.bubbles import Begun
 from segue.store.outbox import SECONDS, UNCERTAIN, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft, on_sqlite
+from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft
 
 ALL = frozenset(Platform)
 TELEGRAM = Platform.TELEGRAM
@@ -331,7 +331,6 @@ async def test_a_later_part_is_no_edit_of_the_bubble(
     assert lost.receipts == ("76",)
 
 
-@on_sqlite
 async def test_what_a_gateway_that_ended_was_sending_is_looked_after_at_once(
     store: Store, open_store: OpenStore
 ):

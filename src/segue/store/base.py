@@ -77,6 +77,12 @@ class Tx(Protocol):
         """Whether `process` is known to have ended. False means only that it is not known."""
         ...
 
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether this process had lost the database until a moment ago. Others may have, too, so
+        their silence means nothing yet."""
+        ...
+
     def nudge(self, topic: Topic) -> None:
         """Wake whoever listens to `topic`, once this transaction is committed."""
         ...

@@ -159,9 +159,9 @@ def report(
 def alive(tx: Tx) -> tuple[Gateway, ...]:
     links = _links(tx)
     rows = tx.rows(
-        "SELECT process, name, started FROM gateways WHERE until > :ticks"
+        "SELECT process, name, started FROM gateways WHERE until > :silent"
         " ORDER BY started, process",
-        ticks=tx.ticks,
+        silent=-1 if tx.was_cut_off else tx.ticks,
     )
     return tuple(
         Gateway(

@@ -31,7 +31,6 @@ from tests.store.handoffs.stage import (
 from tests.store.samples import (
     TOPIC,
     answered,
-    on_sqlite,
 )
 
 # Claiming
@@ -142,7 +141,6 @@ async def test_a_claim_that_was_not_renewed_is_taken_over_with_its_step_and_thre
     assert taken.claimed_by == other.process
 
 
-@on_sqlite
 async def test_what_a_gateway_that_died_was_doing_is_taken_over_at_once(
     store: Store, session: Session, open_store: OpenStore
 ):
