@@ -13,7 +13,8 @@
     │   │                         DeliveryFailed
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
-    │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog, NoPage
+    │   │                         GatewayElsewhere, GatewayStuck, PlatformLost, NoGatewayLog,
+    │   │                         NoPage
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
     │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
@@ -269,6 +270,10 @@ class GatewayElsewhere(GatewayError):
 class GatewayStuck(GatewayError):
     """{name} has not ended within {seconds:.0f} seconds. Type `segue gateway logs` to see what it
     does, or `kill -9 {pid}`: the next one goes on where it stopped."""
+
+
+class PlatformLost(GatewayError):
+    """Another gateway serves {platform} now. Type `segue gateway status` to see which."""
 
 
 class NoGatewayLog(GatewayError):

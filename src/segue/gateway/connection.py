@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 
 from segue import commands
 from segue.commands.base import Where
 from segue.core.address import Platform
-from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
+from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformLost, StoreError
 from segue.gateway.inbound import Inbounds
 from segue.gateway.pace import Backoff
 from segue.platforms.base import Adapter, MenuEntry
@@ -23,13 +24,17 @@ logger = logging.getLogger(__name__)
 
 
 class Connection:
-    def __init__(self, store: Store, adapter: Adapter, inbounds: Inbounds) -> None:
+    def __init__(
+        self, store: Store, adapter: Adapter, inbounds: Inbounds, lost: Callable[[], None]
+    ) -> None:
+        """`lost` is called when another gateway turns out to serve the platform."""
         self.adapter = adapter
         self.connected = False
         self.tried = False
         """Whether it is known by now that it can be connected, or why it cannot."""
         self._store = store
         self._inbounds = inbounds
+        self._lost = lost
         self._backoff = Backoff()
 
     @property
@@ -43,6 +48,9 @@ class Connection:
                 await self._hear()
             except ConnectFailed as error:
                 await self._down(str(error.fields.get("reason", error)))
+            except PlatformLost as error:
+                await self._down(str(error))
+                self._lost()
             except StoreError as error:  # what was not recorded comes again
                 await self._down(f"the store is out of order: {error}")
             await asyncio.sleep(self._backoff.next())

@@ -13,7 +13,7 @@ import msgspec
 from segue import commands
 from segue.commands.base import Where
 from segue.core.address import Address, Platform
-from segue.core.errors import StoreError, UserError
+from segue.core.errors import PlatformLost, StoreError, UserError
 from segue.core.text import whole
 from segue.gateway import approving, texts
 from segue.gateway.access import Gate
@@ -83,15 +83,17 @@ class Inbounds:
 
     async def go_on(self, platforms: Collection[Platform]) -> None:
         """Take up what a gateway before this one had recorded and not done with."""
-        strangers: list[int] = []
-        for incoming in await self._store.inbox.waiting(platforms, limit=_ALL):
-            heard = await self._heard(incoming)
-            if heard is None:  # of somebody who is a stranger by now
-                strangers.append(incoming.no)
-            else:
+        waiting = await self._store.inbox.waiting(platforms, limit=_ALL)
+        known = {incoming.no: await self._heard(incoming) for incoming in waiting}
+        # Those of people who are strangers by now.
+        await self._store.inbox.finish([no for no, heard in known.items() if heard is None])
+        for heard in known.values():
+            if heard is not None:
                 self._lanes.put(heard.address, heard, most=None)
-        if strangers:
-            await self._store.inbox.finish(strangers)
+
+    async def give_up(self, platform: Platform) -> None:
+        """Leave what is not done with on `platform` to the gateway that serves it now."""
+        await asyncio.gather(self._lanes.drop(platform), self._at_once.drop(platform))
 
     async def _heard(self, incoming: Incoming) -> Heard | None:
         try:
@@ -162,6 +164,9 @@ class Inbounds:
         while True:
             try:
                 await self._try(heard)
+                return
+            except PlatformLost as error:
+                logger.info("message left to another gateway no=%d: %s", heard.no, error)
                 return
             except StoreError as error:
                 attempt += 1

@@ -51,7 +51,7 @@ class Outbound:
         self._paces = {name: Pace(adapter.capabilities) for name, adapter in adapters.items()}
         self._locks: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
         self._bubbles: dict[Address, Bubble] = {}
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: dict[asyncio.Task[None], Platform] = {}
         self._woken: Waiter | None = None
         self._recovers = 0.0
         self._recovered: frozenset[Platform] = frozenset()
@@ -82,7 +82,7 @@ class Outbound:
         that succeeds changes nothing: what is pressed too late is refused."""
         able = self._adapters[address.platform].capabilities
         if able.buttons and able.edits:
-            self._begin(self._settle(address, key, outcome), f"settle {key}")
+            self._begin(self._settle(address, key, outcome), address, f"settle {key}")
 
     async def _settle(self, address: Address, key: str, outcome: str) -> None:
         adapter = self._adapters[address.platform]
@@ -126,6 +126,11 @@ class Outbound:
                 while await self._store.outbox.due(self._connected()):
                     await wake.wait(LOOK)
 
+    async def give_up(self, platform: Platform, seconds: float) -> None:
+        """Wait for what is being sent on `platform`, for so long; nothing more is sent there."""
+        if sending := [task for task, where in self._sending.items() if where is platform]:
+            await asyncio.wait(sending, timeout=seconds)
+
     async def finish(self, seconds: float) -> None:
         """Wait for what is being sent, for so long; what is left is sent after the restart."""
         if self._sending:
@@ -159,16 +164,16 @@ class Outbound:
             return True
         claimed = await self._store.outbox.claim(self._connected(), limit=room)
         for outgoing in claimed:
-            self._begin(self._deliver(outgoing), f"send {outgoing.key}")
+            self._begin(self._deliver(outgoing), outgoing.address, f"send {outgoing.key}")
         return len(claimed) == room
 
-    def _begin(self, sending: Coroutine[Any, Any, None], name: str) -> None:
+    def _begin(self, sending: Coroutine[Any, Any, None], address: Address, name: str) -> None:
         task = asyncio.create_task(sending, name=name)
-        self._sending.add(task)
+        self._sending[task] = address.platform
         task.add_done_callback(self._sent)
 
     def _sent(self, task: asyncio.Task[None]) -> None:
-        self._sending.discard(task)
+        del self._sending[task]
         if self._woken is None or task.cancelled() or (error := task.exception()) is None:
             return
         if isinstance(error, StoreError):  # it stays journalled as being sent, and is looked after

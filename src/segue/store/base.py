@@ -73,6 +73,11 @@ class Tx(Protocol):
         """Ends a SELECT whose row this transaction goes on to change."""
         ...
 
+    @property
+    def for_share(self) -> str:
+        """Ends a SELECT whose row must not be removed before this transaction ends."""
+        ...
+
     def dead(self, process: str) -> bool:
         """Whether `process` is known to have ended. False means only that it is not known."""
         ...

@@ -1,4 +1,8 @@
-"""What came in from a platform, each update once, until it is answered."""
+"""What came in from a platform, each update once, until it is answered.
+
+It belongs to the gateway that serves the platform: one that has lost it to another can no longer
+record, take or finish anything there (PlatformLost).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from datetime import datetime
 
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
+from segue.store import gateways
 from segue.store.base import Engine, Topic, Tx
 from segue.store.values import listed, micros, moment, text
 
@@ -56,6 +61,7 @@ class Inbox:
 
 
 def record(tx: Tx, account: str, update_id: str, address: Address, body: str) -> int | None:
+    gateways.require(tx, address.platform)
     row = tx.row(
         "INSERT INTO inbox (platform, account, update_id, address, body, received)"
         " VALUES (:platform, :account, :update_id, :address, :body, :now)"
@@ -101,6 +107,7 @@ def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
         "UPDATE inbox SET session_id = :session"
         " WHERE no = :no AND session_id IS NULL AND finished IS NULL"
     )
+    _require(tx, numbers)
     for no in numbers:
         if not tx.change(sql, session=session_id, no=no):
             raise MessageTaken
@@ -112,8 +119,15 @@ def rewrite(tx: Tx, no: int, body: str) -> bool:
 
 
 def finish(tx: Tx, numbers: Sequence[int]) -> int:
+    _require(tx, numbers)
     sql = "UPDATE inbox SET finished = :now WHERE no = :no AND finished IS NULL"
     return sum(tx.change(sql, now=tx.now, no=no) for no in numbers)
+
+
+def _require(tx: Tx, numbers: Sequence[int]) -> None:
+    for no in numbers:
+        if row := tx.row("SELECT platform FROM inbox WHERE no = :no", no=no):
+            gateways.require(tx, Platform(row[0]))
 
 
 def forget_session(tx: Tx, session_id: str) -> None:

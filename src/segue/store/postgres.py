@@ -68,6 +68,7 @@ class PostgresTx:
 
     dialect = Dialect.POSTGRES
     for_update = "FOR UPDATE"
+    for_share = "FOR KEY SHARE"
 
     def __init__(
         self,

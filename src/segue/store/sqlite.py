@@ -61,6 +61,7 @@ class SqliteTx:
 
     dialect = Dialect.SQLITE
     for_update = ""
+    for_share = ""
     was_cut_off = False
 
     def __init__(self, connection: apsw.Connection, clock: Clock, processes: Processes) -> None:
