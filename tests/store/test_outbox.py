@@ -341,6 +341,22 @@ async def test_what_a_gateway_that_ended_was_sending_is_looked_after_at_once(
     assert lost.key == "1"
 
 
+async def test_what_the_caller_is_sending_itself_is_not_looked_after(
+    store: Store, clock: FakeClock
+):
+    outgoing = await claimed(store)
+    clock.advance(SECONDS)
+    assert await store.outbox.recover(set(), besides=[outgoing.no]) == ()
+    assert await store.outbox.sent(outgoing, "77")
+
+
+async def test_a_receipt_that_is_told_twice_counts_once(store: Store):
+    outgoing = await claimed(store)
+    for receipt in ("1", "1", "11", "11", "1"):
+        assert await store.outbox.progress(outgoing, receipt)
+    assert (await stands(store)).receipts == ("1", "11", "1")
+
+
 async def test_what_is_troubled_is_listed_the_newest_first(store: Store):
     for key in "12345":
         outgoing = await claimed(store, key)

@@ -30,7 +30,7 @@ from segue.gateway.live import Live
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.platforms.base import Adapter, Inbound
-from segue.store import Store, approvals, inbox, outbox
+from segue.store import Store, approvals, inbox, outbox, retries
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 from segue.turns import Held, Turns, hold
@@ -270,7 +270,11 @@ class Conversations:
         """Done with it; what is left to be told is queued in the same transaction, and what the
         session `void` asked can no longer be answered."""
         drafts = [self._draft(heard, text, "end")] if text else []
-        await self.store.write(_conclude, heard.no, drafts, void)
+        # What led here has happened: it must not be done again because the store was away.
+        await retries.keep(
+            f"end of message {heard.no}",
+            lambda: self.store.write(_conclude, heard.no, drafts, void),
+        )
 
     def _draft(self, heard: Heard, text: str, about: str) -> Draft:
         return Draft(key=f"notice:{heard.no}:{about}", address=heard.address, body=text)

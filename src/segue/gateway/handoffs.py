@@ -38,10 +38,13 @@ class Handoffs:
 
     async def run(self) -> None:
         """Take up what is asked for, for ever."""
-        async for claim in claims(self._store, self._platforms):
+        async for claim in claims(self._store, self._platforms, self._in_hand):
             task = asyncio.create_task(self._deliver(claim), name=f"handoff {claim.id}")
             self._running[task] = claim
             task.add_done_callback(self._running.pop)
+
+    def _in_hand(self) -> Collection[int]:
+        return [claim.id for claim in self._running.values()]
 
     async def give_up(self, platform: Platform) -> None:
         """Leave those to `platform` to the gateway that serves it now, which can claim them at

@@ -171,7 +171,7 @@ class Inbounds:
             except StoreError as error:
                 attempt += 1
                 logger.error("Message %d waits for the store: %s", heard.no, error)  # noqa: TRY400
-                await asyncio.sleep(pause(attempt, 0.5, 30.0))
+                await asyncio.sleep(pause(attempt, 0.5, 2.0))
                 heard = await self._again(heard)
 
     async def _again(self, heard: Heard) -> Heard:

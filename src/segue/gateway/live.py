@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 
 from segue.core.address import Address
-from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
 from segue.core.events import (
     ApprovalNeeded,
     Compressing,
@@ -200,5 +200,5 @@ def _unimportant() -> Generator[None]:
     """What is shown on the way may fail: the answer itself is delivered in any case."""
     try:
         yield
-    except (DeliveryFailed, ConnectFailed) as error:
+    except (DeliveryFailed, ConnectFailed, StoreError) as error:
         logger.debug("Not shown: %s", error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
-from segue.store import Store, Topic
+from segue.store import Store, Topic, retries
 from segue.store.outbox import Draft, Outgoing
 from segue.store.wake import Waiter
 
@@ -52,6 +53,8 @@ class Outbound:
         self._locks: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
         self._bubbles: dict[Address, Bubble] = {}
         self._sending: dict[asyncio.Task[None], Platform] = {}
+        self._in_hand: set[int] = set()
+        """The numbers of the messages that are being sent."""
         self._woken: Waiter | None = None
         self._recovers = 0.0
         self._recovered: frozenset[Platform] = frozenset()
@@ -153,7 +156,9 @@ class Outbound:
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
         alive = {gateway.process for gateway in await self._store.gateways.alive()}
         alive.add(self._store.process)
-        for lost in await self._store.outbox.recover(keyed, platforms=connected, alive=alive):
+        for lost in await self._store.outbox.recover(
+            keyed, platforms=connected, alive=alive, besides=self._in_hand
+        ):
             logger.warning("It is not known whether %s arrived: %s", lost.key, lost.error)
 
     async def _claim(self) -> bool:
@@ -183,11 +188,14 @@ class Outbound:
 
     async def _deliver(self, outgoing: Outgoing) -> None:
         adapter = self._adapters[outgoing.address.platform]
+        self._in_hand.add(outgoing.no)
         try:
             async with self.lock(outgoing.address):
                 await self._send_all(adapter, outgoing)
         except (DeliveryFailed, ConnectFailed) as error:
             await self._failed(outgoing, _as_delivery(error), adapter)
+        finally:
+            self._in_hand.discard(outgoing.no)
 
     async def _send_all(self, adapter: Adapter, outgoing: Outgoing) -> None:
         """Send the parts that have not arrived yet, and note each as it arrives."""
@@ -211,12 +219,15 @@ class Outbound:
             else:
                 pressed = buttons if is_last else []
                 receipt = await self._send(adapter, outgoing, number, part, pressed)
-            await (box.sent if is_last else box.progress)(outgoing, receipt)
+            note = functools.partial(box.sent if is_last else box.progress, outgoing, receipt)
+            if not await retries.keep(f"receipt of {outgoing.key}", note):
+                logger.warning("message no longer ours key=%s part=%d", outgoing.key, number)
+                return
             bubble = self._bubbles.get(outgoing.address)
             if bubble is not None and bubble.receipt == receipt:
                 bubble.clear()  # the store forgot it together with that
         if len(parts) <= len(outgoing.receipts):
-            await box.sent(outgoing)
+            await retries.keep(f"end of {outgoing.key}", lambda: box.sent(outgoing))
 
     async def _send(
         self,
@@ -229,12 +240,16 @@ class Outbound:
         address = outgoing.address
         bubble = self._bubbles.get(address)
         if number == 0 and bubble:
-            receipt = await bubble.found(self._store.outbox, adapter, address)
+            box = self._store.outbox
+            # A second look finds what the first one sent.
+            receipt = await retries.keep(
+                f"bubble of {outgoing.key}", lambda: bubble.found(box, adapter, address)
+            )
             if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt
             if not receipt:
-                await self._tell_half(outgoing)
-            await self._store.outbox.bubble(address, None)
+                await retries.keep("half a message", lambda: self._tell_half(outgoing))
+            await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
             bubble.clear()
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
 
@@ -250,21 +265,21 @@ class Outbound:
         await self._store.outbox.enqueue(draft)
 
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed, adapter: Adapter) -> None:
-        box = self._store.outbox
+        box, what = self._store.outbox, f"failure of {outgoing.key}"
         repeatable = adapter.capabilities.keys or not error.arrived
         if error.retry and repeatable and outgoing.attempt < MOST_ATTEMPTS:
             seconds = error.after
             if seconds is None:
                 seconds = pause(outgoing.attempt, 0.5, LONGEST_PAUSE)
             logger.info("%s again in %.1f s: %s", outgoing.key, seconds, error.reason)
-            await box.retry(outgoing, error.reason, seconds=seconds)
+            await retries.keep(what, lambda: box.retry(outgoing, error.reason, seconds=seconds))
             self._later(seconds)
         elif error.arrived and not adapter.capabilities.keys:
             logger.warning("It is not known whether %s arrived: %s", outgoing.key, error.reason)
-            await box.uncertain(outgoing, error.reason)
+            await retries.keep(what, lambda: box.uncertain(outgoing, error.reason))
         else:
             logger.error("%s was not delivered to %s: %s", outgoing.key, outgoing.address, error)
-            await box.failed(outgoing, error.reason)
+            await retries.keep(what, lambda: box.failed(outgoing, error.reason))
 
     def _later(self, seconds: float) -> None:
         if self._woken is not None:

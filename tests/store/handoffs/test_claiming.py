@@ -153,6 +153,19 @@ async def test_what_a_gateway_that_died_was_doing_is_taken_over_at_once(
     assert (taken.id, taken.fence, taken.thread) == (claim.id, 2, TOPIC)
 
 
+async def test_a_gateway_does_not_claim_again_what_it_carries_out(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    assert await store.claim_next_handoff({TELEGRAM}, besides=[claim.id]) is None
+    assert await store.heartbeat_handoff(claim)
+    clock.advance(LEASE_SECONDS)
+    again = await store.claim_next_handoff({TELEGRAM})
+    assert again is not None
+    assert (again.id, again.attempt) == (claim.id, 2)
+
+
 async def test_a_wrong_wall_clock_takes_no_claim_away(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
