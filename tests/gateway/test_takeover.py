@@ -97,7 +97,7 @@ async def until_given_up(house: House) -> None:
     """Wait until the first gateway serves Matrix alone."""
 
     async def is_given_up() -> bool:
-        return any(g.platforms == {MATRIX} for g in await house.store.gateways.alive())
+        return any(g.platforms == frozenset({MATRIX}) for g in await house.store.gateways.alive())
 
     await until(is_given_up)
 

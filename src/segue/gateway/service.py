@@ -30,7 +30,7 @@ from segue.gateway.outbound import Outbound
 from segue.gateway.pace import Backoff
 from segue.gateway.places import Places
 from segue.platforms.base import Adapter
-from segue.store import Store
+from segue.store import Store, retries
 from segue.turns import Turns
 
 HEARTBEAT = 4.0
@@ -163,7 +163,8 @@ class Gateway:
     async def _presence(self) -> None:
         """Say again and again that we are here, and take over what has become free."""
         while True:
-            await self._announce()
+            # Silence would cost us our platforms, so a store that is back hears of us first.
+            await retries.keep("presence", self._announce)
             wanted = len(self._serving) < len(self._adapters)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STANDBY if wanted else HEARTBEAT):
@@ -212,7 +213,7 @@ class Gateway:
 
 async def _steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
     """Do `work`, again and again while it is the store that is out of order."""
-    backoff = Backoff(most=10.0)
+    backoff = Backoff(most=2.0)
     while True:
         try:
             await work()
