@@ -19,6 +19,7 @@ from segue.core.errors import (
     StoreBusy,
     StoreCorrupt,
     StoreDriverMissing,
+    StoreEncoding,
     StoreError,
     StoreFailed,
     StoreForeign,
@@ -321,6 +322,8 @@ def _prepare(url: str) -> None:
     """Bring the schema into being, one process at a time."""
     try:
         with connect(url) as connection, connection.transaction():
+            if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+                raise StoreEncoding(path=shown(url), encoding=encoding)
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('segue schema', 0))")
             version = _version(connection, url)
             if version < 0:

@@ -23,7 +23,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style as Theme
@@ -65,7 +65,7 @@ class Console:
     def __init__(
         self,
         *,
-        history: Path,
+        history: Path | None,
         completer: Completer,
         status: Callable[[int], str],
         interrupted: Callable[[], None],
@@ -97,7 +97,7 @@ class Console:
             multiline=True,
             prompt_continuation=_MORE,
             key_bindings=self._keys(),
-            history=FileHistory(str(history)),
+            history=InMemoryHistory() if history is None else FileHistory(str(history)),
             enable_history_search=False,
             completer=completer,
             complete_while_typing=Condition(self._is_command),
