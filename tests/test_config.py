@@ -24,7 +24,13 @@ from segue import config
 from segue.config import file, names, zone
 from segue.core.address import ChatType, Platform
 from segue.core.approval import Policy
-from segue.core.errors import BadSettings, SettingRefused, SettingsUnwritable, UnknownSetting
+from segue.core.errors import (
+    BadSettings,
+    HistoryUnwritable,
+    SettingRefused,
+    SettingsUnwritable,
+    UnknownSetting,
+)
 from segue.core.handoff import TARGETS
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 
@@ -763,3 +769,32 @@ def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
 
 ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "TZ", "VISUAL", "EDITOR"}
 OF_A_PLATFORM = {"SEGUE_PLATFORM_TOKEN", "SEGUE_PLATFORM_URL"}
+
+
+# A home that cannot be written
+
+
+def test_settings_can_be_read_where_the_data_folder_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", f"{tmp_path}/file/share")
+    assert config.load({}).store == f"sqlite://{tmp_path}/file/share/segue/segue.db"
+
+
+def test_what_was_typed_is_remembered_for_its_person_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/state")
+    path = config.history()
+    assert path == tmp_path / "state" / "segue" / "typed"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_was_typed_and_cannot_be_remembered_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/file/state")
+    with pytest.raises(HistoryUnwritable, match="set XDG_STATE_HOME to another folder"):
+        config.history()

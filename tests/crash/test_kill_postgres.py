@@ -1,5 +1,5 @@
-"""The same on PostgreSQL, where another gateway stands by: it cannot see that the first one died,
-and takes over when nothing more is heard of it."""
+"""The same on PostgreSQL, where another gateway stands by and takes over as soon as the server has
+freed the lock of the first one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDS = [
     *of_chance(3),
 ]
 WORLDS = 5
-"""At once, since most of the time everybody waits for a lease to run out."""
+"""At once, since most of the time everybody waits for the next look."""
 TESTS = 6
 
 

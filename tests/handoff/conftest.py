@@ -106,6 +106,8 @@ class Faulty:
         self.writes: list[StoreError] = []
         self.kept: list[StoreError] = []
         """Raised for writes that were kept nevertheless."""
+        self.work: Any = None
+        """The only write that fails; any, unless it is given."""
 
     @property
     def process(self) -> str:
@@ -116,16 +118,17 @@ class Faulty:
             raise self.reads.pop(0)
         return await self._engine.read(*args, **kwargs)
 
-    async def write(self, *args: Any, **kwargs: Any) -> Any:
-        if self.writes:
+    async def write(self, work: Any, *args: Any, **kwargs: Any) -> Any:
+        fails = self.work in (None, work)
+        if fails and self.writes:
             raise self.writes.pop(0)
-        answer = await self._engine.write(*args, **kwargs)
-        if self.kept:
+        answer = await self._engine.write(work, *args, **kwargs)
+        if fails and self.kept:
             raise self.kept.pop(0)
         return answer
 
-    async def mark(self, *args: Any, **kwargs: Any) -> Any:
-        return await self.write(*args, **kwargs)
+    async def mark(self, work: Any, *args: Any, **kwargs: Any) -> Any:
+        return await self.write(work, *args, **kwargs)
 
     async def close(self) -> None:
         await self._engine.close()

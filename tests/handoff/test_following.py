@@ -29,7 +29,7 @@ from segue.store.wake import Bell, Ring
 from segue.testing.clock import FakeClock
 from tests.handoff.conftest import BOUND, STEPS, TELEGRAM, Faulty, Gateway, outcome
 from tests.store.conftest import OpenStore
-from tests.store.samples import TOPIC, on_sqlite
+from tests.store.samples import TOPIC
 
 pytestmark = pytest.mark.usefixtures("gateway", "often")
 
@@ -180,7 +180,6 @@ async def test_failure_3_a_gateway_that_takes_its_time_is_waited_for(
 # The gateway dies
 
 
-@on_sqlite
 async def test_failure_4_when_the_gateway_dies_the_next_one_goes_on(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):
@@ -234,7 +233,6 @@ async def test_failure_4_when_the_gateway_dies_and_none_follows_it_fails_and_can
     assert (await ask(store, asked.session_id, None, "telegram")).state is State.PENDING
 
 
-@on_sqlite
 async def test_gateways_that_die_one_after_another_are_not_waited_for_without_end(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):

@@ -30,7 +30,7 @@ from tests.handoff.conftest import (
     state,
 )
 from tests.store.conftest import OpenStore
-from tests.store.samples import TOPIC, answered, on_sqlite, said, texts
+from tests.store.samples import TOPIC, answered, said, texts
 
 LEADS = [random.Random(seed).uniform(-0.003, 0.003) for seed in range(200)]
 """Seconds by which one of two is ahead of the other."""
@@ -379,7 +379,6 @@ async def test_two_terminals_hand_their_sessions_off_side_by_side(
             assert await gateway.complete(mine) is False
 
 
-@on_sqlite
 async def test_failure_4_a_dead_gateway_costs_the_terminal_nothing_but_time(
     terminal: Terminal, gateway: Gateway, open_store: OpenStore
 ):

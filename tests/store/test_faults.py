@@ -186,6 +186,8 @@ def test_a_read_only_disk_is_told_and_left_as_it_is(disk: tuple[Troupe, Path]):
         other.ask("open", url=url)
     with pytest.raises(Refused, match="StoreReadOnly"):
         other.ask("open", url=f"sqlite://{folder}/new.db")
+    with pytest.raises(Refused, match=r"StoreReadOnly: .*not there.*set SEGUE_STORE"):
+        other.ask("open", url=f"sqlite://{folder}/.local/share/segue/segue.db")
     assert other.ask("files", folder=str(folder)) == before
     other.ask("run", command=["mount", "-o", "remount,rw", str(folder)])
     other.ask("open", url=url)

@@ -14,7 +14,7 @@ from segue.store import Store
 from segue.store.gateways import SECONDS, Link, PlatformHealth
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import ODD, on_sqlite, said
+from tests.store.samples import ODD, said
 
 TELEGRAM, SLACK, MATRIX = Platform.TELEGRAM, Platform.SLACK, Platform.MATRIX
 
@@ -108,6 +108,21 @@ async def test_what_a_silent_gateway_had_in_hand_is_free_once_it_is_replaced(
         await store.leases.acquire(mine.id, "replacement")
 
 
+async def test_what_a_silent_gateway_had_in_hand_stays_its_own_until_somebody_acquires_it(
+    store: Store, open_store: OpenStore, clock: FakeClock, session: Session
+):
+    silent = await open_store()
+    await silent.gateways.announce("silent", [TELEGRAM, SLACK])
+    lease = await silent.leases.acquire(session.id, "silent")
+    clock.advance(SECONDS)
+    await store.gateways.announce("replacement", [TELEGRAM])
+    await silent.gateways.announce("silent", [TELEGRAM, SLACK])
+    await silent.transcripts.append(lease, [said("Still here.")])
+    await silent.leases.renew(lease)
+    with pytest.raises(SessionHeld):
+        await store.leases.acquire(session.id, "replacement")
+
+
 async def test_a_gateway_that_was_only_late_keeps_what_it_has_in_hand(
     store: Store, clock: FakeClock, session: Session
 ):
@@ -125,7 +140,6 @@ async def test_a_late_heartbeat_counts_when_nobody_took_over(store: Store, clock
     assert await store.gateways.serving(TELEGRAM)
 
 
-@on_sqlite
 async def test_a_gateway_that_ended_is_gone_at_once(store: Store, open_store: OpenStore):
     dying = await open_store()
     await dying.gateways.announce("dying", [TELEGRAM])

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 
+import pytest
+
 from segue.core.address import Platform
+from segue.core.errors import PlatformLost
 from segue.core.session import Session
-from segue.store import Store, Tx, inbox, transcripts
+from segue.store import Store, Tx, gateways, inbox, transcripts
+from segue.store.gateways import SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, answered, hold, said
+from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, answered, hold, on_postgres, said
 
 ELSEWHERE = replace(DM, chat_id="43")
 
@@ -189,3 +194,57 @@ async def test_an_update_is_refused_once_recorded_or_not(store: Store):
     assert await store.inbox.record("bot", "2", DM, "hello") is None  # it comes again
     assert await waiting(store) == []
     assert [i.error for i in await store.inbox.troubled()] == ["nor this", "no"]
+
+
+# A platform that another gateway took over
+
+
+async def test_a_gateway_that_lost_a_platform_can_do_nothing_with_what_comes_in_there(
+    store: Store, open_store: OpenStore, session: Session, clock: FakeClock
+):
+    other = await open_store()
+    await store.gateways.announce("hangs", [DM.platform, CHANNEL.platform])
+    number = await store.inbox.record("bot", "1", DM, "hello")
+    assert number is not None
+    lease = await hold(store, session.id)
+    clock.advance(SECONDS)
+    await other.gateways.announce("takes over", [DM.platform])
+    for refused in (
+        store.inbox.record("bot", "2", DM, "late"),
+        store.inbox.finish([number]),
+        store.write(transcripts.append, lease, [said("hello")], takes=[number]),
+        store.write(transcripts.append, lease, [answered("hello")], answers=[number]),
+    ):
+        with pytest.raises(PlatformLost, match="Another gateway serves telegram now"):
+            await refused
+    assert await waiting(store) == ["hello"]
+    assert await store.inbox.record("bot", "2", CHANNEL, "elsewhere") is not None
+    assert await other.inbox.record("bot", "2", DM, "not late") is not None
+    assert await other.inbox.finish([number]) == 1
+
+
+@on_postgres
+async def test_a_gateway_that_loses_a_platform_at_that_moment_records_nothing(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    await store.gateways.announce("hangs", [DM.platform])
+    clock.advance(SECONDS)
+    taken, go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def take_over(tx: Tx) -> None:
+        gateways.announce(tx, "takes over", [DM.platform], SECONDS)
+        loop.call_soon_threadsafe(taken.set)
+        go.wait()
+
+    taking = asyncio.ensure_future(other.write(take_over))
+    await taken.wait()
+    recording = asyncio.ensure_future(store.inbox.record("bot", "1", DM, "hello"))
+    await asyncio.sleep(0.05)
+    assert not recording.done()
+    go.set()
+    await taking
+    with pytest.raises(PlatformLost):
+        await recording
+    assert await waiting(store) == []

@@ -191,7 +191,6 @@ async def test_a_lease_ends_at_its_moment_and_not_before(
     assert await other.leases.acquire(session.id, "another")
 
 
-@on_sqlite
 async def test_the_lease_of_a_process_that_ended_is_free_at_once(
     store: Store, session: Session, open_store: OpenStore
 ):

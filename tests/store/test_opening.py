@@ -26,6 +26,7 @@ from segue.core.errors import (
     SessionHeld,
     StoreClosed,
     StoreCorrupt,
+    StoreEncoding,
     StoreError,
     StoreFolderMissing,
     StoreForeign,
@@ -451,6 +452,18 @@ async def test_a_database_that_is_not_there_is_told(postgres_server: postgres.Se
     with pytest.raises(StoreUnreachable, match="not_there") as error:
         await segue.store.open(url)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+async def test_a_database_that_cannot_keep_every_character_is_refused(
+    postgres_server: postgres.Server, encoding: str
+):
+    with postgres_server.database(encoding) as url:
+        with pytest.raises(StoreEncoding, match=f"{encoding}.*createdb --encoding=UTF8"):
+            await segue.store.open(url)
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT to_regnamespace('segue')").fetchone() == (None,)
 
 
 @pytest.mark.real

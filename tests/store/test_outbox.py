@@ -16,7 +16,7 @@ from segue.store.bubbles import Begun
 from segue.store.outbox import SECONDS, UNCERTAIN, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft, on_sqlite
+from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft
 
 ALL = frozenset(Platform)
 TELEGRAM = Platform.TELEGRAM
@@ -331,7 +331,6 @@ async def test_a_later_part_is_no_edit_of_the_bubble(
     assert lost.receipts == ("76",)
 
 
-@on_sqlite
 async def test_what_a_gateway_that_ended_was_sending_is_looked_after_at_once(
     store: Store, open_store: OpenStore
 ):
@@ -340,6 +339,22 @@ async def test_what_a_gateway_that_ended_was_sending_is_looked_after_at_once(
     await dying.close()
     (lost,) = await store.outbox.recover(set())
     assert lost.key == "1"
+
+
+async def test_what_the_caller_is_sending_itself_is_not_looked_after(
+    store: Store, clock: FakeClock
+):
+    outgoing = await claimed(store)
+    clock.advance(SECONDS)
+    assert await store.outbox.recover(set(), besides=[outgoing.no]) == ()
+    assert await store.outbox.sent(outgoing, "77")
+
+
+async def test_a_receipt_that_is_told_twice_counts_once(store: Store):
+    outgoing = await claimed(store)
+    for receipt in ("1", "1", "11", "11", "1"):
+        assert await store.outbox.progress(outgoing, receipt)
+    assert (await stands(store)).receipts == ("1", "11", "1")
 
 
 async def test_what_is_troubled_is_listed_the_newest_first(store: Store):

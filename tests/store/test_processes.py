@@ -26,8 +26,10 @@ from tests.store.players import Player, Refused, Troupe, spin, stage_door, until
 
 BEFORE = ["what was asked", "what was answered"]
 CONFIRMING = ["you are here now", "I am here, and we were at it"]
-LEASE = 0.3
-"""Seconds that a claim or lease lasts in these tests: PostgreSQL cannot see who is dead."""
+LEASE = 60.0
+"""Seconds that the claims and leases of killed processes last: nobody waits for their end."""
+SHORT = 0.3
+"""Seconds that those of hung processes last: only their silence shows it."""
 
 
 def topic(number: int) -> str:
@@ -332,7 +334,7 @@ def test_a_gateway_that_hung_past_its_claim_changes_nothing(
 ):
     terminal, session, handoff = handed_over(troupe, url)
     stale, second = troupe.opened(url), troupe.opened(url)
-    stale.ask("claim", handoff=handoff, seconds=LEASE)
+    stale.ask("claim", handoff=handoff, seconds=SHORT)
     stale.ask("step", handoff=handoff, step=Step.OPENING, thread=topic(1))
     stale.stop()
     assert claimed(second, handoff)["thread"] == topic(1)
@@ -373,7 +375,7 @@ def test_a_terminal_that_hung_past_its_lease_is_told_that_the_session_moved(
 ):
     stale, second = troupe.opened(url), troupe.opened(url)
     session = stale.ask("session")
-    stale.ask("acquire", session=session, seconds=LEASE)
+    stale.ask("acquire", session=session, seconds=SHORT)
     stale.ask("append", session=session, texts=["mine"])
     stale.stop()
     acquired(second, session)

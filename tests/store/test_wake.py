@@ -18,7 +18,7 @@ from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreB
 from segue.core.handoff import Step
 from segue.core.lease import Lease
 from segue.core.session import EndReason, Origin, Session
-from segue.store import Store, Topic, Tx, Waiter, jobs, postgres, sqlite
+from segue.store import Store, Topic, Tx, Waiter, jobs, lifeline, sqlite
 from segue.store.approvals import Approval
 from segue.store.leases import SECONDS
 from segue.store.sqlite import LOOK_SECONDS
@@ -269,7 +269,7 @@ async def test_a_waiter_of_the_same_opening_is_woken_too(store: Store):
 @pytest.fixture
 def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but a nudge wakes anybody."""
-    for engine in (sqlite, postgres):
+    for engine in (sqlite, lifeline):
         monkeypatch.setattr(engine, "LOOK_SECONDS", 1000.0)
 
 
@@ -466,9 +466,10 @@ async def test_a_lost_nudge_is_made_up_for_on_postgres(
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as admin:
             cut = await admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+                " WHERE pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+                " AND datname = current_database()"
             )
-            assert await cut.fetchall() == [(True,)]
+            assert await cut.fetchall() == [(True,), (True,)]
         await ask(terminal)
         while not await store.list_pending_handoffs():
             assert await wake.wait(SOON)

@@ -7,6 +7,7 @@ else made must not decide which server hears a conversation.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta, tzinfo
@@ -29,7 +30,7 @@ from segue.config.values import Secret as Secret
 from segue.config.values import Settings as Settings
 from segue.config.values import WebSettings as WebSettings
 from segue.core.address import Platform
-from segue.core.errors import BadSettings, SettingRefused
+from segue.core.errors import BadSettings, HistoryUnwritable, SettingRefused
 from segue.core.handoff import TARGETS
 from segue.core.reset import ResetPolicies, ResetPolicy
 
@@ -167,10 +168,16 @@ def attachments(settings: Settings, session_id: str) -> Path:
 
 
 def history() -> Path:
-    """The file that remembers what was typed, for its person alone."""
-    path = Path(platformdirs.user_state_dir("segue", appauthor=False, ensure_exists=True)) / "typed"
-    path.touch(mode=0o600)
-    return path
+    """The file that remembers what was typed, for its person alone; HistoryUnwritable when it
+    cannot be written."""
+    path = Path(platformdirs.user_state_dir("segue", appauthor=False)) / "typed"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        with path.open("ab"):
+            return path
+    except OSError as error:
+        raise HistoryUnwritable(path=path, reason=error.strerror or error) from error
 
 
 def terminal_variables() -> dict[str, str]:
@@ -282,9 +289,11 @@ def _zone(environ: Mapping[str, str], contents: file.Contents, path: Path) -> tz
 
 
 def _default_store() -> str:
-    """A file in the person's own data folder, which is made, for them alone, if need be."""
+    """A file in the person's own data folder, which is made, for them alone, if need be. Where it
+    cannot be made, the store says so when it is opened."""
     folder = Path(platformdirs.user_data_dir("segue", appauthor=False))
     if not folder.is_dir():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)
     return f"sqlite://{quote(str(folder / 'segue.db'))}"

@@ -14,20 +14,21 @@
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver,
     │   │                         ApprovalUnnamed, ApprovalNotShown
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
-    │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog, NoPage
+    │   │                         GatewayElsewhere, GatewayStuck, PlatformLost, NoGatewayLog,
+    │   │                         NoPage
     │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
     │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── CommandError          UnknownCommand, BadCommand, CommandElsewhere
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
-    │   ├── SettingsError         BadSettings, SettingsUnwritable, UnknownSetting, SettingRefused,
-    │   │                         NoEditor
+    │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
+    │   │                         UnknownSetting, SettingRefused, NoEditor
     │   ├── DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
     │   │   OwnerNotFound, IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
     │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
-    │                             StoreUnreachable, StoreDriverMissing, StoreTooOld,
-    │                             StoreFailed, StoreUncertain
+    │                             StoreUnreachable, StoreEncoding, StoreDriverMissing,
+    │                             StoreTooOld, StoreFailed, StoreUncertain
     └── StoreClosed               ours: somebody used a store after closing it
 
 An error's docstring is the text that the person reads; its fields fill the braces.
@@ -286,6 +287,10 @@ class GatewayStuck(GatewayError):
     does, or `kill -9 {pid}`: the next one goes on where it stopped."""
 
 
+class PlatformLost(GatewayError):
+    """Another gateway serves {platform} now. Type `segue gateway status` to see which."""
+
+
 class NoGatewayLog(GatewayError):
     """There is no log at {path} yet. Type `segue gateway start`: it begins with that."""
 
@@ -435,6 +440,11 @@ class SettingsUnwritable(SettingsError):
     for you."""
 
 
+class HistoryUnwritable(SettingsError):
+    """What you type is not remembered for next time: {path} cannot be written ({reason}). Make it
+    writable for you, or set XDG_STATE_HOME to another folder."""
+
+
 class UnknownSetting(SettingsError):
     """There is no setting {name!r}{hint}. Type `segue config show` to see the ones there are."""
 
@@ -535,6 +545,11 @@ class StoreBusy(StoreError):
 class StoreUnreachable(StoreError):
     """The database {path} does not answer: {reason}. Check that it runs and that the address and
     password are right."""
+
+
+class StoreEncoding(StoreError):
+    """The database {path} has the encoding {encoding}, which cannot keep every character. Type
+    `createdb --encoding=UTF8 --template=template0 segue`, and set SEGUE_STORE to that database."""
 
 
 class StoreDriverMissing(StoreError):

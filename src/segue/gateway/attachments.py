@@ -34,6 +34,8 @@ async def fetched(adapter: Adapter, heard: Inbound, folder: Path) -> tuple[str, 
                 lines.append(f"[attached file: {path}]")
         except (DeliveryFailed, BadImage) as error:
             lines.append(f"[the attached file {name!r} could not be read: {error}]")
+        except OSError as error:
+            lines.append(f"[the attached file {name!r} could not be kept: {error.strerror}]")
     return "\n\n".join(lines), pictures
 
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 
 from segue import commands
 from segue.commands.base import Where
 from segue.core.address import Platform
-from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
+from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformLost, StoreError
 from segue.gateway.containment import contained
 from segue.gateway.inbound import Inbounds
 from segue.gateway.pace import Backoff
@@ -29,14 +30,17 @@ class Connection:
         store: Store,
         adapter: Adapter,
         inbounds: Inbounds,
+        lost: Callable[[], None],
         backoff: Backoff | None = None,
     ) -> None:
+        """`lost` is called when another gateway turns out to serve the platform."""
         self.adapter = adapter
         self.connected = False
         self.tried = False
         """Whether it is known by now that it can be connected, or why it cannot."""
         self._store = store
         self._inbounds = inbounds
+        self._lost = lost
         self._backoff = backoff or Backoff()
 
     @property
@@ -48,6 +52,9 @@ class Connection:
         while True:
             try:
                 await contained(self.platform, self._try, self._down)
+            except PlatformLost as error:
+                await self._down(str(error))
+                self._lost()
             except StoreError as error:  # what was not recorded comes again
                 await self._down(f"the store is out of order: {error}")
             await asyncio.sleep(self._backoff.next())

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from segue.core.errors import StoreClosed, StoreError
+from segue.core.errors import PlatformLost, StoreClosed, StoreError
 from segue.core.text import one_line
 from segue.gateway.pace import Backoff
 
@@ -22,10 +22,10 @@ DEATHS = 5
 WINDOW = 300.0
 """Seconds."""
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 10.0
+LONGEST_PAUSE = 2.0
 _REASON_LENGTH = 200
 
-EVERYONES = (StoreError, StoreClosed)
+EVERYONES = (StoreError, StoreClosed, PlatformLost)
 
 logger = logging.getLogger(__name__)
 

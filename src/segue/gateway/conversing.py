@@ -13,7 +13,7 @@ from pathlib import Path
 from segue import config
 from segue.config import Settings
 from segue.core.address import Address, Platform
-from segue.core.errors import SessionError, SessionHeld, SessionMoved
+from segue.core.errors import PlatformLost, SessionError, SessionHeld, SessionMoved
 from segue.core.events import (
     NO_ANSWER,
     ApprovalNeeded,
@@ -32,7 +32,7 @@ from segue.gateway.live import Live
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.platforms.base import Adapter, Inbound
-from segue.store import Store, inbox, outbox
+from segue.store import Store, approvals, inbox, outbox, retries
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 from segue.turns import Held, Turns, hold
@@ -169,8 +169,7 @@ class Conversations:
             running.over.set()
             self._outbound.let_go(address)
         if ended is not None:
-            await self.store.approvals.void(session.id)
-            await self.conclude(heard, ended)
+            await self.conclude(heard, ended, void=session.id)
 
     async def _turn(
         self,
@@ -209,6 +208,8 @@ class Conversations:
                 match event:
                     case MessageAdded(message) if _is_unknown(message):
                         cut_off.append(message.tool_name or "a tool")
+                    case TurnFailed(PlatformLost() as error):
+                        raise error
                     case TurnFailed(SessionMoved()):
                         ended = ""  # the place that it left is told where it went
                     case TurnFailed(error):
@@ -271,17 +272,24 @@ class Conversations:
         """Tell the person something in the chat, once however often this is done."""
         await self.store.outbox.enqueue(self._draft(heard, text, about))
 
-    async def conclude(self, heard: Heard, text: str = "") -> None:
-        """Done with it; what is left to be told is queued in the same transaction."""
+    async def conclude(self, heard: Heard, text: str = "", *, void: str | None = None) -> None:
+        """Done with it; what is left to be told is queued in the same transaction, and what the
+        session `void` asked can no longer be answered."""
         drafts = [self._draft(heard, text, "end")] if text else []
-        await self.store.write(_conclude, heard.no, drafts)
+        # What led here has happened: it must not be done again because the store was away.
+        await retries.keep(
+            f"end of message {heard.no}",
+            lambda: self.store.write(_conclude, heard.no, drafts, void),
+        )
 
     def _draft(self, heard: Heard, text: str, about: str) -> Draft:
         return Draft(key=f"notice:{heard.no}:{about}", address=heard.address, body=text)
 
 
-def _conclude(tx: Tx, number: int, drafts: list[Draft]) -> None:
+def _conclude(tx: Tx, number: int, drafts: list[Draft], void: str | None) -> None:
     inbox.finish(tx, [number])
+    if void is not None:
+        approvals.void(tx, void)
     for draft in drafts:
         outbox.enqueue(tx, draft)
 

@@ -37,24 +37,31 @@ class Handoffs:
         self._places = places
         self._adapters = adapters
         self._platforms = platforms
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], Handoff] = {}
 
     async def run(self) -> None:
         """Take up what is asked for, for ever."""
-        async for claim in claims(self._store, self._platforms):
+        async for claim in claims(self._store, self._platforms, self._in_hand):
             task = asyncio.create_task(self._deliver(claim), name=f"handoff {claim.id}")
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            self._running[task] = claim
+            task.add_done_callback(self._running.pop)
+
+    def _in_hand(self) -> Collection[int]:
+        return [claim.id for claim in self._running.values()]
+
+    async def give_up(self, platform: Platform) -> None:
+        """Leave those to `platform` to the gateway that serves it now, which can claim them at
+        once."""
+        left = {task: claim for task, claim in self._running.items() if claim.platform is platform}
+        await _cancel(left)
+        for claim in left.values():
+            await self._store.heartbeat_handoff(claim, seconds=0)
 
     async def finish(self, seconds: float) -> None:
         """What is under way gets so long; then it is left to the next gateway."""
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
-        left = set(self._running)
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left)
+        await _cancel(set(self._running))
 
     async def _deliver(self, claim: Handoff) -> None:
         try:
@@ -75,3 +82,10 @@ class Handoffs:
 
     async def _fail(self, claim: Handoff, reason: str) -> None:
         await self._store.fail_handoff(claim, texts.not_handed_off(reason))
+
+
+async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

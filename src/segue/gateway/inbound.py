@@ -14,7 +14,7 @@ import msgspec
 from segue import commands
 from segue.commands.base import Where
 from segue.core.address import Address, Platform
-from segue.core.errors import StoreError, UserError
+from segue.core.errors import PlatformLost, StoreError, UserError
 from segue.core.text import whole
 from segue.gateway import approving, texts
 from segue.gateway.access import Gate
@@ -111,29 +111,35 @@ class Inbounds:
 
     async def go_on(self, platforms: Collection[Platform]) -> None:
         """Take up what a gateway before this one had recorded and not done with."""
+        known: list[Heard] = []
         for incoming in await self._store.inbox.waiting(platforms, limit=_ALL):
             await contained(
                 f"message {incoming.no}",
-                partial(self._take_up_again, incoming),
+                partial(self._recall, incoming, known),
                 partial(self._give_up, incoming),
             )
+        # Not before all are known: if the store fails, all of it is done again.
+        for heard in known:
+            lanes = self._at_once if heard.inbound.kind is InboundKind.EDIT else self._lanes
+            lanes.put(heard.address, heard, most=None)
 
-    async def _take_up_again(self, incoming: Incoming) -> None:
+    async def give_up(self, platform: Platform) -> None:
+        """Leave what is not done with on `platform` to the gateway that serves it now."""
+        await asyncio.gather(self._lanes.drop(platform), self._at_once.drop(platform))
+
+    async def _recall(self, incoming: Incoming, known: list[Heard]) -> None:
+        """Add it to `known`, unless its sender is a stranger by now."""
         if incoming.error is not None:
             raise ValueError(incoming.error)
         inbound = _decoder.decode(incoming.body)
         owner = await self._gate.owner(inbound.sender)
-        if owner is None:  # a stranger by now
+        if owner is None:
             await self._store.inbox.finish([incoming.no])
             return
         inbound = msgspec.structs.replace(inbound, address=incoming.address)  # it may have moved
-        heard = Heard(
-            no=incoming.no, owner=owner.id, inbound=inbound, session_id=incoming.session_id
+        known.append(
+            Heard(no=incoming.no, owner=owner.id, inbound=inbound, session_id=incoming.session_id)
         )
-        if inbound.kind is InboundKind.EDIT:
-            await self._change(heard)
-        else:
-            self._lanes.put(heard.address, heard, most=None)
 
     async def _give_up(self, incoming: Incoming, reason: str) -> None:
         """Set aside what can no longer be read. Only owners' messages were ever recorded."""
@@ -201,10 +207,13 @@ class Inbounds:
                     partial(self._set_aside, heard),
                 )
                 return
+            except PlatformLost as error:
+                logger.info("message left to another gateway no=%d: %s", heard.no, error)
+                return
             except StoreError as error:
                 attempt += 1
                 logger.error("Message %d waits for the store: %s", heard.no, error)  # noqa: TRY400
-                await asyncio.sleep(pause(attempt, 0.5, 30.0))
+                await asyncio.sleep(pause(attempt, 0.5, 2.0))
                 heard = await self._again(heard)
 
     async def _again(self, heard: Heard) -> Heard:
@@ -220,6 +229,8 @@ class Inbounds:
         try:
             if heard.session_id is not None:
                 await self._conversations.go_on(heard, heard.session_id)
+            elif heard.inbound.kind is InboundKind.EDIT:
+                await self._change(heard)
             elif heard.inbound.kind is InboundKind.BUTTON:
                 await self._once(heard, self._press(heard))
             elif commands.is_command(heard.inbound.typed):

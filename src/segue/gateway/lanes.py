@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from segue.core.address import Address
+from segue.core.address import Address, Platform
 
 MOST_WAITING = 20
 """So many may wait in one chat before it is told to wait itself."""
@@ -75,6 +75,17 @@ class Lanes(Generic[T]):
         lane = self._lanes.get(address)
         if lane is not None and lane.driver is not None:
             lane.driver.cancel()
+
+    async def drop(self, platform: Platform) -> None:
+        """Forget what waits on that platform, and end what is under way there."""
+        lanes = [lane for lane in self._lanes.values() if lane.address.platform is platform]
+        for lane in lanes:
+            lane.waiting.clear()
+        drivers = [lane.driver for lane in lanes if lane.driver is not None]
+        for driver in drivers:
+            driver.cancel()
+        if drivers:
+            await asyncio.wait(drivers)
 
     async def finish(self, seconds: float) -> None:
         """Begin nothing more, and wait for what is under way, for so long; then end it."""

@@ -20,7 +20,7 @@ from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
-from segue.store import Store, Topic, outbox
+from segue.store import Store, Topic, outbox, retries
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
@@ -59,7 +59,9 @@ class Outbound:
         self._paces = {name: Pace(adapter.capabilities) for name, adapter in adapters.items()}
         self._locks: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
         self._bubbles: dict[Address, Bubble] = {}
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: dict[asyncio.Task[None], Platform] = {}
+        self._in_hand: set[int] = set()
+        """The numbers of the messages that are being sent."""
         self._woken: Waiter | None = None
         self._recovers = 0.0
         self._recovered: frozenset[Platform] = frozenset()
@@ -90,7 +92,8 @@ class Outbound:
         that succeeds changes nothing: what is pressed too late is refused."""
         able = self._adapters[address.platform].capabilities
         if able.buttons and able.edits:
-            self._begin(f"settle {key}", partial(self._settle, address, key, outcome), logged_only)
+            work = partial(self._settle, address, key, outcome)
+            self._begin(f"settle {key}", address, work, logged_only)
 
     async def _settle(self, address: Address, key: str, outcome: str) -> None:
         adapter = self._adapters[address.platform]
@@ -134,6 +137,11 @@ class Outbound:
                 while await self._store.outbox.due(self._connected()):
                     await wake.wait(LOOK)
 
+    async def give_up(self, platform: Platform, seconds: float) -> None:
+        """Wait for what is being sent on `platform`, for so long; nothing more is sent there."""
+        if sending := [task for task, where in self._sending.items() if where is platform]:
+            await asyncio.wait(sending, timeout=seconds)
+
     async def finish(self, seconds: float) -> None:
         """Wait for what is being sent, for so long; what is left is sent after the restart."""
         if self._sending:
@@ -156,7 +164,9 @@ class Outbound:
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
         alive = {gateway.process for gateway in await self._store.gateways.alive()}
         alive.add(self._store.process)
-        for lost in await self._store.outbox.recover(keyed, platforms=connected, alive=alive):
+        for lost in await self._store.outbox.recover(
+            keyed, platforms=connected, alive=alive, besides=self._in_hand
+        ):
             logger.warning("It is not known whether %s arrived: %s", lost.key, lost.error)
 
     async def _claim(self) -> bool:
@@ -171,16 +181,17 @@ class Outbound:
             if outgoing.state is OutgoingState.FAILED:  # it cannot be read
                 await set_aside(outgoing.error or "")
             else:
-                self._begin(f"send {outgoing.key}", partial(self._deliver, outgoing), set_aside)
+                work = partial(self._deliver, outgoing)
+                self._begin(f"send {outgoing.key}", outgoing.address, work, set_aside)
         return len(claimed) == room
 
-    def _begin(self, name: str, work: Work, set_aside: SetAside) -> None:
+    def _begin(self, name: str, address: Address, work: Work, set_aside: SetAside) -> None:
         task = asyncio.create_task(contained(name, work, set_aside), name=name)
-        self._sending.add(task)
+        self._sending[task] = address.platform
         task.add_done_callback(self._sent)
 
     def _sent(self, task: asyncio.Task[None]) -> None:
-        self._sending.discard(task)
+        del self._sending[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             # It stays journalled as being sent, and is looked after.
             logger.error("How %s went could not be kept: %s", task.get_name(), error)
@@ -188,15 +199,21 @@ class Outbound:
     async def _set_aside(self, outgoing: Outgoing, reason: str) -> None:
         """Nothing of it was sent, or no more than its receipts say."""
         logger.error("%s was not delivered to %s: %s", outgoing.key, outgoing.address, reason)
-        await self._store.write(_set_aside, outgoing, reason)
+        await retries.keep(
+            f"failure of {outgoing.key}",
+            lambda: self._store.write(_set_aside, outgoing, reason),
+        )
 
     async def _deliver(self, outgoing: Outgoing) -> None:
         adapter = self._adapters[outgoing.address.platform]
+        self._in_hand.add(outgoing.no)
         try:
             async with self.lock(outgoing.address):
                 await self._send_all(adapter, outgoing)
         except (DeliveryFailed, ConnectFailed) as error:
             await self._failed(outgoing, _as_delivery(error), adapter)
+        finally:
+            self._in_hand.discard(outgoing.no)
 
     async def _send_all(self, adapter: Adapter, outgoing: Outgoing) -> None:
         """Send the parts that have not arrived yet, and note each as it arrives."""
@@ -224,12 +241,15 @@ class Outbound:
                 else:
                     pressed = buttons if is_last else []
                     receipt = await self._send(adapter, outgoing, number, part, pressed)
-            await (box.sent if is_last else box.progress)(outgoing, receipt)
+            note = partial(box.sent if is_last else box.progress, outgoing, receipt)
+            if not await retries.keep(f"receipt of {outgoing.key}", note):
+                logger.warning("message no longer ours key=%s part=%d", outgoing.key, number)
+                return
             bubble = self._bubbles.get(outgoing.address)
             if bubble is not None and bubble.receipt == receipt:
                 bubble.clear()  # the store forgot it together with that
         if len(parts) <= len(outgoing.receipts):
-            await box.sent(outgoing)
+            await retries.keep(f"end of {outgoing.key}", lambda: box.sent(outgoing))
 
     async def _file(self, outgoing: Outgoing, able: Capabilities) -> Upload | str | None:
         if outgoing.file is None:
@@ -248,12 +268,16 @@ class Outbound:
         address = outgoing.address
         bubble = self._bubbles.get(address)
         if number == 0 and bubble:
-            receipt = await bubble.found(self._store.outbox, adapter, address)
+            box = self._store.outbox
+            # A second look finds what the first one sent.
+            receipt = await retries.keep(
+                f"bubble of {outgoing.key}", lambda: bubble.found(box, adapter, address)
+            )
             if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt
             if not receipt:
-                await self._tell_half(outgoing)
-            await self._store.outbox.bubble(address, None)
+                await retries.keep("half a message", lambda: self._tell_half(outgoing))
+            await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
             bubble.clear()
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
 
@@ -269,7 +293,7 @@ class Outbound:
         await self._store.outbox.enqueue(draft)
 
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed, adapter: Adapter) -> None:
-        box = self._store.outbox
+        box, what = self._store.outbox, f"failure of {outgoing.key}"
         repeatable = adapter.capabilities.keys or not error.arrived
         if error.retry and repeatable and outgoing.attempt < MOST_ATTEMPTS:
             asked = error.after is not None
@@ -277,14 +301,15 @@ class Outbound:
             if seconds is None:
                 seconds = pause(outgoing.attempt, 0.5, LONGEST_PAUSE)
             logger.info("%s again in %.1f s: %s", outgoing.key, seconds, error.reason)
-            await box.retry(outgoing, error.reason, seconds=seconds, asked=asked)
+            retry = partial(box.retry, outgoing, error.reason, seconds=seconds, asked=asked)
+            await retries.keep(what, retry)
             self._later(seconds)
         elif error.arrived:
             logger.warning("It is not known whether %s arrived: %s", outgoing.key, error.reason)
-            await box.uncertain(outgoing, error.reason)
+            await retries.keep(what, lambda: box.uncertain(outgoing, error.reason))
         else:
             logger.error("%s was not delivered to %s: %s", outgoing.key, outgoing.address, error)
-            await box.failed(outgoing, error.reason)
+            await retries.keep(what, lambda: box.failed(outgoing, error.reason))
 
     def _later(self, seconds: float) -> None:
         if self._woken is not None:

@@ -4,6 +4,7 @@ task of our own that dies is restarted; if that does not help, the gateway ends,
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -29,7 +30,7 @@ from segue.gateway.janitor import Janitor
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.platforms.base import Adapter
-from segue.store import Store
+from segue.store import Store, retries
 from segue.turns import Turns
 
 HEARTBEAT = 4.0
@@ -77,6 +78,8 @@ class Gateway:
         self._serving: frozenset[Platform] = frozenset()
         self._connections: dict[Platform, asyncio.Task[None]] = {}
         self._links: dict[Platform, Connection] = {}
+        self._lost = asyncio.Event()
+        """Set when a platform turns out to be another gateway's."""
         places = Places(self._name, self.connected)
         self._outbound = Outbound(store, self._adapters, self.connected)
         self._expiry = Expiry(store, turns, settings, places, self.serving)
@@ -132,7 +135,7 @@ class Gateway:
             done, _ = await asyncio.wait(
                 tasks, timeout=STANDBY, return_when=asyncio.FIRST_COMPLETED
             )
-            for task in done - {stopping}:
+            for task in done & {*work, *self._connections.values()}:  # the rest was given up
                 logger.critical("The gateway stops: %s has ended", task.get_name())
                 task.result()
                 raise RuntimeError(f"{task.get_name()} has ended")
@@ -160,25 +163,40 @@ class Gateway:
     async def _presence(self) -> None:
         """Say again and again that we are here, and take over what has become free."""
         while True:
-            await self._announce()
+            # Silence would cost us our platforms, so a store that is back hears of us first.
+            await retries.keep("presence", self._announce)
             wanted = len(self._serving) < len(self._adapters)
-            await asyncio.sleep(STANDBY if wanted else HEARTBEAT)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STANDBY if wanted else HEARTBEAT):
+                    await self._lost.wait()
+            self._lost.clear()
 
     async def _announce(self) -> None:
         me = await self._store.gateways.announce(self._name, self._adapters)
-        before, self._serving = self._serving, me.platforms
-        for platform in sorted(before - me.platforms):
-            logger.warning("%s is served by another gateway now", platform)
-            del self._links[platform]
-            await _cancel(self._connections.pop(platform))
-            await self._adapters[platform].close()
-        if new := me.platforms - before:
+        self._serving = me.platforms
+        lost = sorted(self._connections.keys() - me.platforms)
+        await asyncio.gather(*(self._give_up(platform) for platform in lost))
+        if new := me.platforms - self._connections.keys():
             await self._outbound.take_over(new)
             await self.inbounds.go_on(new)
         for platform in sorted(new):
-            link = Connection(self._store, self._adapters[platform], self.inbounds)
+            link = Connection(self._store, self._adapters[platform], self.inbounds, self._lost.set)
             self._links[platform] = link
             self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")
+
+    async def _give_up(self, platform: Platform) -> None:
+        """Leave `platform`, and the work on it, to the gateway that serves it now."""
+        logger.warning("platform lost to another gateway platform=%s", platform)
+        del self._links[platform]
+        await _cancel(self._connections.pop(platform))
+        try:
+            await asyncio.gather(
+                self.inbounds.give_up(platform),
+                self._handoffs.give_up(platform),
+                self._outbound.give_up(platform, LAST_WORDS),
+            )
+        finally:
+            await self._adapters[platform].close()
 
     def _may_stand_by(self) -> bool:
         return self._is_shared or not self._adapters

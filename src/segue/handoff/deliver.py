@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from segue.core.text import one_line
 from segue.handoff import greeting
 from segue.handoff.greeting import Reply
 from segue.platforms.base import Adapter
-from segue.store import Store, Topic
+from segue.store import Store, Topic, retries
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.turns import Place, Turns
@@ -86,7 +87,8 @@ async def deliver(desk: Desk, claim: Handoff) -> None:
         raise
     except UserError as error:
         logger.warning("The handoff of %s failed: %s", claim.session_id, error)
-        await desk.store.fail_handoff(claim, str(error))
+        reason = str(error)
+        await retries.keep("handoff failure", lambda: desk.store.fail_handoff(claim, reason))
     else:
         logger.info("%s was handed off to %s", claim.session_id, claim.platform)
 
@@ -101,7 +103,7 @@ async def _prepare(desk: Desk, claim: Handoff) -> tuple[Address, Reply]:
         raise NoHomeChannel(platform=claim.platform)
     thread = claim.thread or await _open(desk, claim, home, session)
     reply = greeting.kept(claim) or await _reply(desk, claim, session, thread)
-    await _arrive(desk, claim, session, thread)
+    await retries.keep("handoff recap", lambda: _arrive(desk, claim, session, thread))
     return thread, reply
 
 
@@ -229,7 +231,8 @@ async def _settled(store: Store, claim: Handoff, thread: Address, key: str) -> O
 
 
 async def _commit(store: Store, claim: Handoff, thread: Address, reply: Reply) -> None:
-    done = await store.complete_handoff(
+    complete = functools.partial(
+        store.complete_handoff,
         claim,
         address=thread,
         messages=reply.messages,
@@ -243,7 +246,7 @@ async def _commit(store: Store, claim: Handoff, thread: Address, reply: Reply) -
             )
         ],
     )
-    if done is None:
+    if await retries.keep("handoff completion", complete) is None:
         raise _NoLongerOurs
 
 
@@ -259,10 +262,10 @@ async def _step(
     reply: bytes | None = None,
     detail: str | None = None,
 ) -> None:
-    recorded = await store.record_handoff_step(
-        claim, step, thread=thread, reply=reply, detail=detail
+    record = functools.partial(
+        store.record_handoff_step, claim, step, thread=thread, reply=reply, detail=detail
     )
-    if not recorded:
+    if not await retries.keep(f"handoff step {step}", record):
         raise _NoLongerOurs
 
 
@@ -272,11 +275,14 @@ async def _ours(store: Store, claim: Handoff) -> AsyncGenerator[None]:
     block = asyncio.current_task()
     lost = False
 
-    async def beat() -> None:
-        nonlocal lost
+    async def beats() -> None:
         async with store.listen(Topic.HANDOFFS) as wake:
             while await store.heartbeat_handoff(claim):
                 await wake.wait(LEASE_SECONDS / 4)
+
+    async def beat() -> None:
+        nonlocal lost
+        await retries.keep("handoff heartbeat", beats)
         lost = True
         if block is not None:
             block.cancel()

@@ -14,9 +14,12 @@ LOOK = 1.0
 
 
 async def claims(
-    store: Store, platforms: Callable[[], Collection[Platform]]
+    store: Store,
+    platforms: Callable[[], Collection[Platform]],
+    in_hand: Callable[[], Collection[int]] = tuple,
 ) -> AsyncGenerator[Handoff]:
     """Every handoff to one of `platforms` that is this gateway's to carry out, claimed; for ever.
+    Those `in_hand` are carried out already, even if their claim ran out while the store was away.
 
     What nobody may carry out any more is failed on the way, so that its session can go on.
     """
@@ -24,7 +27,7 @@ async def claims(
         woken = True
         while True:
             if woken or await store.in_flight():
-                while claim := await store.claim_next_handoff(platforms()):
+                while claim := await store.claim_next_handoff(platforms(), besides=in_hand()):
                     yield claim
                 in_flight = await store.in_flight()
                 if any(handoff.claimed_by != store.process for handoff in in_flight):

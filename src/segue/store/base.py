@@ -73,8 +73,19 @@ class Tx(Protocol):
         """Ends a SELECT whose row this transaction goes on to change."""
         ...
 
+    @property
+    def for_share(self) -> str:
+        """Ends a SELECT whose row must not be removed before this transaction ends."""
+        ...
+
     def dead(self, process: str) -> bool:
         """Whether `process` is known to have ended. False means only that it is not known."""
+        ...
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether this process had lost the database until a moment ago. Others may have, too, so
+        their silence means nothing yet."""
         ...
 
     def nudge(self, topic: Topic) -> None:

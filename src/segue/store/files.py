@@ -23,6 +23,7 @@ from segue.core.errors import (
     StoreCorrupt,
     StoreError,
     StoreFailed,
+    StoreFolderMissing,
     StoreForeign,
     StoreFull,
     StoreMissing,
@@ -185,6 +186,15 @@ def _make_private(path: Path) -> None:
 
 
 # What went wrong, for people
+
+
+def no_folder(path: Path) -> StoreError:
+    """Why a store cannot be made at `path`, whose folder is not there."""
+    folder = path.parent
+    there = next(parent for parent in folder.parents if parent.exists())
+    if os.access(there, os.W_OK):
+        return StoreFolderMissing(folder=folder)
+    return StoreReadOnly(path=path, reason=f"{folder} is not there, and {there} is read-only")
 
 
 def refused(error: OSError, path: Path) -> StoreError:

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from segue.core.address import Platform
+from segue.core.errors import PlatformLost
 from segue.store import leases
 from segue.store.base import Engine, Topic, Tx
 from segue.store.leases import until
@@ -62,7 +63,7 @@ class Gateways:
         self, name: str, platforms: Collection[Platform], *, seconds: float = SECONDS
     ) -> Gateway:
         """Be there, serving those of `platforms` that no living gateway serves already. May be
-        called again, to take over from one that died; the sessions that it had in hand are free."""
+        called again, to take over from one that died or hangs; its leases have run out."""
         return await self._engine.mark(announce, name, platforms, seconds)
 
     async def heartbeat(self, *, seconds: float = SECONDS) -> bool:
@@ -101,9 +102,9 @@ def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float)
     living = {gateway.process for gateway in alive(tx)}
     for (process,) in tx.rows("SELECT process FROM gateways"):
         if process not in living:
-            tx.change("DELETE FROM gateways WHERE process = :process", process=process)
             if process != tx.process:  # one that was only late goes on with what it has in hand
-                leases.free(tx, process)
+                leases.run_out(tx, process)
+            tx.change("DELETE FROM gateways WHERE process = :process", process=process)
     tx.change(
         "INSERT INTO gateways (process, name, started, until) VALUES (:me, :name, :now, :until)"
         " ON CONFLICT (process) DO UPDATE SET name = excluded.name, until = excluded.until",
@@ -122,6 +123,17 @@ def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float)
         )
     tx.nudge(Topic.HANDOFFS)
     return next(gateway for gateway in alive(tx) if gateway.process == tx.process)
+
+
+def require(tx: Tx, platform: Platform) -> None:
+    """Raise PlatformLost when another gateway serves `platform`. If this one does, no other can
+    take it over before the transaction ends."""
+    sql = f"SELECT process FROM gateway_platforms WHERE platform = :platform {tx.for_share}"
+    # PostgreSQL waits for a takeover that is under way, and finds the row of the new gateway only
+    # when it is asked again.
+    row = tx.row(sql, platform=platform.value) or tx.row(sql, platform=platform.value)
+    if row is not None and row[0] != tx.process:
+        raise PlatformLost(platform=platform)
 
 
 def heartbeat(tx: Tx, seconds: float) -> bool:
@@ -159,9 +171,9 @@ def report(
 def alive(tx: Tx) -> tuple[Gateway, ...]:
     links = _links(tx)
     rows = tx.rows(
-        "SELECT process, name, started FROM gateways WHERE until > :ticks"
+        "SELECT process, name, started FROM gateways WHERE until > :silent"
         " ORDER BY started, process",
-        ticks=tx.ticks,
+        silent=-1 if tx.was_cut_off else tx.ticks,
     )
     return tuple(
         Gateway(

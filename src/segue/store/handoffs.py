@@ -182,7 +182,9 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
     return None
 
 
-def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Handoff | None:
+def claim_next(
+    tx: Tx, platforms: Collection[Platform], seconds: float, besides: Collection[int]
+) -> Handoff | None:
     """Take up the oldest that waits for a gateway serving one of `platforms`."""
     among = listed(platforms)
     skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
@@ -198,7 +200,8 @@ def claim_next(tx: Tx, platforms: Collection[Platform], seconds: float) -> Hando
         f" WHERE state = 'running' AND platform IN ({among}) ORDER BY id"
     )
     dead = {process for process in {row[1] for row in running} if tx.dead(process)}
-    stranded = (row[0] for row in running if row[1] in dead or tx.ticks >= row[2])
+    gone = (row[0] for row in running if row[1] in dead or tx.ticks >= row[2])
+    stranded = (handoff_id for handoff_id in gone if handoff_id not in besides)
     claimed = (claim(tx, handoff_id, seconds) for handoff_id in stranded)
     return next((handoff for handoff in claimed if handoff), None)
 

@@ -1,4 +1,8 @@
-"""What came in from a platform, each update once, until it is answered."""
+"""What came in from a platform, each update once, until it is answered.
+
+It belongs to the gateway that serves the platform: one that has lost it to another can no longer
+record, take or finish anything there (PlatformLost).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from datetime import datetime
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
 from segue.core.handoff import short_reason
+from segue.store import gateways
 from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.values import listed, micros, moment, readable_address, text, unreadable
 
@@ -79,6 +84,7 @@ _COLUMNS = "no, platform, account, update_id, address, body, received, session_i
 def record(
     tx: Tx, account: str, update_id: str, address: Address, body: str, message_id: str = ""
 ) -> int | None:
+    gateways.require(tx, address.platform)
     row = tx.row(
         "INSERT INTO inbox (platform, account, update_id, address, body, message_id, received)"
         " VALUES (:platform, :account, :update_id, :address, :body, :message_id, :now)"
@@ -148,6 +154,7 @@ def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
         "UPDATE inbox SET session_id = :session"
         " WHERE no = :no AND session_id IS NULL AND finished IS NULL"
     )
+    _require(tx, numbers)
     for no in numbers:
         if not tx.change(sql, session=session_id, no=no):
             raise MessageTaken
@@ -159,6 +166,7 @@ def rewrite(tx: Tx, no: int, body: str) -> bool:
 
 
 def finish(tx: Tx, numbers: Sequence[int]) -> int:
+    _require(tx, numbers)
     sql = "UPDATE inbox SET finished = :now WHERE no = :no AND finished IS NULL"
     return sum(tx.change(sql, now=tx.now, no=no) for no in numbers)
 
@@ -189,6 +197,12 @@ def refuse(tx: Tx, account: str, update_id: str, address: Address, reason: str) 
         now=tx.now,
     )
     return row[0] if row else None
+
+
+def _require(tx: Tx, numbers: Sequence[int]) -> None:
+    for no in numbers:
+        if row := tx.row("SELECT platform FROM inbox WHERE no = :no", no=no):
+            gateways.require(tx, Platform(row[0]))
 
 
 def forget_session(tx: Tx, session_id: str) -> None:

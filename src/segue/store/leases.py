@@ -100,13 +100,11 @@ def release(tx: Tx, lease: Lease) -> bool:
     return changed == 1
 
 
-def free(tx: Tx, process: str) -> None:
-    """Let go of all that a process had in hand that is gone."""
-    tx.change(
-        "UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL"
-        " WHERE process = :process",
-        process=process,
-    )
+def run_out(tx: Tx, process: str) -> None:
+    """Let the leases of a process that is gone or hangs run out now. If it comes back, it keeps
+    those that no other process has acquired meanwhile."""
+    sql = "UPDATE sessions SET lease_until = :now WHERE process = :process AND lease_until > :now"
+    tx.change(sql, now=tx.ticks, process=process)
     tx.nudge(Topic.LEASES)
 
 

@@ -112,8 +112,8 @@ class Outbox:
         return await self._engine.write(claim, platforms, limit, seconds)
 
     async def progress(self, outgoing: Outgoing, receipt: str) -> bool:
-        """One more part of it arrived, and there is time for the next. False, here as below, when
-        it is no longer this process's to tell."""
+        """One more part of it arrived, and there is time for the next; the same receipt again adds
+        nothing. False, here as below, when it is no longer this process's to tell."""
         return await self._engine.write(progress, outgoing, receipt)
 
     async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
@@ -145,15 +145,17 @@ class Outbox:
         *,
         platforms: Collection[Platform] | None = None,
         alive: Collection[str] | None = None,
+        besides: Collection[int] = (),
     ) -> tuple[Outgoing, ...]:
         """Look after what dead processes were sending, on all platforms or on these: queued again
         where the platform takes a key, or it becomes a live bubble; uncertain elsewhere. The parts
         that arrived stay known. Returns the uncertain ones.
 
         `alive`: the only processes that may still be sending, where the caller knows; else one
-        that was killed on another machine is believed in for SECONDS.
+        that hangs is believed in for SECONDS. `besides`: the numbers of those that the caller is
+        sending itself.
         """
-        return await self._engine.write(recover, repeatable, platforms, alive)
+        return await self._engine.write(recover, repeatable, platforms, alive, besides)
 
     async def troubled(
         self, *, reported: bool | None = None, limit: int = 50
@@ -270,8 +272,15 @@ def claim(
 
 def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
     bubbles.become(tx, outgoing.address, receipt)
-    change = "receipts = receipts || :line, until = :until"
-    return _change(tx, outgoing, change, line=_line(receipt), until=until(tx, SECONDS))
+    last = "substr(receipts, length(receipts) - length(:line) + 1)"
+    change = f"receipts = receipts || CASE WHEN {last} = :line THEN '' ELSE :line END"
+    return _change(
+        tx,
+        outgoing,
+        f"{change}, until = :until",
+        line=_line(receipt),
+        until=until(tx, SECONDS),
+    )
 
 
 def finish(
@@ -336,6 +345,7 @@ def recover(
     repeatable: Collection[Platform],
     platforms: Collection[Platform] | None,
     alive: Collection[str] | None,
+    besides: Collection[int],
 ) -> tuple[Outgoing, ...]:
     among = listed(Platform if platforms is None else platforms)
     # What was about to become a bubble can be repeated anywhere: it is an edit.
@@ -348,7 +358,7 @@ def recover(
     lost: list[Outgoing] = []
     for no, process, ends, platform, is_edit in rows:
         gone = tx.dead(process) or (alive is not None and process not in alive)
-        if tx.ticks < ends and not gone:
+        if no in besides or (tx.ticks < ends and not gone):
             continue
         if is_edit or Platform(platform) in repeatable:
             change = "state = 'queued'"

@@ -9,7 +9,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import cache
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -19,6 +19,7 @@ from segue.core.errors import (
     StoreBusy,
     StoreCorrupt,
     StoreDriverMissing,
+    StoreEncoding,
     StoreError,
     StoreFailed,
     StoreForeign,
@@ -39,6 +40,8 @@ from segue.store.wake import Bell, Ring
 try:
     import psycopg
     from psycopg import errors as refusals
+
+    from segue.store.lifeline import CHANNEL, LOCK, Lifeline
 except ImportError as missing:
     raise StoreDriverMissing(python=sys.executable) from missing
 
@@ -47,8 +50,6 @@ T = TypeVar("T")
 
 CONNECTIONS = 4
 TRIES = 5
-LOOK_SECONDS = 5.0
-CHANNEL = "segue"
 
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _DAY = 24 * 60 * 60 * 1_000_000
@@ -68,12 +69,20 @@ class PostgresTx:
 
     dialect = Dialect.POSTGRES
     for_update = "FOR UPDATE"
+    for_share = "FOR KEY SHARE"
 
     def __init__(
-        self, connection: psycopg.Connection[Row], process: str, clock: Clock | None, begin: str
+        self,
+        connection: psycopg.Connection[Row],
+        process: str,
+        clock: Clock | None,
+        begin: str,
+        *,
+        was_cut_off: bool,
     ) -> None:
         self._connection = connection
         self.process = process
+        self.was_cut_off = was_cut_off
         cursor = connection.execute(begin.encode())
         cursor.nextset()
         ((server,),) = cursor.fetchall()
@@ -107,7 +116,12 @@ class PostgresTx:
         )
 
     def dead(self, process: str) -> bool:
-        return False  # other machines' processes are out of sight; leases run out
+        if self.was_cut_off:
+            return False
+        # Shared, so that several can find out at once; until this transaction ends, a process that
+        # was only cut off cannot come back in the middle of it.
+        sql = f"SELECT pg_try_advisory_xact_lock_shared({LOCK})"
+        return self._connection.execute(sql.encode(), {"process": process}).fetchall() == [(True,)]
 
     def nudge(self, topic: Topic) -> None:
         self.nudges.add(topic)
@@ -148,7 +162,11 @@ class PostgresEngine:
         self._local = threading.local()
         self.process = new_process_name()
         self.bell = Bell(self._watch)
+        self._lifeline = Lifeline(self.process, self._connect)
         self._threads = Threads("segue-store", count=CONNECTIONS, run=self._run, done=self._hang_up)
+
+    async def open(self) -> None:
+        await self._lifeline.open(self.bell.ring)
 
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
@@ -175,6 +193,7 @@ class PostgresEngine:
     async def close(self) -> None:
         await self.bell.close()
         await self._threads.close()
+        await self._lifeline.close()
 
     # In the threads
 
@@ -192,7 +211,7 @@ class PostgresEngine:
 
     def _reading(self, work: Callable[[Tx], T]) -> T:
         def attempt() -> T:
-            tx = PostgresTx(self._line().connection, self.process, self._clock, _BEGIN_READING)
+            tx = self._begin(self._line(), _BEGIN_READING)
             try:
                 return work(tx)
             finally:
@@ -219,9 +238,20 @@ class PostgresEngine:
                 raise
             return attempt()
 
+    def _begin(self, line: Line, begin: str) -> PostgresTx:
+        return PostgresTx(
+            line.connection,
+            self.process,
+            self._clock,
+            begin,
+            was_cut_off=self._lifeline.was_cut_off,
+        )
+
     def _transact(self, work: Callable[[Tx], T]) -> T:
+        if not self._lifeline.wait():
+            raise StoreUnreachable(path=shown(self._url), reason=self._lifeline.reason)
         line = self._line()
-        tx = PostgresTx(line.connection, self.process, self._clock, _BEGIN)
+        tx = self._begin(line, _BEGIN)
         try:
             result = work(tx)
         except BaseException:
@@ -269,22 +299,13 @@ class PostgresEngine:
     # Waking up
 
     async def _watch(self, ring: Ring) -> None:
-        pause = 0.1
-        while True:
-            try:
-                async with await psycopg.AsyncConnection.connect(
-                    self._url, autocommit=True
-                ) as connection:
-                    await connection.execute(f"LISTEN {CHANNEL}".encode())
-                    pause = 0.1
-                    while True:
-                        ring(None)  # for what came while nobody listened, or got lost
-                        async for notice in connection.notifies(timeout=LOOK_SECONDS):
-                            ring({notice.payload})
-            except psycopg.OperationalError:
-                ring(None)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LOOK_SECONDS)
+        ring(None)
+        if self._lifeline.keeping is not None:
+            await asyncio.shield(self._lifeline.keeping)
+
+    async def _connect(self) -> psycopg.AsyncConnection[Row]:
+        with _connecting(self._url):
+            return await psycopg.AsyncConnection.connect(self._url, **_OPTIONS)
 
 
 # Opening
@@ -292,13 +313,17 @@ class PostgresEngine:
 
 async def open_postgres(url: str, clock: Clock | None) -> PostgresEngine:
     await asyncio.to_thread(_prepare, url)
-    return PostgresEngine(url, clock)
+    engine = PostgresEngine(url, clock)
+    await engine.open()
+    return engine
 
 
 def _prepare(url: str) -> None:
     """Bring the schema into being, one process at a time."""
     try:
         with connect(url) as connection, connection.transaction():
+            if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+                raise StoreEncoding(path=shown(url), encoding=encoding)
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('segue schema', 0))")
             version = _version(connection, url)
             if version < 0:
@@ -345,21 +370,28 @@ def _is_over(asking: psycopg.Connection[Row], backend: Row) -> bool:
     return asking.execute(sql, backend).fetchone() is None
 
 
+_OPTIONS: dict[str, Any] = {
+    "autocommit": True,
+    "connect_timeout": 10,
+    "application_name": "segue",
+    "options": "-c search_path=segue -c lock_timeout=10s"
+    " -c idle_in_transaction_session_timeout=60s -c client_min_messages=warning",
+}
+
+
 def connect(url: str) -> psycopg.Connection[Row]:
+    with _connecting(url):
+        return psycopg.connect(url, **_OPTIONS)
+
+
+@contextlib.contextmanager
+def _connecting(url: str) -> Generator[None]:
     try:
-        connection = psycopg.connect(
-            url,
-            autocommit=True,
-            connect_timeout=10,
-            application_name="segue",
-            options="-c search_path=segue -c lock_timeout=10s"
-            " -c idle_in_transaction_session_timeout=60s -c client_min_messages=warning",
-        )
+        yield
     except psycopg.OperationalError as error:
         raise StoreUnreachable(path=shown(url), reason=_reason(error)) from error
     except psycopg.ProgrammingError as error:  # an option that it does not know
         raise BadStoreUrl(url=shown(url)) from error
-    return connection
 
 
 # What went wrong, for people

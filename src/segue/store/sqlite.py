@@ -29,7 +29,6 @@ import apsw
 from segue.core.errors import (
     StoreBusy,
     StoreError,
-    StoreFolderMissing,
     StoreMissing,
     StoreTooOld,
     StoreUncertain,
@@ -61,6 +60,8 @@ class SqliteTx:
 
     dialect = Dialect.SQLITE
     for_update = ""
+    for_share = ""
+    was_cut_off = False
 
     def __init__(self, connection: apsw.Connection, clock: Clock, processes: Processes) -> None:
         self._connection = connection
@@ -326,7 +327,7 @@ def _find(given: Path, clock: Clock) -> SqliteEngine:
         raise StoreTooOld(found=apsw.sqlite_lib_version(), needed=needed)
     path = Path(os.path.realpath(given))
     if not path.parent.is_dir():
-        raise StoreFolderMissing(folder=path.parent)
+        raise files.no_folder(path)
     run = path.with_name(path.name + "-run")
     with _open_here_lock:
         try:

@@ -175,10 +175,15 @@ class Store:
         return await self._engine.mark(handoffs.claim, handoff_id, seconds)
 
     async def claim_next_handoff(
-        self, platforms: Collection[Platform], *, seconds: float = handoffs.LEASE_SECONDS
+        self,
+        platforms: Collection[Platform],
+        *,
+        seconds: float = handoffs.LEASE_SECONDS,
+        besides: Collection[int] = (),
     ) -> Handoff | None:
-        """Take up the oldest that waits for one of `platforms`, or one whose gateway is gone."""
-        return await self._engine.mark(handoffs.claim_next, platforms, seconds)
+        """Take up the oldest that waits for one of `platforms`, or one whose gateway is gone; none
+        of `besides`."""
+        return await self._engine.mark(handoffs.claim_next, platforms, seconds, besides)
 
     async def heartbeat_handoff(
         self, claim: Handoff, *, seconds: float = handoffs.LEASE_SECONDS

@@ -48,7 +48,9 @@ def make(file: Path) -> None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(_private(str(file), os.O_WRONLY | os.O_CREAT | os.O_APPEND))
     except OSError as error:
-        raise GatewayFailed(reason=f"{file} cannot be written ({error.strerror})") from error
+        way_out = "set SEGUE_GATEWAY_LOG to another file"
+        reason = f"{file} cannot be written ({error.strerror}): {way_out}"
+        raise GatewayFailed(reason=reason) from error
 
 
 class _Private(RotatingFileHandler):

@@ -32,11 +32,12 @@ class Server:
         return f"postgresql://{_ACCOUNT}@/{database}?host={self._folder}"
 
     @contextlib.contextmanager
-    def database(self) -> Generator[str]:
+    def database(self, encoding: str = "UTF8") -> Generator[str]:
         """The URL of an empty database, dropped afterwards."""
         name = f"test_{secrets.token_hex(6)}"
+        create = f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0"
         with psycopg.connect(self.url("postgres"), autocommit=True) as admin:
-            admin.execute(f"CREATE DATABASE {name}".encode())
+            admin.execute(create.encode())
         try:
             yield self.url(name)
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +40,7 @@ from segue.core.lease import Lease
 from segue.core.note import Note
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, Transcript, spoken
-from segue.store import Store, approvals, grants, notes, owners, sessions, transcripts
+from segue.store import Store, approvals, grants, notes, owners, retries, sessions, transcripts
 from segue.store.base import Tx
 from segue.turns import aside, compress, toolbox
 from segue.turns.aside import Aside, nobody
@@ -305,13 +306,18 @@ class Turns:
                         spent += usage
                     case MessageAdded(message):
                         is_last = message.role is Role.ASSISTANT and not message.tool_calls
-                        await self._store.transcripts.append(
+                        append = functools.partial(
+                            self._store.transcripts.append,
                             held.lease,
                             [message],
                             usage=spent,
                             answers=turn.answers if is_last else (),
                             deliver=place.deliver,
                         )
+                        if place.deliver is None:  # the person sees that it was not kept
+                            await append()
+                        else:
+                            await retries.keep(f"turn of {session.id}", append, repeatable=False)
                         spent = Usage()
                         added.append(message)
                     case TurnDone():

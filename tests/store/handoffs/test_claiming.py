@@ -31,7 +31,6 @@ from tests.store.handoffs.stage import (
 from tests.store.samples import (
     TOPIC,
     answered,
-    on_sqlite,
 )
 
 # Claiming
@@ -142,7 +141,6 @@ async def test_a_claim_that_was_not_renewed_is_taken_over_with_its_step_and_thre
     assert taken.claimed_by == other.process
 
 
-@on_sqlite
 async def test_what_a_gateway_that_died_was_doing_is_taken_over_at_once(
     store: Store, session: Session, open_store: OpenStore
 ):
@@ -153,6 +151,19 @@ async def test_what_a_gateway_that_died_was_doing_is_taken_over_at_once(
     taken = await store.claim_next_handoff({TELEGRAM})
     assert taken is not None
     assert (taken.id, taken.fence, taken.thread) == (claim.id, 2, TOPIC)
+
+
+async def test_a_gateway_does_not_claim_again_what_it_carries_out(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    assert await store.claim_next_handoff({TELEGRAM}, besides=[claim.id]) is None
+    assert await store.heartbeat_handoff(claim)
+    clock.advance(LEASE_SECONDS)
+    again = await store.claim_next_handoff({TELEGRAM})
+    assert again is not None
+    assert (again.id, again.attempt) == (claim.id, 2)
 
 
 async def test_a_wrong_wall_clock_takes_no_claim_away(

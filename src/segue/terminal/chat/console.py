@@ -24,7 +24,7 @@ from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style as Theme
@@ -58,7 +58,7 @@ class Console:
     def __init__(
         self,
         *,
-        history: Path,
+        history: Path | None,
         completer: Completer,
         status: Callable[[int], str],
         interrupted: Callable[[], None],
@@ -94,7 +94,7 @@ class Console:
             multiline=True,
             prompt_continuation=_MORE,
             key_bindings=self._keys(),
-            history=FileHistory(str(history)),
+            history=InMemoryHistory() if history is None else FileHistory(str(history)),
             enable_history_search=False,
             completer=completer,
             complete_while_typing=Condition(self._is_command),

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
 from segue import config
 from segue.config import Settings
-from segue.core.errors import TurnRunning
+from segue.core.errors import HistoryUnwritable, TurnRunning
 from segue.core.events import TurnInterrupted
 from segue.core.session import ME
 from segue.terminal.chat.display import Display
@@ -135,8 +137,13 @@ class _Program:
         from segue.terminal.chat.completing import Typing  # noqa: PLC0415 - for who can see it
         from segue.terminal.chat.console import Console  # noqa: PLC0415
 
+        try:
+            history = config.history()
+        except HistoryUnwritable as error:
+            click.echo(str(error), err=True)
+            history = None
         return Console(
-            history=config.history(),
+            history=history,
             completer=Typing(self._names),
             status=self._status,
             interrupted=self._interrupted,

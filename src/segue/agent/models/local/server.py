@@ -35,7 +35,10 @@ class Server:
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncGenerator[Reached]:
         """How it can be reached; it does not end of itself meanwhile. Or LocalFailed."""
-        private.make_folder(self.run.folder)
+        try:
+            private.make_folder(self.run.folder)
+        except OSError as error:
+            raise self.failed(f"{error.filename} cannot be made ({error.strerror})") from error
         async with private.holding(self.run.use, shared=True) as use:
             try:
                 yield await self._reach()

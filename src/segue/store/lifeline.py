@@ -1,0 +1,129 @@
+"""The lock that shows that one opening of a PostgreSQL store is alive.
+
+Each opening holds an advisory lock on a connection of its own, which also listens for wake-ups. The
+server frees the lock as soon as the process ends, however it ends, so the next process need not
+wait for a lease to run out. A process that is frozen or cut off keeps its lock: only its silence
+shows it.
+
+The connection can also break while the process lives: the server restarts, or the network fails.
+The process then writes nothing until it holds the lock again. A restart cuts all processes off at
+once, so for GRACE seconds after it was cut off a process declares no other one dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+
+from segue.core.errors import StoreError
+from segue.store.wake import Ring
+
+CHANNEL = "segue"
+GRACE = 3.0
+"""Seconds that the others get to come back after all were cut off."""
+WAIT = 1.0
+"""Seconds that a write waits for the lock to be held again."""
+LOOK_SECONDS = 5.0
+"""Seconds between two looks when no notification arrives."""
+PAUSE = 0.05
+LONGEST_PAUSE = 0.4
+
+Connection = psycopg.AsyncConnection[Any]
+
+LOCK = "hashtextextended('process ' || %(process)s, 0)"
+_BACKEND = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+_END = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
+)
+
+
+class Lifeline:
+    """Holds the lock of `process` from `open` to `close`, and rings for each notification."""
+
+    def __init__(self, process: str, connect: Callable[[], Awaitable[Connection]]) -> None:
+        self._process = process
+        self._connect = connect
+        self._held = threading.Event()
+        self._trusted = 0.0
+        """When a lock that is free begins to mean that its process is dead."""
+        self._backend: tuple[Any, ...] | None = None
+        self.reason = ""
+        """Why the lock was lost, or could not be taken again."""
+        self.keeping: asyncio.Task[None] | None = None
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether this process had lost the server until a moment ago, as others may have."""
+        return not self._held.is_set() or time.monotonic() < self._trusted
+
+    def wait(self) -> bool:
+        """Block the thread for a moment until the lock is held; False if it still is not."""
+        return self._held.wait(WAIT)
+
+    async def open(self, ring: Ring) -> None:
+        connection = await self._take()
+        self._held.set()
+        self.keeping = asyncio.create_task(self._keep(connection, ring))
+
+    async def close(self) -> None:
+        if self.keeping is not None:
+            self.keeping.cancel()
+            await asyncio.wait({self.keeping})
+
+    async def _keep(self, connection: Connection, ring: Ring) -> None:
+        while True:
+            async with connection:
+                await self._listen(connection, ring)
+            connection = await self._take_again()
+            self._trusted = time.monotonic() + GRACE
+            self._held.set()
+
+    async def _listen(self, connection: Connection, ring: Ring) -> None:
+        """Pass notifications on until the connection breaks."""
+        try:
+            while True:
+                ring(None)  # for what was sent while the connection was broken, or got lost
+                async for notice in connection.notifies(timeout=LOOK_SECONDS):
+                    ring({notice.payload})
+        except psycopg.OperationalError as error:
+            self._broke(error)
+        except asyncio.CancelledError:  # so that the lock is free when `close` returns
+            with contextlib.suppress(psycopg.Error):
+                await connection.execute("SELECT pg_advisory_unlock_all()")
+            raise
+
+    def _broke(self, error: psycopg.OperationalError | StoreError) -> None:
+        self._held.clear()
+        reason = error.fields.get("reason", error) if isinstance(error, StoreError) else error
+        self.reason = " ".join(str(reason).split())
+
+    async def _take_again(self) -> Connection:
+        pause = PAUSE
+        while True:
+            try:
+                return await self._take()
+            except (psycopg.OperationalError, StoreError) as error:
+                self._broke(error)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _take(self) -> Connection:
+        """A connection that listens and holds the lock."""
+        connection = await self._connect()
+        try:
+            if self._backend is not None:  # the server may not have seen that it broke
+                await connection.execute(_END, self._backend)
+            await connection.execute(f"LISTEN {CHANNEL}".encode())
+            lock = f"SELECT pg_advisory_lock({LOCK})"
+            await connection.execute(lock.encode(), {"process": self._process})
+            self._backend = await (await connection.execute(_BACKEND)).fetchone()
+        except BaseException:
+            await connection.close()
+            raise
+        return connection

@@ -1,0 +1,178 @@
+"""A store that is away for a moment: what happened meanwhile is kept, and not done again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+import segue.store
+from segue.agent.models.scripted import ScriptedModel
+from segue.core.errors import StoreError, StoreFailed, StoreUncertain
+from segue.core.handoff import State
+from segue.gateway import conversing, texts
+from segue.gateway.service import Gateway
+from segue.handoff import deliver
+from segue.store import Store, handoffs, outbox, retries, transcripts
+from segue.store.outbox import OutgoingState
+from segue.testing.platform import PeerAdapter, Rules, Shape
+from segue.turns import Turns
+from tests.gateway.conftest import TELEGRAM, WITHIN, House
+from tests.gateway.test_commands import Waiting, told
+from tests.handoff.conftest import Faulty
+from tests.turns.conftest import Offered
+
+
+def failures(count: int) -> list[StoreError]:
+    return [StoreFailed(path="the store", reason="it restarts")] * count
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "PAUSE", 0.001)
+
+
+@contextlib.asynccontextmanager
+async def stumbling(
+    house: House, work: Any, *, fails: int = 3, uncertain: int = 0
+) -> AsyncGenerator[Faulty]:
+    """A gateway whose store fails at `work` so often, and then keeps it but cannot say so."""
+    opened = await segue.store.open(house.url)
+    engine = Faulty(opened._engine)
+    engine.work = work
+    adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
+    stop = asyncio.Event()
+    async with (
+        Store(engine) as store,
+        Turns(store, house.settings, models=Offered(house.model), titles=False) as turns,
+    ):
+        running = asyncio.create_task(Gateway(store, turns, house.settings, [adapter]).run(stop))
+        await house.until_connected(TELEGRAM, running)
+        engine.writes = failures(fails)
+        engine.kept = [StoreUncertain(path="the store")] * uncertain
+        try:
+            yield engine
+        finally:
+            stop.set()
+            await running
+    assert engine.writes == engine.kept == []
+
+
+async def test_what_was_sent_is_known_as_sent_as_soon_as_the_store_is_back(house: House):
+    await house.hands.rules(Rules(keys=False))
+    chat = await house.chat()
+    async with stumbling(house, outbox.finish, uncertain=1):
+        await house.hands.say(house.anna, chat, "one")
+        await house.hands.message("(1) one", chat=chat)
+        await house.hands.say(house.anna, chat, "two")
+        await house.hands.message("(2) two", chat=chat)
+        await house.idle()
+    assert (await house.hands.look(chat)).texts == ["one", "(1) one", "two", "(2) two"]
+    assert await house.store.outbox.troubled() == ()
+
+
+async def test_parts_that_were_sent_are_counted_once(house: House):
+    await house.hands.rules(Rules(keys=False, length=40, edits=False))
+    house.model = ScriptedModel(["first part " * 3 + "\n\n" + "second part " * 3 + "\n\nthird"])
+    chat = await house.chat()
+    async with stumbling(house, outbox.progress, fails=1, uncertain=1):
+        await house.hands.say(house.anna, chat, "much")
+        await told(house, chat, "third")
+        await house.idle()
+    parts = [m for m in (await house.hands.look(chat)).messages if m.author != house.anna]
+    assert [m.text.split()[0] for m in parts] == ["first", "second", "third"]
+    assert await house.store.outbox.troubled() == ()
+
+
+async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(house: House):
+    await house.hands.rules(Rules(length=40, edits=False))
+    house.model = ScriptedModel(["first part " * 3 + "\n\n" + "second part " * 3])
+    chat = await house.chat()
+    recover: list[Any] = []
+
+    class Taken(Faulty):
+        async def write(self, work: Any, *args: Any, **kwargs: Any) -> Any:
+            if work is outbox.progress:
+                recover.append(await house.store.outbox.recover([], alive=[], platforms=[TELEGRAM]))
+            return await super().write(work, *args, **kwargs)
+
+    opened = await segue.store.open(house.url)
+    adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
+    stop = asyncio.Event()
+    async with (
+        Store(Taken(opened._engine)) as store,
+        Turns(store, house.settings, models=Offered(house.model), titles=False) as turns,
+    ):
+        running = asyncio.create_task(Gateway(store, turns, house.settings, [adapter]).run(stop))
+        await house.until_connected(TELEGRAM, running)
+        await house.hands.say(house.anna, chat, "much")
+        await house.idle()
+        stop.set()
+        await running
+    ((lost,),) = recover
+    assert lost.state is OutgoingState.UNCERTAIN
+    said = [m.text for m in (await house.hands.look(chat)).messages if m.author != house.anna]
+    assert len(said) == 1
+
+
+async def test_an_answer_is_kept_and_the_model_is_not_asked_again(house: House):
+    house.model = ScriptedModel(["the only answer"])
+    chat = await house.chat()
+    async with stumbling(house, transcripts.append):
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("the only answer", chat=chat)
+        await house.idle()
+    assert (await house.hands.look(chat)).texts == ["hello", "the only answer"]
+
+
+async def test_the_end_of_a_turn_is_kept_and_the_turn_is_not_taken_again(house: House):
+    house.model = ScriptedModel(["", "not asked for"])
+    chat = await house.chat()
+    async with stumbling(house, conversing._conclude):
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message(texts.SILENT, chat=chat)
+        await house.idle()
+    assert (await house.hands.look(chat)).texts == ["hello", texts.SILENT]
+
+
+@pytest.mark.parametrize("work", [handoffs.record_step, handoffs.complete, outbox.enqueue])
+async def test_the_steps_of_a_handoff_are_kept_and_not_taken_again(house: House, work: Any):
+    await house.hands.rules(Rules(keys=False))
+    chat = await house.chat(Shape.FORUM)
+    await house.home(chat, "group")
+    async with stumbling(house, work), house.terminal(("What is 6 times 7?", "42.")) as desk:
+        done = await desk.hand_off()
+        assert (done.state, done.attempt) == (State.COMPLETED, 1), done.error
+        await house.idle()
+    assert len((await house.hands.look(chat)).threads) == 1
+
+
+async def test_a_handoff_is_looked_after_when_the_store_is_back(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(deliver, "LEASE_SECONDS", 0.04)
+    chat = await house.chat(Shape.FORUM)
+    await house.home(chat, "group")
+    house.model = model = Waiting()
+    async with (
+        stumbling(house, handoffs.heartbeat) as engine,
+        house.terminal(("What is 6 times 7?", "42.")) as desk,
+    ):
+        handing_off = asyncio.create_task(desk.hand_off())
+        await model.asked.wait()
+        async with asyncio.timeout(WITHIN):
+            while True:
+                if not engine.writes:
+                    break
+                await asyncio.sleep(0.005)
+        (running,) = await house.store.in_flight()
+        await house.store.cancel_handoff(running.id, "enough")
+        assert (await handing_off).error == "enough"
+        async with asyncio.timeout(WITHIN):
+            while True:
+                if not any(t.get_name().startswith("handoff ") for t in asyncio.all_tasks()):
+                    break
+                await asyncio.sleep(0.005)

@@ -1,0 +1,182 @@
+"""Gateways that lose a platform, a session or a handoff to another one while they live."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+import segue.store
+from segue.core.address import Platform
+from segue.core.handoff import State
+from segue.core.lease import SECOND, Ticks
+from segue.gateway import service
+from segue.gateway.service import Gateway
+from segue.store import Store
+from segue.store.clock import SystemClock
+from segue.store.gateways import SECONDS
+from segue.store.handoffs import LEASE_SECONDS
+from segue.testing.platform import Hands, PeerAdapter, Shape
+from segue.testing.platform.running import serving
+from segue.turns import Turns
+from tests.gateway.conftest import TELEGRAM, WITHIN, House
+from tests.gateway.test_commands import Waiting
+from tests.turns.conftest import Offered
+
+MATRIX = Platform.MATRIX
+
+
+class Later(SystemClock):
+    """The clock of a process to which all others have been silent for too long."""
+
+    def ticks(self) -> Ticks:
+        return Ticks(super().ticks() + int((SECONDS + LEASE_SECONDS) * SECOND))
+
+
+@dataclass
+class Rival:
+    """Another gateway, which believes that the first one hangs."""
+
+    store: Store
+
+    async def take(self) -> None:
+        taken = await self.store.gateways.announce("a rival", [TELEGRAM])
+        assert taken.platforms == {TELEGRAM}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(service, "STANDBY", 0.05)
+
+
+@contextlib.asynccontextmanager
+async def rival(house: House) -> AsyncGenerator[Rival]:
+    async with await segue.store.open(house.url, clock=Later()) as store:
+        yield Rival(store)
+
+
+@contextlib.asynccontextmanager
+async def on_two(house: House) -> AsyncGenerator[tuple[Hands, str]]:
+    """A gateway that also serves Matrix; the hands of the people there, and Anna among them."""
+    async with (
+        serving() as peer,
+        peer.hands() as hands,
+        await segue.store.open(house.url) as store,
+        Turns(store, house.settings, models=Offered(house.model), titles=False) as turns,
+    ):
+        anna = await hands.user("Anna")
+        await house.pair(anna, MATRIX)
+        adapters = [
+            PeerAdapter(TELEGRAM, house.peer.url, house.peer.token),
+            PeerAdapter(MATRIX, peer.url, peer.token),
+        ]
+        stop = asyncio.Event()
+        running = asyncio.create_task(Gateway(store, turns, house.settings, adapters).run(stop))
+        for platform in (TELEGRAM, MATRIX):
+            await house.until_connected(platform, running)
+        try:
+            yield hands, anna
+        finally:
+            stop.set()
+            await running
+
+
+async def until(happens: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(WITHIN):
+        while True:
+            if await happens():
+                return
+            await asyncio.sleep(0.005)
+
+
+async def until_given_up(house: House) -> None:
+    """Wait until the first gateway serves Matrix alone."""
+
+    async def is_given_up() -> bool:
+        return any(g.platforms == frozenset({MATRIX}) for g in await house.store.gateways.alive())
+
+    await until(is_given_up)
+
+
+async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_takes_it_again_when_free(
+    house: House,
+):
+    chat = await house.chat()
+    async with on_two(house) as (hands, anna), rival(house) as other:
+        there = await hands.chat(Shape.DM, [anna])
+        await other.take()
+        await until_given_up(house)
+        await house.hands.say(house.anna, chat, "hello")
+        await hands.say(anna, there, "still here?")
+        await hands.message("(1) still here?", chat=there)
+        assert not await house.store.inbox.waiting([TELEGRAM])
+        assert (await house.hands.look(chat)).texts == ["hello"]
+        await other.store.gateways.withdraw()
+        await house.hands.message("(1) hello", chat=chat)
+
+
+async def test_a_turn_on_a_platform_that_was_lost_is_left_to_the_other_gateway(house: House):
+    chat = await house.chat()
+    house.model = model = Waiting()
+    async with on_two(house), rival(house) as other:
+        await house.hands.say(house.anna, chat, "hello")
+        await model.asked.wait()
+        (waiting,) = await house.store.inbox.waiting([TELEGRAM])
+        await other.take()
+        await until_given_up(house)
+        assert await house.store.inbox.waiting([TELEGRAM]) == (waiting,)
+        model.go.set()
+        await other.store.gateways.withdraw()
+        await house.hands.message("(1) hello", chat=chat)
+        await house.idle()
+    assert (await house.hands.look(chat)).texts == ["hello", "(1) hello"]
+
+
+async def test_a_turn_on_a_platform_that_was_kept_is_finished(house: House):
+    house.model = model = Waiting()
+    async with on_two(house) as (hands, anna), rival(house) as other:
+        there = await hands.chat(Shape.DM, [anna])
+        await hands.say(anna, there, "hello")
+        await model.asked.wait()
+        await other.take()
+        await until_given_up(house)
+        model.go.set()
+        await hands.message("(1) hello", chat=there)
+
+
+async def test_a_handoff_to_a_platform_that_was_lost_can_be_claimed_at_once(house: House):
+    chat = await house.chat(Shape.FORUM)
+    await house.home(chat, "group")
+    house.model = model = Waiting()
+    async with on_two(house), house.terminal(("What is 6 times 7?", "42.")) as desk:
+        handing_off = asyncio.create_task(desk.hand_off())
+        await model.asked.wait()
+        async with rival(house) as other:
+            await other.take()
+            await until_given_up(house)
+            (running,) = await house.store.in_flight()
+            assert running.state is State.RUNNING
+            async with await segue.store.open(house.url) as next_one:
+                claim = await next_one.claim_next_handoff([TELEGRAM])
+                assert claim is not None
+                assert claim.thread == running.thread
+                await next_one.fail_handoff(claim, "enough")
+        assert (await handing_off).error == "enough"
+
+
+async def test_what_comes_in_on_a_platform_that_was_lost_is_left_to_the_other_gateway(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    """Even before the gateway has noticed: it must not confirm what it may not record."""
+    monkeypatch.setattr(service, "HEARTBEAT", 1000.0)
+    chat = await house.chat()
+    async with on_two(house), rival(house) as other:
+        await other.take()
+        await house.hands.say(house.anna, chat, "hello")
+        await until_given_up(house)
+        assert not await house.store.inbox.waiting()
+        assert (await house.hands.look(chat)).unconfirmed == 1

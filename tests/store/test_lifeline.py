@@ -1,0 +1,163 @@
+"""Who is alive on PostgreSQL, and what a process does whose connection breaks while it lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import SessionHeld, SessionMoved, StoreUnreachable
+from segue.core.session import Session
+from segue.store import Store, lifeline
+from segue.store.gateways import SECONDS
+from segue.store.postgres import CONNECTIONS
+from segue.testing import postgres
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.players import until
+from tests.store.samples import hold, on_postgres, said, texts
+
+TELEGRAM = Platform.TELEGRAM
+NEVER = 1000.0
+
+pytestmark = on_postgres
+
+
+@contextmanager
+def administering(url: str) -> Generator[psycopg.Connection[Any]]:
+    with psycopg.connect(url, autocommit=True) as admin:
+        yield admin
+
+
+def cut(admin: psycopg.Connection[Any], store: Store) -> None:
+    """Break the connection that holds the lock of `store`."""
+    sql = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks"
+        " WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted"
+        f" AND ((classid::bigint << 32) | objid::bigint) = {lifeline.LOCK}"
+    )
+    found = admin.execute(sql.encode(), {"process": store.process}).fetchall()
+    assert found == [(True,)]
+
+
+def is_held(admin: psycopg.Connection[Any], store: Store) -> bool:
+    sql = f"SELECT pg_try_advisory_xact_lock_shared({lifeline.LOCK})"
+    return admin.execute(sql.encode(), {"process": store.process}).fetchall() == [(False,)]
+
+
+@contextmanager
+def full(admin: psycopg.Connection[Any], server: postgres.Server) -> Generator[None]:
+    """Inside, the server accepts no new connection to the database of `admin`."""
+    alter = f"ALTER DATABASE {admin.info.dbname} ALLOW_CONNECTIONS"
+    with administering(server.url("postgres")) as outside:
+        outside.execute(f"{alter} false".encode())
+        try:
+            yield
+        finally:
+            outside.execute(f"{alter} true".encode())
+
+
+async def until_held(admin: psycopg.Connection[Any], store: Store) -> None:
+    await asyncio.to_thread(until, lambda: is_held(admin, store))
+
+
+async def test_a_process_whose_connection_breaks_keeps_what_it_has_in_hand(
+    store: Store, open_store: OpenStore, session: Session, url: str
+):
+    other = await open_store()
+    lease = await hold(store, session.id)
+    with administering(url) as admin:
+        cut(admin, store)
+        await until_held(admin, store)
+    with pytest.raises(SessionHeld):
+        await other.leases.acquire(session.id, "another")
+    await store.transcripts.append(lease, [said("Still here.")])
+
+
+async def test_a_process_that_cannot_show_that_it_is_alive_writes_nothing(
+    store: Store,
+    open_store: OpenStore,
+    session: Session,
+    url: str,
+    postgres_server: postgres.Server,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(lifeline, "WAIT", 0.01)
+    other = await open_store()
+    lease = await hold(store, session.id)
+    await store.gateways.announce("cut off", [TELEGRAM])
+    await asyncio.gather(*(other.owners.all() for _ in range(CONNECTIONS)))
+    with administering(url) as admin:
+        with full(admin, postgres_server):
+            cut(admin, store)
+            async with asyncio.timeout(10):
+                while True:
+                    try:
+                        await store.owners.ensure("me")
+                    except StoreUnreachable:
+                        break
+            with pytest.raises(StoreUnreachable, match="not currently accepting connections"):
+                await store.transcripts.append(lease, [said("in two hands")])
+            taken = await other.leases.acquire(session.id, "another")
+            assert (await other.gateways.announce("next", [TELEGRAM])).platforms == {TELEGRAM}
+        await until_held(admin, store)
+    await other.transcripts.append(taken, [said("in one")])
+    monkeypatch.undo()
+    with pytest.raises(SessionMoved):
+        await store.transcripts.append(lease, [said("in two hands")])
+    assert texts(await store.transcripts.load(session.id)) == ["in one"]
+    assert (await store.gateways.announce("cut off", [TELEGRAM])).platforms == set()
+
+
+async def test_who_was_cut_off_declares_no_other_gateway_gone_for_a_while(
+    store: Store,
+    open_store: OpenStore,
+    session: Session,
+    url: str,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    serving = await open_store()
+    await serving.gateways.announce("serving", [TELEGRAM])
+    await serving.leases.acquire(session.id, "serving", seconds=NEVER)
+    for grace, taken in ((NEVER, set[Platform]()), (0.0, {TELEGRAM})):
+        monkeypatch.setattr(lifeline, "GRACE", grace)
+        with administering(url) as admin:
+            cut(admin, store)
+            await until_held(admin, store)
+        clock.advance(SECONDS)
+        assert (await store.gateways.announce("standby", [TELEGRAM])).platforms == taken
+
+
+async def test_who_was_cut_off_declares_no_process_dead_for_a_while(
+    store: Store,
+    open_store: OpenStore,
+    session: Session,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    dying = await open_store()
+    await hold(dying, session.id)
+    monkeypatch.setattr(lifeline, "GRACE", NEVER)
+    with administering(url) as admin:
+        cut(admin, store)
+        await until_held(admin, store)
+    await dying.close()
+    with pytest.raises(SessionHeld):
+        await store.leases.acquire(session.id, "too soon")
+    assert await (await open_store()).leases.acquire(session.id, "who was not cut off")
+
+
+async def test_several_learn_at_once_that_a_process_is_dead(
+    store: Store, open_store: OpenStore, session: Session
+):
+    dying, others = await open_store(), [store, await open_store(), await open_store()]
+    await hold(dying, session.id)
+    await dying.close()
+    found = await asyncio.gather(*(other.leases.get(session.id) for other in others * 10))
+    assert not any(found)
