@@ -6,14 +6,22 @@ import { byId, el, typed } from "./dom.js";
 const TOAST = 6000; // milliseconds
 
 let countdown = 0;
-let wasOffline = false;
+let wasAway = false;
 let toasting = 0;
 
-/** "connecting", "live", or "offline" until the next attempt. */
+const AWAY = {
+  offline: "Offline",
+  impostor: "Another program answers here. Close this page, and type `segue status`",
+};
+
+/** Whether the gateway cannot be reached in that state. */
+export const isAway = (state) => Object.hasOwn(AWAY, state);
+
+/** "connecting", "live", or one of AWAY until the next attempt. */
 export function drawState(state, until) {
   clearInterval(countdown);
   byId("state").dataset.state = state;
-  byId("retry").hidden = state !== "offline";
+  byId("retry").hidden = !isAway(state);
   const text = byId("state-text");
   if (state === "offline") {
     const count = () => {
@@ -22,10 +30,11 @@ export function drawState(state, until) {
     };
     count();
     countdown = setInterval(count, 500);
-  } else text.textContent = state === "live" ? "Live" : "Connecting…";
-  if (state !== "connecting" && wasOffline !== (state === "offline")) {
-    wasOffline = !wasOffline;
-    speak(wasOffline ? "Offline" : "Live again");
+  } else if (isAway(state)) text.replaceChildren(...typed(AWAY[state]));
+  else text.textContent = state === "live" ? "Live" : "Connecting…";
+  if (state !== "connecting" && wasAway !== isAway(state)) {
+    wasAway = !wasAway;
+    speak(AWAY[state] ?? "Live again");
   }
 }
 
