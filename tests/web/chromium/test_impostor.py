@@ -25,7 +25,7 @@ from tests.web.proving import ask, opened
 pytestmark = pytest.mark.real
 
 Json = dict[str, Any]
-WARNING = "Another program answers here. Close this page, and type segue status"
+WARNING = "Another program answers at this address, and it is not your Segue."
 KEPT = """
 () => new Promise((resolve) => {
   const opening = indexedDB.open("segue");
@@ -91,9 +91,7 @@ async def test_an_open_page_says_nothing_to_an_impostor_and_goes_on_with_the_gat
         [identity] = await site.store.owners.identities("me")
     async with impostor.serving(site.url):
         await reconnects(page)
-        state = page.locator("#state")
-        await expect(state).to_have_attribute("data-state", "impostor")
-        await expect(state).to_have_text(WARNING)
+        await expect(page.get_by_role("alert")).to_contain_text(WARNING)
         await say(page, "a secret")
         await expect(page.locator("#pending")).to_have_text("a secret")
         await expect(page.locator("body")).not_to_contain_text("evil")
@@ -106,6 +104,7 @@ async def test_an_open_page_says_nothing_to_an_impostor_and_goes_on_with_the_gat
     async with site.gateway():
         await live(page)
         await shows(page, "hello", "(1) hello", "a secret", "(2) a secret")
+        await expect(page.get_by_role("alert")).to_be_hidden()
 
 
 async def test_an_impostor_cannot_carry_messages_to_where_the_gateway_is_now(

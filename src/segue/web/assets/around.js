@@ -9,32 +9,27 @@ let countdown = 0;
 let wasAway = false;
 let toasting = 0;
 
-const AWAY = {
-  offline: "Offline",
-  impostor: "Another program answers here. Close this page, and type `segue status`",
-};
-
 /** Whether the gateway cannot be reached in that state. */
-export const isAway = (state) => Object.hasOwn(AWAY, state);
+export const isAway = (state) => state === "offline" || state === "impostor";
 
-/** "connecting", "live", or one of AWAY until the next attempt. */
+/** "connecting", "live", or one in which it is away until the next attempt. */
 export function drawState(state, until) {
   clearInterval(countdown);
   byId("state").dataset.state = state;
   byId("retry").hidden = !isAway(state);
+  if (state !== "connecting") byId("impostor").hidden = state !== "impostor";
   const text = byId("state-text");
-  if (state === "offline") {
+  if (isAway(state)) {
     const count = () => {
       const seconds = Math.max(1, Math.ceil((until - Date.now()) / 1000));
       text.textContent = `Offline, trying again in ${seconds} s`;
     };
     count();
     countdown = setInterval(count, 500);
-  } else if (isAway(state)) text.replaceChildren(...typed(AWAY[state]));
-  else text.textContent = state === "live" ? "Live" : "Connecting…";
+  } else text.textContent = state === "live" ? "Live" : "Connecting…";
   if (state !== "connecting" && wasAway !== isAway(state)) {
     wasAway = !wasAway;
-    speak(AWAY[state] ?? "Live again");
+    speak(wasAway ? "Offline" : "Live again");
   }
 }
 
