@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import AsyncGenerator
 
@@ -365,7 +366,9 @@ async def silent(door: Door, count: int) -> AsyncGenerator[list[asyncio.StreamRe
                 await writer.wait_closed()
 
 
-async def test_however_many_connections_there_are_the_page_opens_and_stays_open(door: Door):
+async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
+    door: Door, caplog: pytest.LogCaptureFixture
+):
     key = await door.key()
     async with door.browser(key) as before, silent(door, 3 * MOST):
         assert (await door.ask("/")).status == 200
@@ -374,6 +377,7 @@ async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
             await before.new()
             assert await door.pair(await door.store.pages.link("me"))
         assert len(door.server._strangers) <= MOST
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
 async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(door: Door):

@@ -134,7 +134,7 @@ class Server:
             async with asyncio.timeout(PROVING):
                 visitor = await self._proven(connection)
         except (TimeoutError, admission.NotProven):
-            logger.warning("page connection refused: nothing proven")
+            logger.debug("page connection refused: nothing proven")
             await connection.close(CloseCode.POLICY_VIOLATION, "not proven")
             return
         except ConnectionClosed:
