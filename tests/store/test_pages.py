@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from pathlib import Path
 
 import pytest
 
 import segue.store
+from segue.core import proof
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import OwnerNotFound, PairingRefused
 from segue.core.session import Origin, Session
 from segue.store import Store, Topic, Tx, schema
-from segue.store.pages import Act, Author, Page
+from segue.store.pages import Act, Author, Credential, Page, Place
 from segue.store.pairings import MOST_OPEN, SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -36,92 +36,134 @@ async def texts(store: Store, page: Page, after: int = 0) -> list[str]:
 
 # Browsers
 
+ORIGIN = "http://127.0.0.1:8790"
 
-async def test_the_first_browser_that_brings_the_token_is_the_owners(
-    store: Store, open_store: OpenStore
-):
+
+async def admit(store: Store, token: str, sender: Sender = BROWSER, secret: str = "00") -> None:
+    key, _ = proof.of_link(token)
+    await store.pages.admit(key, sender, secret, ORIGIN)
+
+
+async def test_the_first_browser_that_uses_the_link_is_the_owners(store: Store):
     token = await store.pages.link("me")
-    gateway = await open_store()
-    secret = await gateway.pages.admit(token, BROWSER)
-    assert await store.pages.browser(secret) == "b1"
+    key, secret = proof.of_link(token)
+    assert await store.pages.credential(key, ORIGIN) == Credential(
+        secret=secret, owner="me", is_link=True
+    )
+    await admit(store, token, secret="1234")
+    assert await store.pages.credential(key, ORIGIN) is None
+    browser = Credential(secret="1234", owner="me", is_link=False)
+    assert await store.pages.credential("b1", ORIGIN) == browser
     owner = await store.owners.who(Platform.WEB, "b1")
     assert owner is not None
     assert owner.id == "me"
     with pytest.raises(PairingRefused):
-        await store.pages.admit(token, OTHER)
+        await admit(store, token, OTHER)
     assert await store.owners.who(Platform.WEB, "b2") is None
 
 
-async def test_of_many_browsers_that_bring_a_token_at_once_one_is_let_in(
-    store: Store, open_store: OpenStore
-):
-    openings = [store, await open_store()]
+async def test_a_browser_is_known_at_the_origin_where_it_was_paired_and_nowhere_else(store: Store):
+    await admit(store, await store.pages.link("me"))
+    for origin in ("http://127.0.0.1:8791", "http://192.168.1.2:8790", "", f"{ORIGIN}/"):
+        assert await store.pages.credential("b1", origin) is None
+    assert await store.pages.credential("b1", ORIGIN)
+
+
+async def test_a_link_leads_to_one_gateway(store: Store, open_store: OpenStore):
+    gateway = await open_store()
+    token = await store.pages.link("me", process=await gateway.read(lambda tx: tx.process))
+    key, _ = proof.of_link(token)
+    assert await store.pages.credential(key, ORIGIN) is None
+    with pytest.raises(PairingRefused):
+        await admit(store, token)
+    assert await gateway.pages.credential(key, ORIGIN)
+    await admit(gateway, token)
+    assert await store.pages.credential("b1", ORIGIN)
+
+
+async def test_of_many_browsers_that_use_a_link_at_once_one_is_let_in(store: Store):
     token = await store.pages.link("me")
     senders = [Sender(platform=Platform.WEB, user_id=f"{n}") for n in range(6)]
     outcomes = await asyncio.gather(
-        *(openings[n % 2].pages.admit(token, sender) for n, sender in enumerate(senders)),
-        return_exceptions=True,
+        *(admit(store, token, sender) for sender in senders), return_exceptions=True
     )
-    assert sum(isinstance(outcome, str) for outcome in outcomes) == 1
+    assert sum(outcome is None for outcome in outcomes) == 1
     assert sum(isinstance(outcome, PairingRefused) for outcome in outcomes) == 5
 
 
-async def test_a_token_whose_time_is_over_lets_nobody_in(store: Store, clock: FakeClock):
+async def test_a_link_whose_time_is_over_lets_nobody_in(store: Store, clock: FakeClock):
     token, short = await store.pages.link("me"), await store.pages.link("me", seconds=5)
     clock.advance(5)
+    assert await store.pages.credential(proof.of_link(short)[0], ORIGIN) is None
     with pytest.raises(PairingRefused):
-        await store.pages.admit(short, BROWSER)
+        await admit(store, short)
     clock.advance(SECONDS - 5)
     with pytest.raises(PairingRefused):
-        await store.pages.admit(token, BROWSER)
+        await admit(store, token)
 
 
-async def test_only_digests_of_tokens_and_secrets_are_kept(store: Store):
-    token, waiting = await store.pages.link("me"), await store.pages.link("me")
-    secret = await store.pages.admit(token, BROWSER)
+async def test_the_token_of_a_link_is_not_kept(store: Store):
+    token = await store.pages.link("me")
 
     def kept(tx: Tx) -> list[str]:
-        rows = tx.rows("SELECT digest FROM pairings") + tx.rows("SELECT digest FROM browsers")
-        return [row[0] for row in rows]
+        return [repr(row) for row in tx.rows("SELECT * FROM page_links")]
 
-    digests = [hashlib.sha256(it.encode()).hexdigest() for it in (waiting, secret)]
-    assert await store.write(kept) == digests
-    assert len({token, waiting, secret}) == 3
-    assert all(len(it) >= 22 for it in (token, waiting, secret))  # 128 bits and more
+    [row] = await store.write(kept)
+    assert token not in row
+    assert len(token) >= 22  # 128 bits and more
 
 
-@pytest.mark.parametrize("secret", ["", "x", ODD, "' OR 1=1 --", "x" * 10_000])
-async def test_another_secret_is_no_browsers(store: Store, secret: str):
-    await store.pages.admit(await store.pages.link("me"), BROWSER)
-    assert await store.pages.browser(secret) is None
+@pytest.mark.parametrize("key", ["", "x", ODD, "' OR 1=1 --", "x" * 10_000])
+async def test_another_key_is_no_browsers(store: Store, key: str):
+    await admit(store, await store.pages.link("me"))
+    assert await store.pages.credential(key, ORIGIN) is None
     with pytest.raises(PairingRefused):
-        await store.pages.admit(secret, OTHER)
+        await store.pages.admit(key, OTHER, "00", ORIGIN)
 
 
 async def test_the_oldest_links_of_an_owner_are_void_when_there_are_too_many(store: Store):
     tokens = [await store.pages.link("me") for _ in range(MOST_OPEN + 1)]
     with pytest.raises(PairingRefused):
-        await store.pages.admit(tokens[0], BROWSER)
-    assert await store.pages.admit(tokens[1], BROWSER)
+        await admit(store, tokens[0])
+    await admit(store, tokens[1])
 
 
 async def test_a_browser_that_is_unlinked_is_nobodys_and_who_listens_is_told(
     store: Store, open_store: OpenStore
 ):
-    secret = await store.pages.admit(await store.pages.link("me"), BROWSER)
+    await admit(store, await store.pages.link("me"))
     cli = await open_store()
     async with store.listen(Topic.OWNERS) as wake:
         await wake.wait(0)  # whatever there was before
         assert not await cli.owners.unlink(Platform.WEB, "b2")
         assert await cli.owners.unlink(Platform.WEB, "b1")
         assert await wake.wait(10)
-    assert await store.pages.browser(secret) == "b1"
+    assert await store.pages.credential("b1", ORIGIN) is None
     assert await store.owners.who(Platform.WEB, "b1") is None
+
+
+async def test_the_browsers_of_a_port_can_be_unpaired(store: Store):
+    await admit(store, await store.pages.link("me"))
+    for port in (879, 790, 18790):
+        assert await store.pages.forget(port) == 0
+    assert await store.pages.credential("b1", ORIGIN)
+    assert await store.pages.forget(8790) == 1
+    assert await store.pages.credential("b1", ORIGIN) is None
+    assert await store.owners.identities("me") == ()
 
 
 async def test_nobody_gets_a_link_for_an_owner_who_does_not_exist(store: Store):
     with pytest.raises(OwnerNotFound):
         await store.pages.link("nobody")
+
+
+async def test_where_the_page_was_last_is_known_for_each_machine(store: Store):
+    assert await store.pages.place("desk") is None
+    for port, addresses in ((8790, ("127.0.0.1",)), (8791, ("127.0.0.1", "10.0.0.2"))):
+        place = Place(port=port, addresses=addresses)
+        await store.pages.settle("desk", place)
+        assert await store.pages.place("desk") == place
+    assert await store.pages.place("shelf") is None
 
 
 # Conversations
@@ -346,8 +388,7 @@ async def test_a_store_from_before_the_page_gets_one(
     async with await segue.store.open(url, clock=clock) as new:
         assert await new.pages.list("me") == ()
         assert await new.pages.unheard() == ()
-        secret = await new.pages.admit(await new.pages.link("me"), BROWSER)
-        assert await new.pages.browser(secret) == "b1"
+        await admit(new, await new.pages.link("me"))
         page = await new.pages.begin("me", "Sums", key="1")
         await new.pages.say(page.id, "k", "b1", "hello")
         telegram = Sender(platform=Platform.TELEGRAM, user_id="42")
@@ -355,3 +396,22 @@ async def test_a_store_from_before_the_page_gets_one(
     async with await segue.store.open(url, clock=clock) as again:
         assert await texts(again, page) == ["hello"]
         assert len(await again.pages.unheard()) == 1
+
+
+async def test_browsers_that_had_a_cookie_are_to_be_paired_again(
+    url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def pair(tx: Tx) -> None:
+        tx.change("INSERT INTO browsers (id, digest, made, seen) VALUES ('b1', 'x', 1, 1)")
+
+    earlier = knows(5, tmp_path, monkeypatch)
+    telegram = Sender(platform=Platform.TELEGRAM, user_id="42")
+    async with await segue.store.open(url, clock=clock) as old:
+        await old.owners.ensure("me", "Me")
+        await old.write(pair)
+        for sender in (BROWSER, telegram):
+            await old.owners.link(sender, "me")
+    earlier.over()
+    async with await segue.store.open(url, clock=clock) as new:
+        assert [i.sender.user_id for i in await new.owners.identities("me")] == ["42"]
+        assert await new.pages.credential("b1", ORIGIN) is None

@@ -18,6 +18,8 @@ class Browser:
     """An open page, as its server knows it."""
 
     wire: ClientConnection
+    hello: dict[str, Any] | None = None
+    """How it was greeted, until a test asks for that."""
     told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     async def ask(self, do: str, **fields: Any) -> str:
@@ -31,7 +33,7 @@ class Browser:
         """The next thing of that kind that it is told, with these fields."""
         async with asyncio.timeout(WITHIN):
             while True:
-                tell = msgspec.json.decode(await self.wire.recv())
+                tell, self.hello = self.hello or msgspec.json.decode(await self.wire.recv()), None
                 self.told.append(tell)
                 if tell["is"] != kind or any(tell.get(k) != v for k, v in fields.items()):
                     continue

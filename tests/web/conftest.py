@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-from websockets.asyncio.client import connect
 
 import segue.store
 from segue import config
 from segue.agent.models.scripted import Script, ScriptedModel
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.lease import SECOND
 from segue.core.session import ME
 from segue.gateway import speaking
 from segue.gateway.service import Gateway
@@ -26,11 +23,13 @@ from segue.store import Store
 from segue.store.gateways import Link
 from segue.testing.clock import FakeClock
 from segue.turns import Turns
+from segue.web import links
 from segue.web.server import Server
 from tests.gateway.conftest import Desk, echoing, terminal
 from tests.turns.conftest import Offered
 from tests.web.browser import WITHIN, Browser
 from tests.web.door import Door
+from tests.web.proving import Key, entered, pair
 
 
 @dataclass
@@ -75,20 +74,18 @@ class Site:
     def host(self) -> str:
         return self.url.removeprefix("http://")
 
-    async def cookie(self, owner: str = ME) -> str:
-        """That of a browser that brought a fresh token."""
-        token = await self.store.pages.link(owner)
-        async with httpx2.AsyncClient() as client:
-            answer = await client.get(f"{self.url}/exchange", headers={"X-Segue-Token": token})
-        assert answer.status_code == 204
-        return answer.headers["Set-Cookie"].partition(";")[0]
+    async def key(self) -> Key:
+        """That of a browser that opened a fresh link."""
+        link = await links.opening(self.store, ME)
+        assert link is not None
+        key = await pair(self.url, link.partition("#t=")[2])
+        assert key is not None
+        return key
 
     @contextlib.asynccontextmanager
-    async def browser(self, cookie: str | None = None) -> AsyncGenerator[Browser]:
-        headers = {"Cookie": cookie or await self.cookie(), "Origin": self.url}
-        url = f"ws://{self.host}/live"
-        async with connect(url, additional_headers=headers, proxy=None) as wire:
-            yield Browser(wire)
+    async def browser(self, key: Key | None = None) -> AsyncGenerator[Browser]:
+        async with entered(self.url, key or await self.key()) as (wire, hello):
+            yield Browser(wire, hello)
 
     @contextlib.asynccontextmanager
     async def terminal(self, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
@@ -129,7 +126,7 @@ def door(tmp_path: Path, runner: asyncio.Runner) -> Generator[Door]:
         store = await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=clock)
         await store.owners.ensure("me")
         await store.owners.ensure("you")
-        server = Server(store, clock=lambda: clock.ticks() / SECOND)
+        server = Server(store)
         await server.start(0)
         return Door(server, store, clock)
 

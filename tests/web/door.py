@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
-
-from websockets.asyncio.client import connect
 
 from segue.store import Store
 from segue.testing.clock import FakeClock
 from segue.web.server import Server
 from tests.web.browser import WITHIN, Browser
+from tests.web.proving import Key, entered, opened, pair, prove
 
 Headers = Iterable[tuple[str, str]]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class Door:
     store: Store
     """With two owners: `me` and `you`."""
     clock: FakeClock
-    """The store's; the server counts tries by it, too."""
+    """The store's."""
 
     @property
     def host(self) -> str:
@@ -77,14 +83,20 @@ class Door:
         assert answer is not None
         return answer
 
-    async def exchange(self, token: str, headers: Headers = ()) -> Answer:
-        return await self.ask("/exchange", [("X-Segue-Token", token), *headers])
+    async def pair(self, token: str) -> Key | None:
+        """The key of a new browser that opens the link with that token; None when it may not."""
+        return await pair(self.server.url, token)
 
-    async def cookie(self, owner: str = "me") -> str:
-        """That of a browser of theirs."""
-        answer = await self.exchange(await self.store.pages.link(owner))
-        assert answer.status == 204
-        return answer.one("Set-Cookie").partition(";")[0]
+    async def key(self, owner: str = "me") -> Key:
+        """That of a new browser of theirs."""
+        key = await self.pair(await self.store.pages.link(owner))
+        assert key is not None
+        return key
+
+    async def knows(self, key: Key, url: str | None = None) -> bool:
+        """Whether it knows that browser, or that link, under that address of its own."""
+        async with opened(url or self.server.url) as wire:
+            return await prove(wire, url or self.server.url, key) is not None
 
     async def upgrade(self, headers: Headers, *, host: str = "") -> int:
         """The status of an attempt to open the WebSocket."""
@@ -97,11 +109,9 @@ class Door:
         return (await self.ask("/live", [*wanted, *headers], host=host)).status
 
     @contextlib.asynccontextmanager
-    async def browser(self, cookie: str) -> AsyncGenerator[Browser]:
-        headers = {"Cookie": cookie, "Origin": self.server.url}
-        url = f"ws://{self.host}/live"
-        async with connect(url, additional_headers=headers, proxy=None, max_queue=None) as wire:
-            yield Browser(wire)
+    async def browser(self, key: Key) -> AsyncGenerator[Browser]:
+        async with entered(self.server.url, key, max_queue=None) as (wire, hello):
+            yield Browser(wire, hello)
 
 
 def parse(raw: bytes) -> Answer:

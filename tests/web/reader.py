@@ -8,12 +8,13 @@ import contextlib
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from tests.web.proving import Key, entered
 
 PAUSE = 0.02
 """Seconds before it connects again."""
@@ -39,13 +40,13 @@ class Conversation:
 
 
 class Reader:
-    def __init__(self, url: str, cookie: str, hears: Callable[[], None]) -> None:
+    def __init__(self, url: str, key: Key, hears: Callable[[], None]) -> None:
         """`hears` is called with each message that it is told of by itself."""
         self.followed: dict[str, Conversation] = {}
         self.connections = 0
         self._hears = hears
         self._url = url
-        self._cookie = cookie
+        self._key = key
         self._unsaid: dict[str, Json] = {}
         self._wire: ClientConnection | None = None
         self._changed = asyncio.Event()
@@ -86,9 +87,6 @@ class Reader:
         while True:
             try:
                 await self._connected()
-            except InvalidStatus as refused:
-                if refused.response.status_code == HTTPStatus.UNAUTHORIZED:
-                    raise  # the browser was forgotten
             except (OSError, ConnectionClosed, InvalidHandshake, TimeoutError):
                 pass
             finally:
@@ -96,9 +94,7 @@ class Reader:
             await asyncio.sleep(PAUSE)
 
     async def _connected(self) -> None:
-        headers = {"Cookie": self._cookie, "Origin": self._url}
-        live = f"{self._url.replace('http', 'ws')}/live"
-        async with connect(live, additional_headers=headers, proxy=None, max_queue=None) as wire:
+        async with entered(self._url, self._key, max_queue=None) as (wire, _):
             self.connections += 1
             self._wire = wire
             for frame in self._unsaid.copy().values():

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
+from collections.abc import AsyncGenerator
 
 import pytest
 
 from segue.web import files
 from segue.web.server import Server
+from segue.web.strangers import MOST, Strangers
 from tests.web.browser import WITHIN
 from tests.web.door import Door, parse
+from tests.web.proving import opened
 
 SAFE = {
     "content-security-policy",
@@ -23,7 +27,7 @@ SAFE = {
     "x-frame-options",
     "cache-control",
 }
-EVERY_PATH = ("/", "/live", "/exchange", "/app.js", "/nothing")
+EVERY_PATH = ("/", "/live", "/app.js", "/nothing")
 
 # Under another name
 
@@ -42,6 +46,8 @@ EVERY_PATH = ("/", "/live", "/exchange", "/app.js", "/nothing")
         "127.0.0.1:{port}.",
         "127.0.0.1.:{port}",
         "localhost.:{port}",
+        "LocalHost:{port}",
+        "[::1]:{port}",
         "127.1:{port}",
         "2130706433:{port}",
         "0.0.0.0:{port}",
@@ -78,11 +84,19 @@ async def test_an_old_request_without_a_name_is_misdirected(door: Door):
     assert answer.status == 421
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LocalHost"])
-async def test_the_servers_own_names_are_good(door: Door, name: str):
-    answer = await door.ask("/", host=f"{name}:{door.port}")
+async def test_the_servers_own_address_is_good(door: Door):
+    answer = await door.ask("/", host=f"127.0.0.1:{door.port}")
     assert answer.status == 200
     assert b"<!doctype html>" in answer.body.lower()
+
+
+async def test_who_types_localhost_is_led_to_the_address(door: Door):
+    """Browsers may look for that name at ::1 as well, where another account can listen."""
+    localhost = f"localhost:{door.port}"
+    answer = await door.ask("/", host=localhost)
+    assert (answer.status, answer.one("Location")) == (307, f"{door.server.url}/")
+    assert (await door.ask("/app.js", host=localhost)).status == 421
+    assert await door.upgrade([("Origin", f"http://{localhost}")], host=localhost) == 421
 
 
 async def test_a_whole_address_for_a_path_leads_nowhere(door: Door):
@@ -112,37 +126,22 @@ FOREIGN = [
 async def test_a_request_from_another_origin_is_forbidden(door: Door, origin: str, path: str):
     """Another of the server's own names is another origin, too."""
     named = origin.format(host=door.host, port=door.port, other=door.port ^ 1)
-    token = await door.store.pages.link("me")
-    headers = [("Origin", named), ("Cookie", await door.cookie()), ("X-Segue-Token", token)]
-    answer = await door.ask(path, headers)
+    answer = await door.ask(path, [("Origin", named)])
     assert answer.status == 403
-    assert not answer.all("Set-Cookie")
     assert not answer.all("Access-Control-Allow-Origin")
 
 
 @pytest.mark.parametrize("origin", FOREIGN)
-async def test_another_site_cannot_open_the_websocket_even_with_the_cookie(door: Door, origin: str):
+async def test_another_site_cannot_open_the_websocket(door: Door, origin: str):
     named = origin.format(host=door.host, port=door.port, other=door.port ^ 1)
-    cookie = await door.cookie()
-    assert await door.upgrade([("Origin", named), ("Cookie", cookie)]) == 403
-    good = [("Origin", f"http://{door.host}"), ("Cookie", cookie)]
-    assert await door.upgrade([*good, ("Origin", named)]) == 403
-    assert await door.upgrade(good) == 101
+    assert await door.upgrade([("Origin", named)]) == 403
+    good = ("Origin", f"http://{door.host}")
+    assert await door.upgrade([good, ("Origin", named)]) == 403
+    assert await door.upgrade([good]) == 101
 
 
 async def test_the_websocket_has_to_say_from_where_it_comes(door: Door):
-    assert await door.upgrade([("Cookie", await door.cookie())]) == 403
-
-
-async def test_the_websocket_is_not_opened_without_the_cookie(door: Door):
-    origin = ("Origin", f"http://{door.host}")
-    cookie = await door.cookie()
-    assert await door.upgrade([origin]) == 401
-    for other in ("segue=", "segue=x", f"x{cookie}", f"{cookie}x", f"a={cookie}", cookie.upper()):
-        assert await door.upgrade([origin, ("Cookie", other)]) == 401
-    for odd in ('segue="', "segue=\xff", "=; segue", ";;;", "segue=" + "x" * 8000):
-        assert await door.upgrade([origin, ("Cookie", odd)]) == 401
-    assert await door.upgrade([origin, ("Cookie", f'$a="; b@d=x; {cookie}; c=d')]) == 101
+    assert await door.upgrade([]) == 403
 
 
 @pytest.mark.parametrize("path", EVERY_PATH)
@@ -150,7 +149,7 @@ async def test_the_websocket_is_not_opened_without_the_cookie(door: Door):
 async def test_what_a_browser_says_comes_from_another_site_is_forbidden(
     door: Door, site: str, path: str
 ):
-    headers = [("Sec-Fetch-Site", site), ("Cookie", await door.cookie())]
+    headers = [("Sec-Fetch-Site", site)]
     assert (await door.ask(path, headers)).status == 403
     assert (await door.ask(path, [("Sec-Fetch-Site", "none"), *headers])).status == 403
 
@@ -166,16 +165,12 @@ async def test_the_pages_own_requests_are_good(door: Door, site: str):
 )
 @pytest.mark.parametrize("path", EVERY_PATH)
 async def test_only_get_is_answered(door: Door, method: str, path: str):
-    token = await door.store.pages.link("me")
-    origin = ("Origin", f"http://{door.host}")
-    answer = await door.ask(path, [("X-Segue-Token", token), origin], method=method)
+    answer = await door.ask(path, [("Origin", f"http://{door.host}")], method=method)
     assert (answer.status, answer.one("Allow")) == (405, "GET")
-    assert not answer.all("Set-Cookie")
-    assert (await door.exchange(token)).status == 204
 
 
 async def test_a_form_of_another_site_does_nothing(door: Door):
-    form = [("Origin", "https://evil.test"), ("Cookie", await door.cookie())]
+    form = [("Origin", "https://evil.test")]
     kind = ("Content-Type", "application/x-www-form-urlencoded")
     for path in EVERY_PATH:
         assert (await door.ask(path, [*form, kind], method="POST")).status == 403
@@ -183,7 +178,7 @@ async def test_a_form_of_another_site_does_nothing(door: Door):
 
 async def test_a_request_with_a_body_is_not_read(door: Door):
     for length in (b"Content-Length: 5", b"Transfer-Encoding: chunked"):
-        head = b"POST /exchange HTTP/1.1\r\nHost: " + door.host.encode() + b"\r\n" + length
+        head = b"POST / HTTP/1.1\r\nHost: " + door.host.encode() + b"\r\n" + length
         assert await door.send(head + b"\r\n\r\nhello") is None
 
 
@@ -204,7 +199,7 @@ async def test_a_request_with_a_body_is_not_read(door: Door):
         "/index.html%00.js",
         "/INDEX.HTML",
         "/live/",
-        "/exchange/",
+        "/exchange",
         "/\\..\\..\\",
         "/etc/passwd",
         "/~root",
@@ -244,23 +239,20 @@ async def test_what_is_no_request_is_not_answered(door: Door, raw: bytes):
 
 
 async def test_every_answer_says_what_keeps_a_browser_safe(door: Door):
-    host, cookie = ("Host", door.host), ("Cookie", await door.cookie())
+    host = ("Host", door.host)
     origin = ("Origin", f"http://{door.host}")
     long, many = ("X-Long", "x" * 9000), [("X-Many", "x")] * 200
     answers = {
         200: await door.ask("/"),
-        204: await door.exchange(await door.store.pages.link("me")),
-        401: await door.ask("/live", [origin]),
-        403: await door.exchange("wrong"),
+        307: await door.ask("/", host=f"localhost:{door.port}"),
+        403: await door.ask("/", [("Origin", "https://evil.test")]),
         404: await door.ask("/nothing"),
         405: await door.ask("/", method="POST"),
         414: await door.ask("/" + "x" * 9000),
         421: await door.ask("/", [host]),
-        426: await door.ask("/live", [origin, cookie]),
+        426: await door.ask("/live", [origin]),
         431: await door.ask("/", [long]),
-        400: await door.ask(
-            "/live", [origin, cookie, ("Connection", "Upgrade"), ("Upgrade", "websocket")]
-        ),
+        400: await door.ask("/live", [origin, ("Connection", "Upgrade"), ("Upgrade", "websocket")]),
     }
     assert {status: answer.status for status, answer in answers.items()} == {
         status: status for status in answers
@@ -315,23 +307,23 @@ async def test_the_server_is_on_loopback_only(door: Door):
     assert not await listens("127.0.0.2", door.port)
 
 
-async def test_the_local_network_gets_in_with_a_token_only(door: Door):
-    server = Server(door.store, lan=True)
-    await server.start(0)
+async def test_the_page_is_served_at_the_addresses_that_are_named_and_no_other(door: Door):
+    server = Server(door.store, ["127.0.0.1", "127.0.0.2"])
+    place = await server.start(0)
     try:
-        [bound] = server.sockets
-        assert bound.getsockname()[0] == "0.0.0.0"
+        assert place.addresses == ("127.0.0.1", "127.0.0.2")
+        assert [one.getsockname()[0] for one in server.sockets] == [*place.addresses]
         lan = Door(server, door.store, door.clock)
-        assert await listens("127.0.0.2", lan.port)
-        own = server.url.removeprefix("http://")
-        origin = ("Origin", server.url)
-        assert (await lan.ask("/", host=own)).status == 200
-        assert (await lan.ask("/", host=f"evil.test:{lan.port}")).status == 421
-        assert (await lan.ask("/", host=f"127.0.0.2:{lan.port}")).status == 421
-        assert await lan.upgrade([origin], host=own) == 401
-        assert (await lan.ask("/exchange", host=own)).status == 403
-        assert (await lan.exchange("wrong")).status == 403
-        assert await lan.upgrade([origin, ("Cookie", await lan.cookie())], host=own) == 101
+        assert server.url == f"http://127.0.0.2:{place.port}"
+        assert not await listens("127.0.0.3", place.port)
+        for address in place.addresses:
+            assert (await lan.ask("/", host=f"{address}:{place.port}")).status == 200
+        assert (await lan.ask("/", host=f"evil.test:{place.port}")).status == 421
+        assert (await lan.ask("/", host=f"127.0.0.3:{place.port}")).status == 421
+        key = await lan.key()
+        assert await lan.knows(key)
+        # A browser keeps its key for the one address.
+        assert not await lan.knows(key, f"http://127.0.0.1:{place.port}")
     finally:
         await server.stop()
 
@@ -361,22 +353,57 @@ async def test_a_request_that_never_ends_is_given_up(door: Door, monkeypatch: py
         await slow.stop()
 
 
-async def test_too_many_connections_are_sent_away(door: Door, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("segue.web.server.MOST_CONNECTIONS", 10)
-    opened = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(10)]
-    for _ in range(3):
-        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+@contextlib.asynccontextmanager
+async def silent(door: Door, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
+    """So many connections, one after the other, on which nothing is said."""
+    made = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(count)]
+    try:
+        yield [reader for reader, _ in made]
+    finally:
+        for _, writer in made:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
+    door: Door, caplog: pytest.LogCaptureFixture
+):
+    key = await door.key()
+    async with door.browser(key) as before, silent(door, 3 * MOST):
+        assert (await door.ask("/")).status == 200
+        async with door.browser(key) as browser, silent(door, 2 * MOST):
+            await browser.new()
+            await before.new()
+            assert await door.pair(await door.store.pages.link("me"))
+        assert len(door.server._strangers) <= MOST
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(door: Door):
+    async with silent(door, MOST + 2) as readers:
         async with asyncio.timeout(WITHIN):
-            answer = parse(await reader.read())
-        assert answer.status == 503
-        assert {name for name, _ in answer.headers} >= SAFE
-        opened.append((reader, writer))
-    for _, writer in opened:
-        writer.close()
-        await writer.wait_closed()
-    async with asyncio.timeout(WITHIN):
-        while (await door.ask("/")).status != 200:
-            pass
+            answers = [parse(await reader.read()) for reader in readers[:2]]
+        assert [answer.status for answer in answers] == [503, 503]
+        for answer in answers:
+            assert {name for name, _ in answer.headers} >= SAFE
+        assert not readers[2].at_eof()
+
+
+async def test_a_page_that_has_proven_nothing_makes_way_and_is_told_so(door: Door):
+    async with opened(door.server.url) as wire, silent(door, MOST):
+        async with asyncio.timeout(WITHIN):
+            await wire.wait_closed()
+        assert (wire.close_code, wire.close_reason) == (1013, "too many connections")
+
+
+def test_the_address_with_the_most_connections_makes_way():
+    strangers = Strangers()
+    gone: list[int] = []
+    strangers.add(-1, "192.168.1.2", lambda: gone.append(-1))
+    for n in range(3 * MOST):
+        strangers.add(n, "192.168.1.3", lambda n=n: gone.append(n))
+    assert gone == [*range(2 * MOST + 1)]
 
 
 async def test_a_server_full_of_strangers_can_be_stopped(door: Door):

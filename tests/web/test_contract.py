@@ -25,7 +25,8 @@ from tests.platforms.contract import AdapterContract, part
 from tests.platforms.malformed import Path, Specimen
 from tests.platforms.rig import File, Lack, Place, Rig, Seen
 from tests.web.browser import Browser
-from tests.web.door import Door
+from tests.web.door import Door, free_port
+from tests.web.proving import Key
 
 
 class WebRig:
@@ -33,11 +34,12 @@ class WebRig:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._settings = WebSettings(port=free_port())
         self._open = contextlib.AsyncExitStack()
         self._tabs: dict[str, Browser] = {}
         self._places: set[str] = set()
         self._adapters: list[WebAdapter] = []
-        self._cookies: dict[str, str] = {}
+        self._keys: dict[str, Key] = {}
         self._last: dict[str, Any] = {}
         self.anna = ""
         self.name = ""
@@ -47,19 +49,19 @@ class WebRig:
 
     async def begin(self) -> None:
         await self.adapter.connect()
-        self._cookies["anna"] = await self._paired(ME)
+        self._keys["anna"] = await self._paired(ME)
         [identity] = await self._store.owners.identities(ME)
         self.anna = identity.sender.user_id
         await self._store.owners.ensure("eve")
-        self._cookies["eve"] = await self._paired("eve")
+        self._keys["eve"] = await self._paired("eve")
 
     async def end(self) -> None:
         await self._open.aclose()
         await self.adapter.close()
 
-    async def _paired(self, owner: str) -> str:
+    async def _paired(self, owner: str) -> Key:
         async with self._door() as door:
-            return await door.cookie(owner)
+            return await door.key(owner)
 
     @contextlib.asynccontextmanager
     async def _door(self) -> AsyncGenerator[Door]:
@@ -78,7 +80,7 @@ class WebRig:
                 await for_now.close()
 
     def another(self) -> Adapter:
-        self._adapters.append(WebAdapter(WebSettings(port=0), self._store))
+        self._adapters.append(WebAdapter(self._settings, self._store))
         return self._adapters[-1]
 
     def has_threads(self, shape: str) -> bool:
@@ -88,8 +90,12 @@ class WebRig:
 
     @contextlib.asynccontextmanager
     async def _browser(self, who: str = "anna") -> AsyncGenerator[Browser]:
-        async with self._door() as door, door.browser(self._cookies[who]) as browser:
-            yield browser
+        async with self._door() as door:
+            key = self._keys[who]
+            if not await door.knows(key):  # it is at another place, for now
+                key = await door.key(ME)
+            async with door.browser(key) as browser:
+                yield browser
 
     async def _tab(self, page: str) -> Browser:
         """One with that conversation open, now that it has seen all there is."""

@@ -9,12 +9,13 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidState
 
 from segue.web.frames import FRAME_LIMIT, TEXT_LIMIT
 from tests.web.browser import WITHIN, Browser
 from tests.web.door import Door
+from tests.web.proving import entered
 
 # Frames
 
@@ -62,7 +63,7 @@ from tests.web.door import Door
     ids=lambda frame: frame[:50],
 )
 async def test_a_frame_that_makes_no_sense_is_refused_and_does_nothing(door: Door, frame: str):
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         await browser.wire.send(frame.replace("CHAT", chat))
         await browser.until("refused")
@@ -73,7 +74,7 @@ async def test_a_frame_that_makes_no_sense_is_refused_and_does_nothing(door: Doo
 
 
 async def test_a_binary_frame_does_nothing(door: Door):
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         say = {"do": "say", "chat": chat, "key": "12345678", "text": "x"}
         for frame in (json.dumps(say).encode(), b"\xff\xfe", b""):
@@ -83,15 +84,15 @@ async def test_a_binary_frame_does_nothing(door: Door):
 
 
 async def test_the_longest_text_is_taken(door: Door):
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         key = await browser.ask("say", chat=chat, text="ü" * TEXT_LIMIT)
         await browser.until("taken", key=key)
 
 
 async def test_an_oversized_frame_ends_the_talk_and_nothing_else(door: Door):
-    cookie = await door.cookie()
-    async with door.browser(cookie) as browser, door.browser(cookie) as other:
+    key = await door.key()
+    async with door.browser(key) as browser, door.browser(key) as other:
         chat = await browser.new()
         await browser.ask("say", chat=chat, text="x" * FRAME_LIMIT)
         with pytest.raises(ConnectionClosed) as closed:
@@ -104,7 +105,7 @@ async def test_an_oversized_frame_ends_the_talk_and_nothing_else(door: Door):
 
 
 async def test_a_frame_in_too_many_parts_ends_the_talk(door: Door):
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         parts = ("x" * 10_000 for _ in range(FRAME_LIMIT // 10_000 + 1))
         with contextlib.suppress(ConnectionClosed):  # it may be closed before the last
             await browser.wire.send(parts)
@@ -114,7 +115,7 @@ async def test_a_frame_in_too_many_parts_ends_the_talk(door: Door):
 
 async def test_a_press_of_a_button_that_is_not_there_does_nothing(door: Door):
     pages = door.store.pages
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         chat, other = await browser.new(), await browser.new()
         shown = await pages.show(chat, "1", "Well?", (("Yes", "y"),))
         for where, number, data in (
@@ -141,9 +142,7 @@ async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
     page = await pages.begin("me", "Long", key="1")
     for n in range(20):
         await pages.show(page.id, f"m{n}", f"{n} " + "word " * 19_000)
-    headers = {"Cookie": await door.cookie(), "Origin": door.server.url}
-    url = f"ws://{door.host}/live"
-    async with connect(url, additional_headers=headers, proxy=None, max_queue=1) as wire:
+    async with entered(door.server.url, await door.key(), max_queue=1) as (wire, _):
         wire.transport.pause_reading()
         for _ in range(300):
             await wire.send(json.dumps({"do": "open", "chat": page.id}))
@@ -153,8 +152,7 @@ async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
 
 def unread(door: Door) -> int:
     """The bytes that the server keeps for pages that do not read them."""
-    assert door.server._server is not None
-    return sum(c.transport.get_write_buffer_size() for c in door.server._server.connections)
+    return sum(c.transport.get_write_buffer_size() for c in door.server.connections)
 
 
 def talks(door: Door) -> int:
@@ -168,7 +166,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_who_asks_without_reading_is_answered_no_further(door: Door):
-    async with deaf(door), door.browser(await door.cookie()) as browser:
+    async with deaf(door), door.browser(await door.key()) as browser:
         await until(lambda: unread(door) > 0)
         await browser.new()  # the others are served
         [stuck] = [t for t in door.server._talks if t._connection.transport.get_write_buffer_size()]
@@ -194,7 +192,7 @@ async def test_who_does_not_read_is_let_go_when_too_much_waits(door: Door):
 
 
 async def test_who_pings_without_reading_is_let_go(door: Door):
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         await browser.until("hello")
         browser.wire.transport.pause_reading()
         most = 0
@@ -209,7 +207,7 @@ async def test_who_pings_without_reading_is_let_go(door: Door):
 
 
 async def test_a_page_whose_server_stops_is_told_so(door: Door):
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         await browser.until("hello")
         await door.server.stop()
         with pytest.raises(ConnectionClosed) as closed:
@@ -221,15 +219,15 @@ async def test_a_page_whose_server_stops_is_told_so(door: Door):
 async def test_a_page_that_goes_away_in_the_middle_is_no_trouble(
     door: Door, caplog: pytest.LogCaptureFixture
 ):
-    cookie = await door.cookie()
+    key = await door.key()
     for n in range(10):
-        async with door.browser(cookie) as browser:
+        async with door.browser(key) as browser:
             if n % 2:
                 chat = await browser.new()
                 await browser.ask("say", chat=chat, text="x" * 100_000)
             browser.wire.transport.abort()
     await until(lambda: not talks(door))
-    async with door.browser(cookie) as browser:
+    async with door.browser(key) as browser:
         await browser.until("hello")
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
@@ -244,7 +242,7 @@ async def test_a_store_that_fails_under_a_talk_ends_it_loudly(
         door.server.listed("me")
         await browser.until("never")
 
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         await browser.until("hello")
         with pytest.raises(ConnectionClosed):
             await broken(browser)

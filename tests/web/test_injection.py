@@ -318,7 +318,7 @@ async def test_titles_labels_and_what_tools_say_reach_the_page_as_text(door: Doo
     page = await store.pages.begin("me", evil, key="1")
     await store.bindings.rebind(session.id, addresses.of("me", page.id), Origin.RESUME)
     await store.pages.show(page.id, "2", evil, ((evil, "data"),))
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         chats = (await browser.until("hello"))["chats"]
         assert [chat["title"] for chat in chats] == [session.title]
         await browser.ask("open", chat=page.id)
@@ -339,7 +339,7 @@ async def test_titles_labels_and_what_tools_say_reach_the_page_as_text(door: Doo
 async def test_text_that_no_encoding_takes_does_not_end_the_talk(door: Door):
     page = await door.store.pages.begin("me", "a\ud800b\0", key="1")
     await door.store.pages.show(page.id, "2", "a\ud800b\0", (("\udfff", "\udfff"),))
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         await browser.until("hello", lambda t: t["chats"][0]["title"] == "a\ufffdb\ufffd")
         await browser.ask("open", chat=page.id)
         await browser.until("shown", lambda t: "a\ufffdb\ufffd" in t["messages"][0]["html"])

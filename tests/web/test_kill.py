@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from segue.core.session import ME
 from segue.handoff import Completed, hand_off
 from tests.gateway.conftest import Desk
 from tests.web.conftest import Site
+from tests.web.door import free_port
 from tests.web.killed import Killer
 from tests.web.reader import Reader
 
@@ -89,9 +89,9 @@ async def test_handoffs_to_the_page_survive_any_death_of_the_gateway(
     site.settings = config.load(environment)
     site.url = f"http://127.0.0.1:{site.settings.web.port}"
     async with site.gateway():
-        cookie = await site.cookie()
+        key = await site.key()
     killer = Killer(environment, random.Random(f"{request.node.name} {seed}"), MOST_MOMENTS)
-    reader = Reader(site.url, cookie, hears=killer.moment)
+    reader = Reader(site.url, key, hears=killer.moment)
     async with asyncio.timeout(WITHIN), killer.killing(), reader.reading():
         found = await asyncio.gather(
             *(moves(site, killer, reader, terminal, count) for terminal in range(TERMINALS))
@@ -129,11 +129,8 @@ async def are_there_once(site: Site, reader: Reader, everything: list[Moved]) ->
 
 def at_one_place(folder: Path) -> dict[str, str]:
     """Settings whose page stays where it is, whichever gateway serves it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     path = folder / "config.toml"
-    path.write_text(f"[web]\nport = {port}\n")
+    path.write_text(f"[web]\nport = {free_port()}\n")
     path.chmod(0o600)
     return {
         "SEGUE_CONFIG": str(path),

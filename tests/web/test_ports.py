@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
+import segue.store
+from segue.config import WebSettings
+from segue.core import proof
+from segue.core.address import Platform, Sender
+from segue.core.errors import ConnectFailed
+from segue.core.session import ME
+from segue.store.pages import Place
+from segue.store.processes import machine
 from segue.web import ports
-from segue.web.ports import USUAL
+from segue.web.adapter import WebAdapter
+from segue.web.ports import USUAL, PortHeld
+from tests.web.door import Door, free_port
+from tests.web.proving import Key, opened, prove
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another account")
 
 
 @pytest.fixture
@@ -19,36 +35,188 @@ def host() -> str:
     return f"127.77.{process >> 8 & 255}.{process & 255}"
 
 
-def on(host: str, port: int | None = None) -> int:
+@contextlib.contextmanager
+def bound(host: str, port: int | None = None, last: int | None = None) -> Generator[socket.socket]:
+    [found] = ports.bound([host], port, last)
+    with found:
+        yield found
+
+
+def on(host: str, port: int | None = None, last: int | None = None) -> int:
     """The port that is found there."""
-    with ports.bound(host, port) as found:
+    with bound(host, port, last) as found:
         return found.getsockname()[1]
 
 
 def test_a_page_is_where_it_was_before_even_if_others_have_the_first_ports(host: str):
-    with ports.bound(host, None) as first, ports.bound(host, None) as second:
+    with bound(host) as first, bound(host) as second:
         assert [s.getsockname()[1] for s in (first, second)] == [*USUAL[:2]]
         assert [on(host), on(host)] == [USUAL[2], USUAL[2]]
     assert on(host) == USUAL[0]
+    assert on(host, last=USUAL[2]) == USUAL[2]
 
 
 def test_where_all_usual_ports_are_taken_there_is_still_a_page(host: str):
     with contextlib.ExitStack() as stack:
         for _ in USUAL:
-            stack.enter_context(ports.bound(host, None))
+            stack.enter_context(bound(host))
         assert on(host) not in (0, *USUAL)
 
 
 def test_a_port_that_was_asked_for_is_that_one_or_none(host: str):
-    with ports.bound(host, USUAL[5]) as found:
+    with bound(host, USUAL[5]) as found:
         assert found.getsockname()[1] == USUAL[5]
-        with pytest.raises(OSError) as refused:  # noqa: PT011 - its number says it
-            ports.bound(host, USUAL[5])
-        assert refused.value.errno == errno.EADDRINUSE
+        with pytest.raises(PortHeld, match=f"port {USUAL[5]} is held by another program of yours"):
+            on(host, USUAL[5])
 
 
 def test_a_port_is_ours_before_anybody_is_served(host: str):
-    with ports.bound(host, None), socket.socket() as other:
+    with bound(host), socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with pytest.raises(OSError, match="in use"):
             other.bind((host, USUAL[0]))
+
+
+def test_all_addresses_have_the_same_port(host: str):
+    with bound(host):  # so that the first is not free at one of them
+        found = ports.bound(["127.0.0.1", host], None)
+        assert len({one.getsockname()[1] for one in found}) == 1
+        assert [one.getsockname()[0] for one in found] == ["127.0.0.1", host]
+        for one in found:
+            one.close()
+
+
+# Who has the last port
+
+
+def test_a_page_moves_on_from_a_port_that_a_program_of_the_same_account_has(host: str):
+    with bound(host, USUAL[3]):
+        assert on(host, last=USUAL[3]) == USUAL[0]
+
+
+def test_a_page_does_not_move_when_it_is_unknown_who_has_its_port(
+    host: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("segue.web.ports.TABLES", ())
+    with bound(host, USUAL[3]), pytest.raises(PortHeld, match="whose account is unknown") as held:
+        on(host, last=USUAL[3])
+    assert not held.value.is_foreign
+
+
+def of_another_account() -> socket.socket:
+    os.seteuid(NOBODY)
+    try:
+        return socket.socket()
+    finally:
+        os.seteuid(0)
+
+
+@contextlib.contextmanager
+def impostor(port: int) -> Generator[None]:
+    """Another account's process listens there."""
+    with of_another_account() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen()
+        yield
+
+
+@as_root
+async def test_a_page_whose_port_another_account_has_is_not_served_elsewhere(tmp_path: Path):
+    """And the browsers that were paired there are to be paired again: that account may have served
+    them pages that can use their keys."""
+    port = free_port()
+    async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
+        await store.owners.ensure(ME)
+        await store.pages.settle(machine(), Place(port=port, addresses=("127.0.0.1",)))
+        for n, origin in enumerate((f"http://127.0.0.1:{port}", "http://127.0.0.1:1")):
+            sender = Sender(platform=Platform.WEB, user_id=f"{n}")
+            link, _ = proof.of_link(await store.pages.link(ME))
+            await store.pages.admit(link, sender, "00", origin)
+        adapter = WebAdapter(WebSettings(), store)
+        with impostor(port):
+            with pytest.raises(ConnectFailed) as failed:
+                await adapter.connect()
+            assert f"port {port} is held by the account nobody (uid {NOBODY})" in str(failed.value)
+            assert "segue config set web.port" in str(failed.value)
+        assert [i.sender.user_id for i in await store.owners.identities(ME)] == ["1"]
+        await adapter.connect()
+        assert await store.pages.place(machine()) == Place(port=port, addresses=("127.0.0.1",))
+        await adapter.close()
+
+
+TABLE = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:2256 00000000:0000 0A 00000000:00000000 00:00000000 00000000  {uid}        0 2 1
+   1: 0100007F:2257 0100007F:2256 01 00000000:00000000 00:00000000 00000000  {uid}        0 3 1
+   2: 0100007F:2258 0100007F:2256 01 00000000:00000000 00:00000000 00000000  {other}        0 4 1
+   3: 0100007F:2259 0100007F:2256 01 00000000:00000000 00:00000000 00000000     0        0 5 1
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That of the kernel: our own process listens on 8790 and has connected to it, and so have
+    another account and root."""
+    path = tmp_path / "tcp"
+    path.write_text(TABLE.format(uid=os.getuid(), other=os.getuid() + 1))
+    monkeypatch.setattr("segue.web.ports.TABLES", (tmp_path / "none", path))
+    return path
+
+
+def test_the_kernel_says_who_listens(table: Path):
+    assert ports.holder(8790) == os.getuid()
+    assert ports.holder(8791) is None  # it has a connection, and does not listen
+    table.write_text(TABLE.format(uid=os.getuid() + 1, other=0))
+    assert ports.holder(8790) == os.getuid() + 1
+
+
+@pytest.mark.usefixtures("table")
+def test_the_kernel_says_who_has_connected():
+    here = ("127.0.0.1", 8790)
+    for port, is_foreign in ((8791, False), (8792, True), (8793, False), (8794, False)):
+        assert ports.is_foreign(("127.0.0.1", port), here) is is_foreign
+    assert not ports.is_foreign(("127.0.0.2", 8792), here)
+    assert not ports.is_foreign(("192.168.1.2", 8792), ("192.168.1.3", 8790))
+
+
+@as_root
+async def test_a_connection_of_another_account_is_refused_even_with_the_key(door: Door):
+    """It could be an impostor that was on the port a moment ago, and carries what an open page says
+    to where the gateway is now."""
+    key = await door.key()
+    made = of_another_account()
+    made.connect(("127.0.0.1", door.port))
+    async with opened(door.server.url, sock=made) as wire:
+        assert await prove(wire, door.server.url, Key("other", key.secret)) is None
+        with pytest.raises(ConnectionClosed):
+            await prove(wire, door.server.url, key)
+    assert await door.knows(key)
+
+
+# The local network
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "172.16.0.1", "192.168.178.20", "169.254.1.1"])
+def test_an_address_of_a_private_network_is_private(address: str):
+    assert ports.is_private(address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "8.8.8.8", "172.32.0.1", "100.64.0.1"])
+def test_any_other_is_not(address: str):
+    assert not ports.is_private(address)
+
+
+def test_the_addresses_of_this_machine_are_private_ones():
+    found = ports.private_addresses()
+    assert all(map(ports.is_private, found))
+    assert len(found) == len(set(found))
+
+
+async def test_without_a_private_network_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("segue.web.ports.private_addresses", lambda: ())
+    async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
+        with pytest.raises(ConnectFailed, match="no address in a private network"):
+            await WebAdapter(WebSettings(lan=True), store).connect()

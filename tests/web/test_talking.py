@@ -40,17 +40,17 @@ async def test_a_session_is_handed_off_to_the_page_with_its_history(site: Site):
 
 async def test_a_page_that_was_away_sees_what_it_missed_once(site: Site):
     async with site.gateway():
-        cookie = await site.cookie()
-        async with site.browser(cookie) as browser:
+        key = await site.key()
+        async with site.browser(key) as browser:
             chat = await browser.new()
             await browser.ask("say", chat=chat, text="one")
             seen = await browser.message("(1) one")
-        async with site.browser(cookie) as other:
+        async with site.browser(key) as other:
             await other.ask("open", chat=chat, after=0)
             await other.until("shown", chat=chat)
             await other.ask("say", chat=chat, text="two")
             await other.message("(2) two")
-        async with site.browser(cookie) as browser:
+        async with site.browser(key) as browser:
             await browser.ask("open", chat=chat, after=seen["rev"])
             shown = await browser.until("shown", chat=chat)
     assert [m["html"] for m in shown["messages"]] == ["<p>two</p>", "<p>(2) two</p>\n"]

@@ -1,48 +1,51 @@
-"""Tokens and cookies: who gets in, how often one may try, and who is out again."""
+"""Links and keys: who gets in, what of it can be used by others, and who is out again."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import secrets
 from collections.abc import Generator
-from http.cookies import SimpleCookie
 
+import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
+from segue.core.proof import Exchange
 from segue.core.transcript import Message, Role, spoken
 from segue.store import Tx
 from segue.store.pairings import SECONDS
-from segue.web.guard import TRIES, WINDOW
+from segue.web.server import Server
 from tests.web.browser import WITHIN, Browser
 from tests.web.conftest import Site
 from tests.web.door import Door
+from tests.web.proving import Key, ask, link_key, opened, prove
 
-# Tokens
+# Links
 
 
-async def test_a_token_lets_one_browser_in_once(door: Door):
+async def test_a_link_lets_one_browser_in_once(door: Door):
     token = await door.store.pages.link("me")
-    assert (await door.exchange(token)).status == 204
-    again = await door.exchange(token)
-    assert (again.status, again.all("Set-Cookie")) == (403, [])
+    assert await door.pair(token)
+    assert await door.pair(token) is None
     assert len(await door.store.owners.identities("me")) == 1
 
 
-async def test_of_many_who_bring_a_token_at_once_one_gets_in(door: Door):
+async def test_of_many_who_open_a_link_at_once_one_gets_in(door: Door):
     token = await door.store.pages.link("me")
-    answers = await asyncio.gather(*(door.exchange(token) for _ in range(TRIES)))
-    assert sorted(answer.status for answer in answers) == [204] + [403] * (TRIES - 1)
+    keys = await asyncio.gather(*(door.pair(token) for _ in range(10)))
+    assert len([key for key in keys if key]) == 1
     assert len(await door.store.owners.identities("me")) == 1
 
 
-async def test_a_token_whose_time_is_over_lets_nobody_in(door: Door):
+async def test_a_link_whose_time_is_over_lets_nobody_in(door: Door):
     token = await door.store.pages.link("me")
     door.clock.advance(SECONDS)
-    assert (await door.exchange(token)).status == 403
+    assert await door.pair(token) is None
     assert await door.store.owners.identities("me") == ()
 
 
@@ -50,100 +53,200 @@ async def test_a_token_whose_time_is_over_lets_nobody_in(door: Door):
 async def test_a_wrong_token_lets_nobody_in_and_the_right_one_stays_good(door: Door, wrong: str):
     token = await door.store.pages.link("me")
     for tried in (wrong, token[:-1], f"{token}x", token.swapcase(), f'"{token}"'):
-        assert (await door.exchange(tried)).status == 403
-    assert (await door.exchange(token)).status == 204
-
-
-async def test_two_tokens_in_one_request_are_none(door: Door):
-    token = await door.store.pages.link("me")
-    assert (await door.exchange(token, [("X-Segue-Token", token)])).status == 403
-    assert (await door.exchange("wrong", [("X-Segue-Token", token)])).status == 403
-    assert (await door.exchange(token)).status == 204
+        assert await door.pair(tried) is None
+    assert await door.pair(token)
 
 
 async def test_a_pairing_code_for_a_chat_is_no_token(door: Door):
     code = await door.store.pairings.begin("me")
-    assert (await door.exchange(code)).status == 403
+    assert await door.pair(code) is None
     token = await door.store.pages.link("me")
     stranger = Sender(platform=Platform.TELEGRAM, user_id="42")
     with pytest.raises(PairingRefused):
         await door.store.pairings.redeem(token, stranger)
 
 
-async def test_a_token_in_a_query_or_a_cookie_is_not_accepted(door: Door):
+async def test_however_many_wrong_tokens_are_tried_the_right_one_is_good_at_once(door: Door):
+    """A token has 128 bits, so that guessing needs no lock that strangers could close."""
     token = await door.store.pages.link("me")
-    assert (await door.ask(f"/exchange?t={token}")).status == 403
-    assert (await door.ask(f"/exchange?X-Segue-Token={token}")).status == 403
-    assert (await door.ask("/exchange", [("Cookie", f"t={token}; segue={token}")])).status == 403
-    assert (await door.ask("/exchange", [("Authorization", f"Bearer {token}")])).status == 403
-    shown = await door.ask(f"/?t={token}")
-    assert not shown.all("Set-Cookie")
-    assert token.encode() not in shown.body
-    origin = ("Origin", f"http://{door.host}")
-    assert await door.upgrade([origin, ("Cookie", f"segue={token}")]) == 401
-    assert await door.store.owners.identities("me") == ()
+    for n in range(5):
+        tried = await asyncio.gather(*(door.pair(f"wrong {n} {m}") for m in range(20)))
+        assert not any(tried)
+    assert await door.pair(token)
 
 
-async def test_guessing_ends_soon_and_then_the_right_one_has_to_wait_as_well(door: Door):
-    token = await door.store.pages.link("me", seconds=10 * WINDOW)
-    for n in range(TRIES):
-        assert (await door.exchange(f"wrong {n}")).status == 403
-    for tried in ("wrong", token):
-        answer = await door.exchange(tried)
-        assert (answer.status, answer.all("Set-Cookie")) == (429, [])
-    door.clock.advance(WINDOW - 0.01)
-    assert (await door.exchange(token)).status == 429
-    door.clock.advance(0.01)
-    assert (await door.exchange(token)).status == 204
-
-
-async def test_those_who_are_refused_do_not_make_the_others_wait_longer(door: Door):
-    """Who goes on trying for ever is let try again no later than who does not."""
-    for _ in range(TRIES):
-        await door.exchange("wrong")
-    door.clock.advance(WINDOW / 2)
-    for _ in range(3 * TRIES):
-        assert (await door.exchange("wrong")).status == 429
-    door.clock.advance(WINDOW / 2)
-    assert (await door.exchange(await door.store.pages.link("me"))).status == 204
-
-
-async def test_right_tokens_are_no_guesses(door: Door):
-    for _ in range(2 * TRIES):
-        await door.cookie()
-    for _ in range(TRIES):
-        assert (await door.exchange("wrong")).status == 403
-    assert (await door.exchange("wrong")).status == 429
-
-
-# The cookie
-
-
-async def test_the_cookie_is_for_this_server_and_no_script(door: Door):
+async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
+    """An impostor on the port of a gateway that was stopped may have been shown it."""
     token = await door.store.pages.link("me")
-    [(name, morsel)] = SimpleCookie((await door.exchange(token)).one("Set-Cookie")).items()
-    assert name == "segue"
-    assert len(morsel.value) >= 43
-    assert token not in morsel.value
-    assert (morsel["httponly"], morsel["samesite"], morsel["path"]) == (True, "Strict", "/")
-    assert (morsel["domain"], int(morsel["max-age"]) > 0) == ("", True)
+    async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as again:
+        server = Server(again)
+        await server.start(0)
+        assert await Door(server, again, door.clock).pair(token) is None
+        await server.stop()
+    assert await door.pair(token)
 
 
-async def test_neither_tokens_nor_cookies_are_kept_but_as_a_digest(door: Door, tmp_path):
+# Proofs
+
+
+async def greeted(door: Door, key: Key) -> Exchange:
+    """What the server offers to sign with that key."""
+    nonce = secrets.token_hex(32)
+    async with opened(door.server.url) as wire:
+        told = await ask(wire, {"do": "greet", "key": key.id, "nonce": nonce})
+    url = door.server.url
+    exchange = Exchange(origin=url, browser_nonce=nonce, server_nonce=told["nonce"])
+    assert told["proof"] == exchange.server_proof(key.secret)
+    return exchange
+
+
+async def refused(door: Door, *frames: dict[str, str] | str | bytes) -> list[str]:
+    """What it says to these before it closes without having let anybody in."""
+    told: list[str] = []
+    async with opened(door.server.url) as wire:
+        for frame in frames:
+            raw = msgspec.json.encode(frame).decode() if isinstance(frame, dict) else frame
+            await wire.send(raw)
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                told.append(msgspec.json.decode(await wire.recv())["is"])
+        assert wire.close_code in {1008, 1009}
+    return told
+
+
+async def test_the_server_proves_itself_first_and_never_twice_alike(door: Door):
+    key = await door.key()
+    first, second = await greeted(door, key), await greeted(door, key)
+    assert first.server_nonce != second.server_nonce
+
+
+async def test_a_proof_is_good_once(door: Door):
+    key = await door.key()
+    async with opened(door.server.url) as wire:
+        exchange = await prove(wire, door.server.url, key)
+        assert exchange
+        assert msgspec.json.decode(await wire.recv())["is"] == "hello"
+    greeting = {"do": "greet", "key": key.id, "nonce": exchange.browser_nonce}
+    proof = {"do": "prove", "proof": exchange.browser_proof(key.secret)}
+    assert await refused(door, greeting, proof) == ["proof"]
+
+
+async def test_the_servers_own_proof_is_not_a_browsers(door: Door):
+    key = await door.key()
+    nonce = secrets.token_hex(32)
+    async with opened(door.server.url) as wire:
+        told = await ask(wire, {"do": "greet", "key": key.id, "nonce": nonce})
+        with pytest.raises(ConnectionClosed):
+            await ask(wire, {"do": "prove", "proof": told["proof"]})
+
+
+async def test_what_a_page_proves_at_one_port_is_worth_nothing_at_another(door: Door):
+    """An impostor that holds the port of before cannot carry messages to where the gateway is."""
+    key = await door.key()
+    moved = Server(door.store)
+    await moved.start(0)
+    try:
+        there = Door(moved, door.store, door.clock)
+        assert not await there.knows(key)
+        # By a link, which is good at both.
+        link = link_key(await door.store.pages.link("me"))
+        exchange = await greeted(there, link)
+        assert Exchange(
+            origin=door.server.url,
+            browser_nonce=exchange.browser_nonce,
+            server_nonce=exchange.server_nonce,
+        ).server_proof(link.secret) != exchange.server_proof(link.secret)
+    finally:
+        await moved.stop()
+
+
+GOOD = "0" * 64
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "null",
+        "{",
+        b"",
+        b'{"do":"greet","key":"x","nonce":"' + GOOD.encode() + b'"}',
+        {"do": "health"},
+        {"do": "new", "key": "12345678"},
+        {"do": "prove", "proof": GOOD},
+        {"do": "greet", "key": "x"},
+        {"do": "greet", "key": "x", "nonce": ""},
+        {"do": "greet", "key": "x", "nonce": GOOD + "\n"},
+        {"do": "greet", "key": "x", "nonce": GOOD[:-1] + "G"},
+        {"do": "greet", "key": "x" * 101, "nonce": GOOD},
+        {"do": "greet", "key": "x", "nonce": GOOD, "more": "x"},
+        {"do": "greet", "key": "x" * 2000, "nonce": GOOD},
+    ],
+    ids=repr,
+)
+async def test_a_page_that_has_proven_nothing_is_told_nothing(
+    door: Door, frame: dict[str, str] | str | bytes
+):
+    assert await refused(door, frame) == []
+
+
+async def test_a_wrong_proof_ends_the_connection(door: Door):
+    key = await door.key()
+    greeting = {"do": "greet", "key": key.id, "nonce": GOOD}
+    assert await refused(door, greeting, {"do": "prove", "proof": GOOD}) == ["proof"]
+    assert await refused(door, greeting, greeting) == ["proof"]
+    assert await refused(door, greeting, {"do": "health"}) == ["proof"]
+
+
+async def test_a_page_can_try_a_few_keys_and_no_more(door: Door):
+    key = await door.key()
+    async with opened(door.server.url) as wire:
+        for n in range(3):
+            assert await prove(wire, door.server.url, Key(f"{n}", GOOD)) is None
+        assert await prove(wire, door.server.url, key)
+    greeting = {"do": "greet", "key": "x", "nonce": GOOD}
+    assert await refused(door, *[greeting] * 5) == ["unknown"] * 4
+
+
+async def test_a_page_that_proves_nothing_in_time_is_closed(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("segue.web.server.PROVING", 0.05)
+    assert await refused(door) == []
+
+
+async def test_nobody_is_let_in_by_a_cookie_a_header_or_a_query(door: Door):
+    key, token = await door.key(), await door.store.pages.link("me")
+    before = await door.store.owners.identities("me")
+    for name, value in (
+        ("Cookie", f"segue={key.secret}; t={token}"),
+        ("X-Segue-Token", token),
+        ("Authorization", f"Bearer {key.secret}"),
+    ):
+        for path in ("/", f"/?t={token}", "/exchange"):
+            answer = await door.ask(path, [(name, value)])
+            assert not answer.all("Set-Cookie")
+            assert token.encode() not in answer.body
+        async with opened(door.server.url, additional_headers={name: value}) as wire:
+            told = await ask(wire, {"do": "greet", "key": "x", "nonce": GOOD})
+            assert told == {"is": "unknown"}
+    assert await door.store.owners.identities("me") == before
+
+
+async def test_tokens_are_not_kept(door: Door, tmp_path):
     tokens = [await door.store.pages.link("me") for _ in range(2)]
-    answer = await door.exchange(tokens[0])
-    secret = answer.one("Set-Cookie").partition(";")[0].partition("=")[2]
+    assert await door.pair(tokens[0])
     await door.server.stop()
     await door.store.close()
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     for path in files:
-        for kept in (*tokens, secret):
-            assert kept.encode() not in path.read_bytes()
+        for token in tokens:
+            assert token.encode() not in path.read_bytes()
 
 
-async def test_no_two_browsers_have_the_same_cookie(door: Door):
-    assert len({await door.cookie() for _ in range(20)}) == 20
+async def test_no_two_browsers_have_the_same_key(door: Door):
+    assert len({(await door.key()).secret for _ in range(20)}) == 20
 
 
 # What is told in logs
@@ -177,39 +280,38 @@ def log() -> Generator[Everything]:
         logger.setLevel(level)
 
 
-async def test_neither_tokens_nor_cookies_are_ever_logged(door: Door, log: Everything):
+async def test_neither_tokens_nor_keys_are_ever_logged(door: Door, log: Everything):
     token = await door.store.pages.link("me")
     host = f"Host: {door.host}\r\n".encode()
     await door.ask(f"/?t={token}")
-    await door.ask(f"/exchange?t={token}")
     await door.ask(f"/{token}", method=token.replace("_", "-"))
     await door.ask("/", host=token)
     await door.send(f"GET /?t={token} X HTTP/1.1\r\n".encode() + host + b"\r\n")
     await door.send(b"GET / HTTP/1.1\r\n" + host + f"{token}\r\n\r\n".encode())
     await door.send(b"GET / HTTP/1.1\r\n" + host + f"X {token}: x\r\n\r\n".encode())
-    answer = await door.exchange(token)
-    cookie = answer.one("Set-Cookie").partition(";")[0]
-    await door.exchange(token)
-    await door.upgrade([("Origin", f"http://{door.host}"), ("Cookie", f"{cookie}; x={token}")])
-    async with door.browser(cookie) as browser:
+    await refused(door, {"do": "greet", "key": token, "nonce": token})
+    key = await door.pair(token)
+    assert key
+    assert await door.pair(token) is None
+    async with door.browser(key) as browser:
         await browser.until("hello")
     logging.getLogger("segue.web.wire").debug("it does listen")
     ours = [told for told in log.told if not told.startswith(("websockets.client", "asyncio"))]
     assert any("it does listen" in told for told in ours)
-    assert any("token that is not valid" in told for told in ours)
+    assert any("nothing proven" in told for told in ours)
     for told in ours:
         assert token not in told
-        assert cookie.partition("=")[2] not in told
+        assert key.secret not in told
 
 
-async def test_a_gateway_that_serves_the_page_logs_no_token(site: Site, log: Everything):
+async def test_a_gateway_that_serves_the_page_logs_no_key(site: Site, log: Everything):
     async with site.gateway():
-        cookie = await site.cookie()
-        async with site.browser(cookie) as browser:
+        key = await site.key()
+        async with site.browser(key) as browser:
             await browser.until("hello")
     assert any("web is connected" in told for told in log.told)
     ours = [told for told in log.told if told.startswith("segue")]
-    assert not [told for told in ours if cookie.partition("=")[2] in told]
+    assert not [told for told in ours if key.secret in told]
 
 
 # Another owner
@@ -227,7 +329,7 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
     pages = door.store.pages
     page = await pages.begin("me", "Mine", key="mine")
     shown = await pages.show(page.id, "1", "secret words", (("Allow", "a:1:once"),))
-    async with door.browser(await door.cookie("you")) as browser:
+    async with door.browser(await door.key("you")) as browser:
         assert (await browser.until("hello"))["chats"] == []
         not_here = "That conversation is not here."
         assert await asked(browser, "open", chat=page.id, after=0) == not_here
@@ -253,8 +355,8 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
 
 async def test_a_key_of_anothers_leads_to_nothing_of_theirs(door: Door):
     async with (
-        door.browser(await door.cookie("me")) as mine,
-        door.browser(await door.cookie("you")) as other,
+        door.browser(await door.key("me")) as mine,
+        door.browser(await door.key("you")) as other,
     ):
         key = await mine.ask("new")
         chat = (await mine.until("taken", key=key))["chat"]
@@ -277,8 +379,8 @@ async def test_the_health_of_anothers_sessions_is_not_told(door: Door):
     await store.gateways.announce("gateway", [Platform.WEB])
     await store.request_handoff(session.id, Platform.WEB, lease=lease)
     async with (
-        door.browser(await door.cookie("me")) as mine,
-        door.browser(await door.cookie("you")) as other,
+        door.browser(await door.key("me")) as mine,
+        door.browser(await door.key("you")) as other,
     ):
         for browser in (mine, other):
             await browser.ask("health")
@@ -297,20 +399,17 @@ async def said(browser: Browser, chat: str) -> None:
 
 
 async def test_a_revoked_browser_is_refused_at_once(door: Door):
-    cookie, other = await door.cookie(), await door.cookie()
-    origin = ("Origin", f"http://{door.host}")
-    browser = await door.store.pages.browser(cookie.partition("=")[2])
-    assert browser is not None
-    await door.store.owners.unlink(Platform.WEB, browser)
-    assert await door.upgrade([origin, ("Cookie", cookie)]) == 401
-    assert await door.upgrade([origin, ("Cookie", other)]) == 101
+    key, other = await door.key(), await door.key()
+    await door.store.owners.unlink(Platform.WEB, key.id)
+    assert not await door.knows(key)
+    assert await door.knows(other)
     (left,) = await door.store.owners.identities("me")
-    assert left.sender.user_id == await door.store.pages.browser(other.partition("=")[2])
+    assert left.sender.user_id == other.id
 
 
 async def test_a_page_that_is_open_ends_when_its_browser_is_revoked(door: Door, tmp_path):
     """Also by another process, and without having asked for anything."""
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as cli:
             [identity] = await cli.owners.identities("me")
@@ -331,7 +430,7 @@ async def test_what_a_revoked_browser_asks_for_is_not_done(door: Door):
     def quietly(tx: Tx) -> None:
         assert tx.change("DELETE FROM identities") == 1
 
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         await door.store.write(quietly)
         with pytest.raises(ConnectionClosed):
@@ -340,7 +439,7 @@ async def test_what_a_revoked_browser_asks_for_is_not_done(door: Door):
 
 
 async def test_a_browser_that_became_anothers_is_not_the_first_ones_any_more(door: Door):
-    async with door.browser(await door.cookie()) as browser:
+    async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         [identity] = await door.store.owners.identities("me")
         await door.store.owners.unlink(Platform.WEB, identity.sender.user_id)

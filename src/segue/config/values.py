@@ -100,7 +100,7 @@ class WebSettings:
 
     enabled: bool = True
     port: int | None = None
-    """None for the usual one, or any where that is taken."""
+    """None for the last one, or a usual one."""
     lan: bool = False
     """Whether the local network may open it, too."""
 

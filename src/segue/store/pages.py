@@ -6,15 +6,18 @@ asks for what is newer than the last one they saw, and misses nothing and sees n
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from segue.core.address import Sender
+from segue.core import proof
+from segue.core.address import Platform, Sender
+from segue.core.errors import PairingRefused
+from segue.core.session import Owner
 from segue.store import owners, pairings
 from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.leases import until
 from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
 
 
@@ -70,28 +73,62 @@ class PageUpdate:
     """The number of the message that was said, or whose button was pressed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """What a browser has to prove that it has."""
+
+    secret: str
+    owner: str
+    is_link: bool
+    """Whether it is a link's, which pairs the browser, or one of a browser that is paired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the page is served."""
+
+    port: int
+    addresses: tuple[str, ...]
+
+
 class Pages:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     # Browsers
 
-    async def link(self, owner: str, *, seconds: float = pairings.SECONDS) -> str:
-        """A token that makes the first browser to bring it that owner's. Only a digest is kept."""
+    async def link(
+        self, owner: str, *, process: str | None = None, seconds: float = pairings.SECONDS
+    ) -> str:
+        """A token that makes the first browser to prove that it has it that owner's. Only the
+        gateway `process` takes it; None for this one. The token itself is not kept."""
         token = secrets.token_urlsafe(16)  # in a link that still fits on a line, and in a camera
-        await self._engine.write(pairings.begin, owner, _digest(token), seconds)
+        await self._engine.write(link, owner, token, process, seconds)
         return token
 
-    async def admit(self, token: str, sender: Sender) -> str:
-        """The secret of a browser that brought such a token: it is a user of the platform, linked
-        to the owner, from now on. PairingRefused when the token was used, or its time is over."""
-        secret = secrets.token_urlsafe(32)
-        await self._engine.write(admit, _digest(token), sender, _digest(secret))
-        return secret
+    async def credential(self, key: str, origin: str) -> Credential | None:
+        """What a page that was loaded from `origin` has to prove: `key` is the id of a browser that
+        was paired there, or of a link to this gateway. None for any other."""
+        return await self._engine.read(credential, key, origin)
 
-    async def browser(self, secret: str) -> str | None:
-        """The user id of the browser with that secret; None for any other."""
-        return await self._engine.read(browser, _digest(secret))
+    async def admit(self, key: str, sender: Sender, secret: str, origin: str) -> Owner:
+        """Pair a browser by the link with that id: it is a user of the platform, linked to the
+        owner. PairingRefused when the link was used, or its time is over."""
+        return await self._engine.write(admit, key, sender, secret, origin)
+
+    async def forget(self, port: int) -> int:
+        """Unpair the browsers that were paired on that port; their number."""
+        return await self._engine.write(forget, port)
+
+    # Where it is served
+
+    async def place(self, machine: str) -> Place | None:
+        """Where the page was served last on that machine."""
+        return await self._engine.read(place, machine)
+
+    async def settle(self, machine: str, place: Place) -> None:
+        """Remember that the page is served there."""
+        await self._engine.write(settle, machine, place)
 
     # Conversations
 
@@ -146,23 +183,94 @@ class Pages:
 # Browsers
 
 
-def admit(tx: Tx, token: str, sender: Sender, secret: str) -> None:
-    pairings.redeem(tx, token, sender)
+def link(tx: Tx, owner: str, token: str, process: str | None, seconds: float) -> None:
+    owners.found(tx, owner)
+    tx.lock(f"page links of {owner}")
+    key, secret = proof.of_link(token)
     tx.change(
-        "INSERT INTO browsers (id, digest, made, seen) VALUES (:id, :digest, :now, :now)",
-        id=sender.user_id,
-        digest=secret,
-        now=tx.now,
+        "INSERT INTO page_links (id, secret, owner, process, until)"
+        " VALUES (:id, :secret, :owner, :process, :until)",
+        id=key,
+        secret=secret,
+        owner=owner,
+        process=process or tx.process,
+        until=until(tx, seconds),
+    )
+    tx.change("DELETE FROM page_links WHERE until <= :ticks", ticks=tx.ticks)
+    tx.change(
+        "DELETE FROM page_links WHERE owner = :owner AND no NOT IN (SELECT no FROM page_links"
+        " WHERE owner = :owner ORDER BY no DESC LIMIT :most)",
+        owner=owner,
+        most=pairings.MOST_OPEN,
     )
 
 
-def browser(tx: Tx, secret: str) -> str | None:
-    row = tx.row("SELECT id FROM browsers WHERE digest = :digest", digest=secret)
-    return row[0] if row else None
+def credential(tx: Tx, key: str, origin: str) -> Credential | None:
+    browser = tx.row(
+        "SELECT b.secret, i.owner FROM browsers b"
+        " JOIN identities i ON i.platform = 'web' AND i.user_id = b.id"
+        " WHERE b.id = :id AND b.origin = :origin",
+        id=text(key),
+        origin=text(origin),
+    )
+    if browser is not None:
+        return Credential(secret=browser[0], owner=browser[1], is_link=False)
+    link = tx.row(
+        "SELECT secret, owner FROM page_links WHERE id = :id AND process = :me AND until > :ticks",
+        id=text(key),
+        me=tx.process,
+        ticks=tx.ticks,
+    )
+    return Credential(secret=link[0], owner=link[1], is_link=True) if link else None
 
 
-def _digest(secret: str) -> str:
-    return hashlib.sha256(text(secret).encode()).hexdigest()
+def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> Owner:
+    used = tx.row(
+        "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks"
+        " RETURNING owner",
+        id=text(key),
+        me=tx.process,
+        ticks=tx.ticks,
+    )
+    if used is None:
+        raise PairingRefused
+    owners.link(tx, sender, used[0])
+    tx.change(
+        "INSERT INTO browsers (id, secret, origin, made) VALUES (:id, :secret, :origin, :now)",
+        id=sender.user_id,
+        secret=secret,
+        origin=text(origin),
+        now=tx.now,
+    )
+    return owners.found(tx, used[0])
+
+
+def forget(tx: Tx, port: int) -> int:
+    found = tx.rows("SELECT id FROM browsers WHERE origin LIKE :origin", origin=f"%:{port}")
+    for (browser,) in found:
+        tx.change("DELETE FROM browsers WHERE id = :id", id=browser)
+        owners.unlink(tx, Platform.WEB, browser)
+    return len(found)
+
+
+# Where it is served
+
+
+def place(tx: Tx, machine: str) -> Place | None:
+    sql = "SELECT port, addresses FROM page_places WHERE machine = :machine"
+    row = tx.row(sql, machine=text(machine))
+    return Place(port=row[0], addresses=tuple(row[1].split())) if row else None
+
+
+def settle(tx: Tx, machine: str, place: Place) -> None:
+    tx.change(
+        "INSERT INTO page_places (machine, port, addresses) VALUES (:machine, :port, :addresses)"
+        " ON CONFLICT (machine) DO UPDATE"
+        " SET port = excluded.port, addresses = excluded.addresses",
+        machine=text(machine),
+        port=place.port,
+        addresses=" ".join(place.addresses),
+    )
 
 
 # Conversations

@@ -12,6 +12,8 @@ from segue.terminal.opened import with_store
 from segue.terminal.output import print_json, print_lines, screen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from segue.config import Settings
     from segue.store import Store
     from segue.store.gateways import Gateway
@@ -91,22 +93,23 @@ def start(*, lan: bool, as_json: bool) -> None:
     The exit code is 1 when one runs already, or when it did not start.
     """
     from segue import config  # noqa: PLC0415
-    from segue.terminal import background  # noqa: PLC0415
+    from segue.terminal import background, page  # noqa: PLC0415
     from segue.terminal.gateway_text import as_json as told  # noqa: PLC0415
     from segue.terminal.gateway_text import started  # noqa: PLC0415
 
     settings = _with_lan(config.load()) if lan else config.load()
     log = settings.gateway_log
 
-    async def begin(store: Store) -> Gateway:
+    async def begin(store: Store) -> tuple[Gateway, Sequence[str]]:
         started = await background.start(store, log, lan=lan)
-        return await background.settled(store, started, _SETTLED)
+        running = await background.settled(store, started, _SETTLED)
+        return running, await page.addresses(store, [running])
 
-    running = with_store(begin)
+    running, addresses = with_store(begin)
     if as_json:
         print_json({**told(running), "log": str(log)})
     else:
-        print_lines(started(running, log, lan=settings.web.lan))
+        print_lines(started(running, log, addresses))
 
 
 @gateway.command()

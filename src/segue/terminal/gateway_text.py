@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -128,14 +128,14 @@ async def look(store: Store, log: Path) -> Portrait:
     )
 
 
-def started(gateway: Gateway, log: Path, *, lan: bool) -> list[str]:
-    """What to say once it runs. `lan`: its page, if it has one, is for the local network."""
+def started(gateway: Gateway, log: Path, addresses: Sequence[str]) -> list[str]:
+    """What to say once it runs. `addresses`: those at which local networks reach its page."""
     served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
     told = f"It serves {served}." if served else _NOTHING
     return [
         f"Running now: {one_line(gateway.name)}. {told}",
         *(_down(health) for health in _links(gateway) if health.state is Link.DOWN),
-        *_page(gateway, lan=lan),
+        *_page(gateway, addresses),
         f"It tells what it does in {one_line(str(log))}; `segue gateway logs` shows that.",
     ]
 
@@ -144,12 +144,12 @@ def _down(health: PlatformHealth) -> str:
     return one_line(f"{health.platform} is out of reach: {health.detail}.")
 
 
-def _page(gateway: Gateway, *, lan: bool) -> list[str]:
+def _page(gateway: Gateway, addresses: Sequence[str]) -> list[str]:
     """Where the page is, and who can reach it."""
     if (url := page.url([gateway])) is None:
         return []
-    where = f"The page is at {one_line(url)}, {page.reach(lan=lan)}; `segue pair` opens it."
-    return [where, *([f"Warning: {page.LAN}"] if lan else [])]
+    where = f"The page is at {one_line(url)}, {page.reach_at(addresses)}; `segue pair` opens it."
+    return [where, *([f"Warning: {page.LAN}"] if addresses else [])]
 
 
 def link(health: PlatformHealth) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 from segue.config import Settings
@@ -13,6 +13,7 @@ from segue.handoff import Completed
 from segue.store import Store
 from segue.store.gateways import Gateway
 from segue.store.pairings import SECONDS
+from segue.store.processes import whose
 from segue.terminal import qr
 from segue.terminal.output import folded, screen
 from segue.web import links
@@ -21,7 +22,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MINUTES = f"{SECONDS / 60:.0f} minutes"
 LAN = (
     "Everybody in the local network can reach the page. Only browsers that open a link of yours get"
-    " in, but links and conversations cross the network unencrypted."
+    " in, but conversations cross the network unencrypted."
 )
 _HERE_ONLY = (
     "It opens on this machine only. For a phone in the same network, type `segue gateway stop`,"
@@ -47,6 +48,20 @@ def in_lan(url: str) -> bool:
 
 def reach(*, lan: bool) -> str:
     return "for the whole local network" if lan else "for this machine only"
+
+
+async def addresses(store: Store, gateways: Iterable[Gateway]) -> tuple[str, ...]:
+    """Those in local networks at which one of them serves it."""
+    for gateway in gateways:
+        if links.url(gateway) and (place := await store.pages.place(whose(gateway.process)[0])):
+            return tuple(address for address in place.addresses if address not in _LOOPBACK)
+    return ()
+
+
+def reach_at(addresses: Sequence[str]) -> str:
+    """Who can reach a page that is served at these addresses in local networks."""
+    at = f", at {' and '.join(addresses)}" if addresses else ""
+    return reach(lan=bool(addresses)) + at
 
 
 async def link_to(store: Store, done: Completed) -> str | None:

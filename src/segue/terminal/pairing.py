@@ -16,7 +16,7 @@ from segue.core.address import Platform
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.store import Store
-from segue.store.gateways import PlatformHealth
+from segue.store.gateways import Link, PlatformHealth
 from segue.store.owners import Identity
 from segue.store.pairings import SECONDS
 from segue.terminal import page, qr
@@ -81,7 +81,7 @@ async def _begin(store: Store, seconds: float) -> _Offer:
     await store.owners.ensure(ME)
     served = [health for g in await store.gateways.alive() for health in g.links.values()]
     to_page = await links.opening(store, ME, seconds=seconds)
-    bots = [health for health in served if to_page is None or health.platform is not Platform.WEB]
+    bots = [h for h in served if not (_is_page_down(h) or (to_page and h.platform is Platform.WEB))]
     code = await store.pairings.begin(ME, seconds=seconds) if bots or not to_page else None
     offered = {h.platform: h.link.replace("{code}", code) for h in bots if h.link and code}
     return _Offer(
@@ -106,6 +106,9 @@ def _tell(offer: _Offer, minutes: str) -> None:
 
 
 def _tell_of(health: PlatformHealth, link: str | None) -> None:
+    if _is_page_down(health):
+        click.echo(f"\n{health.platform}: out of reach: {one_line(health.detail)}.")
+        return
     if link is None:
         account = f" (its account is {one_line(health.account)})" if health.account else ""
         click.echo(f"\n{health.platform}: send the code to the bot{account}.")
@@ -115,6 +118,10 @@ def _tell_of(health: PlatformHealth, link: str | None) -> None:
         print_lines(drawing)
     if health.platform is Platform.WEB and not page.in_lan(link):
         click.echo(page.here_only())
+
+
+def _is_page_down(health: PlatformHealth) -> bool:
+    return health.platform is Platform.WEB and health.state is Link.DOWN
 
 
 async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> bool:

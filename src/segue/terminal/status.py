@@ -11,11 +11,13 @@ import segue
 import segue.store
 from segue.agent.models.choice import Choice, choose
 from segue.config import Settings
+from segue.core.address import Platform
 from segue.core.errors import ModelError
 from segue.core.handoff import CANCELLED, Handoff
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.store import Store
+from segue.store.gateways import Link
 from segue.terminal import gateway_text, page, session_text
 from segue.terminal.gateway_text import Portrait
 from segue.terminal.output import fields
@@ -36,6 +38,8 @@ class Status:
     problem: str
     page: str | None
     """Where it is served."""
+    addresses: Sequence[str]
+    """In local networks, at which it is served."""
     page_missing: str
     """Why it is not."""
     sessions: int
@@ -78,8 +82,7 @@ class Status:
     def _page(self) -> str:
         if self.page is None:
             return self.page_missing
-        reach = page.reach(lan=page.in_lan(self.page))
-        return f"{self.page}, {reach}; `segue pair` opens it"
+        return f"{self.page}, {page.reach_at(self.addresses)}; `segue pair` opens it"
 
     def json(self) -> dict[str, Any]:
         return {
@@ -88,6 +91,7 @@ class Status:
             "model": self.model and {"name": self.model.name, "why": self.model.why},
             "problem": self.problem,
             "page": self.page,
+            "page_addresses": self.addresses,
             "sessions": {
                 "count": self.sessions,
                 "last": [session_text.as_json(session) for session in self.last],
@@ -111,6 +115,7 @@ async def look(settings: Settings) -> Status:
             model=model,
             problem=problem,
             page=page.url(seen.gateways),
+            addresses=await page.addresses(store, seen.gateways),
             page_missing=_why_no_page(settings, seen),
             sessions=await store.sessions.count(),
             last=await _last_active(store),
@@ -141,6 +146,10 @@ async def _model(settings: Settings) -> tuple[Choice | None, str]:
 def _why_no_page(settings: Settings, seen: Portrait) -> str:
     if not settings.web.enabled:
         return _PAGE_OFF
+    for gateway in seen.gateways:
+        health = gateway.links.get(Platform.WEB)
+        if health is not None and health.state is Link.DOWN:
+            return f"not served: {health.detail}"
     return _NO_PAGE_THERE if seen.gateways else _NO_PAGE
 
 

@@ -3,6 +3,7 @@ browser is open, now or later; what people do there is recorded before it is hea
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import AsyncGenerator, Sequence
 
@@ -27,13 +28,19 @@ from segue.platforms.base import (
 )
 from segue.store import Store, Topic
 from segue.store.pages import Act, Page, PageUpdate
+from segue.store.processes import machine
 from segue.store.wake import Waiter
-from segue.web import addresses
+from segue.web import addresses, ports
+from segue.web.ports import PortHeld
 from segue.web.server import Server
 
 _LOOK = 5.0
 _TITLE = 200
 _UNTITLED = "Conversation"
+_NO_NETWORK = (
+    "this machine has no address in a private network, so that no phone could open the page. Type"
+    " `segue gateway start` without --lan, and `segue config set web.lan false`"
+)
 _CAPABILITIES = Capabilities(
     threads=True,
     edits=True,
@@ -47,6 +54,8 @@ _CAPABILITIES = Capabilities(
     chat_seconds=0.0,
     edit_seconds=0.15,
 )
+
+logger = logging.getLogger(__name__)
 
 
 def make(settings: WebSettings, store: Store) -> WebAdapter:
@@ -66,14 +75,37 @@ class WebAdapter:
 
     async def connect(self) -> None:
         if self._server is None:
-            server = Server(self._store, lan=self._settings.lan)
-            try:
-                await server.start(self._settings.port)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                raise ConnectFailed(platform=self.platform, reason=reason) from error
-            self._server = server
+            self._server = await self._started()
         await self._make_home()
+
+    async def _started(self) -> Server:
+        server = Server(self._store, self._addresses())
+        last = await self._store.pages.place(machine())
+        try:
+            place = await server.start(self._settings.port, last and last.port)
+        except PortHeld as error:
+            if error.is_foreign:
+                await self._forget(error.port)
+            raise self._failed(str(error)) from error
+        except OSError as error:
+            raise self._failed(error.strerror or str(error)) from error
+        if last is not None and last.port != place.port:
+            logger.warning("page moved port=%d before=%d", place.port, last.port)
+        await self._store.pages.settle(machine(), place)
+        return server
+
+    def _addresses(self) -> tuple[str, ...]:
+        if not self._settings.lan:
+            return (ports.LOOPBACK,)
+        if not (private := ports.private_addresses()):
+            raise self._failed(_NO_NETWORK)
+        return (ports.LOOPBACK, *private)
+
+    async def _forget(self, port: int) -> None:
+        """Another account's process holds the port of the page, and may have served pages there
+        that can use the browsers' keys."""
+        if forgotten := await self._store.pages.forget(port):
+            logger.warning("browsers unpaired port=%d number=%d", port, forgotten)
 
     async def _make_home(self) -> None:
         """Handoffs can arrive without anybody having typed /sethome: there is only one place."""
@@ -104,7 +136,10 @@ class WebAdapter:
         return self._server
 
     def _closed(self) -> ConnectFailed:
-        return ConnectFailed(platform=self.platform, reason="the page is not being served")
+        return self._failed("the page is not being served")
+
+    def _failed(self, reason: str) -> ConnectFailed:
+        return ConnectFailed(platform=self.platform, reason=reason)
 
     async def _inbound(self, update: PageUpdate) -> Inbound | None:
         page = await self._store.pages.get(update.page)

@@ -10,10 +10,27 @@ from msgspec import Meta, Struct
 TEXT_LIMIT = 200_000
 FRAME_LIMIT = 1024 * 1024
 """The most bytes of one frame; the library refuses more."""
+PROOF_LIMIT = 1024
+"""The same, until the page has proven that it is an owner's."""
 
 _Id = Annotated[str, Meta(max_length=100)]
 _Key = Annotated[str, Meta(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9-]+\Z")]
 _Number = Annotated[int, Meta(ge=0, lt=1 << 53)]
+
+_Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+# What a page proves
+
+
+class Greet(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="greet"):
+    key: _Id
+    """The id of a link or a browser."""
+    nonce: _Hash
+
+
+class Prove(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="prove"):
+    proof: _Hash
+
 
 # What a page asks for
 
@@ -60,6 +77,17 @@ Ask = Open | Earlier | Say | Press | New | Health
 
 class _Tell(Struct, frozen=True, kw_only=True, tag_field="is"):
     pass
+
+
+class Proof(_Tell, frozen=True, tag="proof"):
+    """The server's own."""
+
+    nonce: str
+    proof: str
+
+
+class Unknown(_Tell, frozen=True, tag="unknown"):
+    """That key is not, or no longer, good here."""
 
 
 class Chat(Struct, frozen=True, kw_only=True):
@@ -177,4 +205,16 @@ class Healthy(_Tell, frozen=True, tag="health"):
     troubles: tuple[Trouble, ...]
 
 
-Tell = Hello | Chats | Shown | History | Changed | Working | Taken | Refused | Healthy
+Tell = (
+    Proof
+    | Unknown
+    | Hello
+    | Chats
+    | Shown
+    | History
+    | Changed
+    | Working
+    | Taken
+    | Refused
+    | Healthy
+)

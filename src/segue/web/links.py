@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segue.core.address import Address, Platform
 from segue.store import Store
-from segue.store.gateways import Gateway
+from segue.store.gateways import Gateway, Link
 from segue.store.pairings import SECONDS
 
 _FORM = "/#t={code}"
@@ -14,7 +14,9 @@ _FORM = "/#t={code}"
 def url(gateway: Gateway | None) -> str | None:
     """Where that gateway serves the built-in page; None when it does not, or not yet."""
     health = gateway.links.get(Platform.WEB) if gateway else None
-    if health is None or health.link is None or not health.link.endswith(_FORM):
+    if health is None or health.state is Link.DOWN or health.link is None:
+        return None
+    if not health.link.endswith(_FORM):
         return None
     return health.link.removesuffix(_FORM)
 
@@ -25,9 +27,10 @@ async def opening(
     """A link that makes the first browser to open it that owner's, and shows the conversation at
     that address; a browser that is the owner's already needs nothing but the second. None when no
     gateway serves the page."""
-    page = url(await store.gateways.serving(Platform.WEB))
-    if page is None:
+    gateway = await store.gateways.serving(Platform.WEB)
+    page = url(gateway)
+    if gateway is None or page is None:
         return None
     conversation = f"&c={at.thread_id}" if at and at.thread_id else ""
-    token = await store.pages.link(owner, seconds=seconds)
+    token = await store.pages.link(owner, process=gateway.process, seconds=seconds)
     return page + _FORM.format(code=token) + conversation

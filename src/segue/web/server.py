@@ -1,90 +1,98 @@
-"""The page's server: a few files, the exchange of a token for a cookie, and one WebSocket."""
+"""The page's server: a few files, and one WebSocket over which everything private goes."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import secrets
 import socket
-import time
 from asyncio import BaseTransport
-from collections.abc import Callable
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from segue.core.address import Platform, Sender
-from segue.core.errors import PairingRefused
 from segue.store import Store
-from segue.web import files, ports
-from segue.web.frames import FRAME_LIMIT
-from segue.web.guard import TOKEN, Guard, Refused, Visitor, cookie
+from segue.store.pages import Place
+from segue.web import admission, files, guard, ports
+from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
+from segue.web.strangers import Strangers
 from segue.web.talk import Talk
 
 LIVE = "/live"
-MOST_CONNECTIONS = 100
-"""More are sent away, so that nobody uses up what the rest of the gateway needs."""
 OPENING = 10.0
 """Seconds in which a request has to be here, and its answer taken."""
-_EXCHANGE = "/exchange"
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+PROVING = 10.0
+"""Seconds in which a page has to prove that it is an owner's."""
 
 logger = logging.getLogger(__name__)
 
 
 class Server:
-    def __init__(
-        self, store: Store, *, lan: bool = False, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`lan`: serve the local network, too."""
+    def __init__(self, store: Store, addresses: Sequence[str] = (ports.LOOPBACK,)) -> None:
+        """`addresses`: those of this machine on which to serve; links hold the last of them."""
         self._store = store
-        self._lan = lan
-        self._clock = clock
+        self._addresses = tuple(addresses)
         self._files = files.load()
-        self._guard = Guard(store, frozenset())
-        self._server: WebSocketServer | None = None
-        self._visitors: WeakKeyDictionary[ServerConnection, Visitor] = WeakKeyDictionary()
+        self._names: frozenset[str] = frozenset()
+        self._alias = ""
+        """What a person may type. Another program could listen on the other addresses that browsers
+        know by this name, so the page itself has an address only."""
+        self._servers: list[WebSocketServer] = []
+        self._strangers = Strangers()
         self._talks: set[Talk] = set()
         self.url = ""
 
-    async def start(self, port: int | None = None) -> None:
-        """Serve on that port, or on one of the usual ones."""
-        host = "0.0.0.0" if self._lan else "127.0.0.1"  # noqa: S104 - on purpose only
-        bound = ports.bound(host, port)
-        actual: int = bound.getsockname()[1]
-        names = [*_LOOPBACK, *(ports.own_names() if self._lan else ())]
-        called = frozenset(f"{name}:{actual}" for name in names)
-        self._guard = Guard(self._store, called, self._clock)
-        self._server = await serve(
+    async def start(self, port: int | None = None, last: int | None = None) -> Place:
+        """Serve on that port, or else on the one where the page was last, or one of the usual ones.
+        Raise PortHeld when it is another's."""
+        bound = ports.bound(self._addresses, port, last)
+        actual: int = bound[0].getsockname()[1]
+        self._names = frozenset(f"{address}:{actual}" for address in self._addresses)
+        self._alias = f"localhost:{actual}"
+        self._servers = [await self._serve(one) for one in bound]
+        self.url = f"http://{self._addresses[-1]}:{actual}"
+        return Place(port=actual, addresses=self._addresses)
+
+    async def _serve(self, bound: socket.socket) -> WebSocketServer:
+        class Connection(_Connection):
+            strangers = self._strangers
+
+        return await serve(
             self._talk,
             sock=bound,
             process_request=self._request,
             open_timeout=OPENING,
-            max_size=FRAME_LIMIT,
+            max_size=PROOF_LIMIT,
             max_queue=16,
             compression=None,
             server_header=None,
             logger=_Discreet(logging.getLogger("segue.web.wire")),
-            create_connection=_Connection,
+            create_connection=Connection,
         )
-        shown = ports.own_address() if self._lan else "127.0.0.1"
-        self.url = f"http://{shown}:{actual}"
 
     async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        for server in self._servers:
+            server.close()
+        for server in self._servers:
+            await server.wait_closed()
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
-        return () if self._server is None else self._server.sockets
+        return tuple(one for server in self._servers for one in server.sockets)
 
-    # What the adapter tells
+    @property
+    def connections(self) -> set[ServerConnection]:
+        """Those whose WebSocket is open."""
+        return {one for server in self._servers for one in server.connections}
+
+    # What the adapter reports
 
     def changed(self, page: str, no: int) -> None:
         for talk in self._talks:
@@ -100,48 +108,37 @@ class Server:
 
     # Requests
 
-    async def _request(self, connection: ServerConnection, request: Request) -> Response | None:
+    def _request(self, connection: ServerConnection, request: Request) -> Response | None:
         try:
-            return await self._answer(connection, request)
-        except Refused as refused:
+            return self._answer(request)
+        except guard.Refused as refused:
             return files.refusal(refused.status)
 
-    async def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+    def _answer(self, request: Request) -> Response | None:
         path = request.path.partition("?")[0]
+        if path == "/" and request.headers.get_all("Host") == [self._alias]:
+            return files.refusal(HTTPStatus.TEMPORARY_REDIRECT, Location=f"{self.url}/")
         is_live = path == LIVE and bool(request.headers.get_all("Upgrade"))
-        host = self._guard.check_names(request.headers, origin=is_live)
+        host = guard.check_names(request.headers, self._names, origin=is_live)
         if request.method != "GET":
             return files.refusal(HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET")
         if path == LIVE:
-            # A page cannot see why its WebSocket is refused, so it may ask in the ordinary way.
-            self._visitors[connection] = await self._guard.visitor(request.headers)
             return None if is_live else files.refusal(HTTPStatus.UPGRADE_REQUIRED)
-        if path == _EXCHANGE:
-            secret = await self._admitted(request)
-            return files.response(HTTPStatus.NO_CONTENT, host, Set_Cookie=cookie(secret))
         if path not in self._files:
             return files.refusal(HTTPStatus.NOT_FOUND)
         kind, body = self._files[path]
         return files.response(HTTPStatus.OK, host, body, kind)
 
-    async def _admitted(self, request: Request) -> str:
-        """The secret of a browser that brings a token for the first time."""
-        tokens = request.headers.get_all(TOKEN)
-        if len(tokens) != 1 or not tokens[0]:
-            raise Refused(HTTPStatus.FORBIDDEN)
-        self._guard.may_try()
-        name = _browser(" ".join(request.headers.get_all("User-Agent")))
-        sender = Sender(platform=Platform.WEB, user_id=secrets.token_hex(8), name=name)
-        try:
-            secret = await self._store.pages.admit(tokens[0], sender)
-        except PairingRefused as error:
-            logger.warning("A browser brought a token that is not valid")
-            raise Refused(HTTPStatus.FORBIDDEN) from error
-        self._guard.forgive()
-        return secret
-
     async def _talk(self, connection: ServerConnection) -> None:
-        visitor = self._visitors[connection]
+        try:
+            async with asyncio.timeout(PROVING):
+                visitor = await self._proven(connection)
+        except (TimeoutError, admission.NotProven):
+            logger.debug("page connection refused: nothing proven")
+            await connection.close(CloseCode.POLICY_VIOLATION, "not proven")
+            return
+        except ConnectionClosed:
+            return
         talk = Talk(self._store, connection, visitor, self.changed, self.listed)
         self._talks.add(talk)
         try:
@@ -151,8 +148,21 @@ class Server:
         finally:
             self._talks.discard(talk)
 
+    async def _proven(self, connection: ServerConnection) -> guard.Visitor:
+        """The browser at the other end, which has its room from now on."""
+        if connection.request is None:
+            raise admission.NotProven
+        headers = connection.request.headers
+        name = _browser(" ".join(headers.get_all("User-Agent")))
+        visitor = await admission.admit(self._store, connection, headers["Origin"], name)
+        self._strangers.remove(connection)
+        connection.protocol.max_message_size = FRAME_LIMIT
+        return visitor
+
 
 class _Connection(ServerConnection):
+    strangers: Strangers
+
     def __init__(self, protocol: ServerProtocol, server: WebSocketServer, **limits: Any) -> None:
         super().__init__(protocol, server, **limits)
         # What the library answers by itself is to be as safe as what we answer.
@@ -161,10 +171,20 @@ class _Connection(ServerConnection):
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
-        if len(self.server.handler_tasks) > MOST_CONNECTIONS:
+        address, *_ = transport.get_extra_info("peername", ("",))
+        self.strangers.add(self, address, self._send_away)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.strangers.remove(self)
+        super().connection_lost(exc)
+
+    def _send_away(self) -> None:
+        if self.protocol.state is State.CONNECTING:
             self.protocol.send_response(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
-            self.send_data()
-            self.transport.close()
+        elif self.protocol.state is State.OPEN:
+            self.protocol.send_close(CloseCode.TRY_AGAIN_LATER, "too many connections")
+        self.send_data()
+        self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Pongs are sent without waiting for them to be taken, so who pings and never reads would

@@ -58,8 +58,9 @@ class Talk:
     async def run(self) -> None:
         """Until the page is closed."""
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._write()), group.create_task(self._watch())]
-            await self._put(await self._hello())
+            watching = group.create_task(self._watch())
+            await self._send(await self._hello())
+            beside = [watching, group.create_task(self._write())]
             async for frame in self._connection:
                 await self._answer(frame)
                 # Who asks without reading the answers is not asked what else they want.

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from segue.testing.models.openai import Answer, Say
 from tests.terminal.conftest import Model, Person
 from tests.terminal.gateways import alive, none_left, segue_says
 from tests.web.chromium.watching import link
+from tests.web.door import free_port
 
 
 class Remembering(Model):
@@ -73,16 +73,10 @@ def environment(folder: Path) -> dict[str, str]:
     """Whose page is always at the same place, which nobody else has: a page that tries again must
     not meet the gateway of another test there."""
     settings = folder / "config.toml"
-    settings.write_text(f"[web]\nport = {_free_port()}\n")
+    settings.write_text(f"[web]\nport = {free_port()}\n")
     settings.chmod(0o600)
     return {
         "SEGUE_CONFIG": str(settings),
         "SEGUE_STORE": f"sqlite://{folder}/segue.db",
         "SEGUE_GATEWAY_LOG": f"{folder}/gateway.log",
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -18,10 +18,7 @@ async def test_the_link_lets_a_browser_in_and_leaves_no_trace_of_its_token(site:
         page = await eyes.open(url)
         await live(page)
         assert page.url == f"{site.url}/"
-        (cookie,) = await page.context.cookies()
-        assert (cookie.get("name"), cookie.get("httpOnly")) == ("segue", True)
-        assert cookie.get("sameSite") == "Strict"
-        assert await page.evaluate("document.cookie") == ""
+        assert await page.context.cookies() == []
         kept = await page.evaluate(
             "JSON.stringify([{...sessionStorage}, {...localStorage}, history.state])"
             " + document.documentElement.outerHTML"
@@ -39,7 +36,6 @@ async def test_a_second_browser_with_the_same_link_is_told_what_to_do(site: Site
         late = await eyes.open(url, tolerates=REFUSED)
         await expect(late.get_by_role("heading")).to_have_text("This link no longer works")
         await expect(late.get_by_role("main")).to_contain_text("/handoff web")
-        assert await late.context.cookies() == []
         assert late.url == f"{site.url}/"
         again = await eyes.open(site.url, tolerates=REFUSED)
         await expect(again.get_by_role("heading")).to_have_text("This browser is not paired yet")

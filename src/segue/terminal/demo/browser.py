@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import html
 import re
+import secrets
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from http import HTTPStatus
@@ -15,10 +16,12 @@ import httpx2
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Origin
 
+from segue.core import proof
 from segue.core.errors import DemoFailed
+from segue.core.proof import Exchange
 from segue.web import frames
-from segue.web.guard import TOKEN
 from segue.web.server import LIVE
 
 _TAG = re.compile(r"<[^>]*>")
@@ -96,20 +99,16 @@ class Browser:
                 pass
 
     async def _ask(self, ask: frames.Ask) -> None:
-        await self._wire.send(msgspec.json.encode(ask).decode())
+        await _send(self._wire, ask)
 
 
 @contextlib.asynccontextmanager
 async def opened(link: str) -> AsyncGenerator[Browser]:
-    """A new browser in which `link` was opened: it brings the token once, and is let in from then
-    on by its cookie."""
-    parts = urlsplit(link)
-    site = f"{parts.scheme}://{parts.netloc}"
-    wanted = parse_qs(parts.fragment)
-    cookie = await let_in(site, wanted["t"][0])
-    headers = {"Cookie": cookie, "Origin": site}
-    url = f"ws://{parts.netloc}{LIVE}"
-    async with connect(url, additional_headers=headers, proxy=None) as wire:
+    """A new browser in which `link` was opened; DemoFailed when it is not let in, or the link can
+    be used again."""
+    wanted = parse_qs(urlsplit(link).fragment)
+    async with connected(link) as wire:
+        await _check_used(link)
         browser = Browser(wire, wanted["c"][0])
         listening = asyncio.create_task(browser.listen())
         try:
@@ -120,20 +119,45 @@ async def opened(link: str) -> AsyncGenerator[Browser]:
             await asyncio.wait({listening})
 
 
-async def let_in(site: str, token: str) -> str:
-    """The cookie of a new browser that brings that token; DemoFailed when it is not let in, or the
-    token can be used again."""
+@contextlib.asynccontextmanager
+async def connected(link: str) -> AsyncGenerator[ClientConnection]:
+    """The WebSocket of a page that was loaded from `link` and has paired by it; DemoFailed when it
+    is not let in."""
+    parts = urlsplit(link)
+    origin = f"{parts.scheme}://{parts.netloc}"
     async with httpx2.AsyncClient(trust_env=False) as client:
-        page = await client.get(f"{site}/")
-        if page.status_code != HTTPStatus.OK or "<html" not in page.text:
-            raise DemoFailed(reason=f"the page answered with HTTP {page.status_code}")
-        admitted = await client.get(f"{site}/exchange", headers={TOKEN: token})
-        if admitted.status_code != HTTPStatus.NO_CONTENT:
-            raise DemoFailed(reason=f"the link was refused with HTTP {admitted.status_code}")
-        again = await client.get(f"{site}/exchange", headers={TOKEN: token})
-        if again.status_code != HTTPStatus.FORBIDDEN:
-            raise DemoFailed(reason="the link could be used twice")
-    return admitted.headers["Set-Cookie"].partition(";")[0]
+        page = await client.get(f"{origin}/")
+    if page.status_code != HTTPStatus.OK or "<html" not in page.text:
+        raise DemoFailed(reason=f"the page answered with HTTP {page.status_code}")
+    async with connect(f"ws://{parts.netloc}{LIVE}", origin=Origin(origin), proxy=None) as wire:
+        await _pair(wire, origin, parse_qs(parts.fragment)["t"][0])
+        yield wire
+
+
+async def _check_used(link: str) -> None:
+    try:
+        async with connected(link):
+            pass
+    except DemoFailed:
+        return
+    raise DemoFailed(reason="the link could be used twice")
+
+
+async def _pair(wire: ClientConnection, origin: str, token: str) -> None:
+    key, secret = proof.of_link(token)
+    nonce = secrets.token_hex(32)
+    await _send(wire, frames.Greet(key=key, nonce=nonce))
+    told = _tell.decode(await wire.recv())
+    if not isinstance(told, frames.Proof):
+        raise DemoFailed(reason="the link was refused")
+    exchange = Exchange(origin=origin, browser_nonce=nonce, server_nonce=told.nonce)
+    if told.proof != exchange.server_proof(secret):
+        raise DemoFailed(reason="the page's server did not prove that it is ours")
+    await _send(wire, frames.Prove(proof=exchange.browser_proof(secret)))
+
+
+async def _send(wire: ClientConnection, frame: frames.Greet | frames.Prove | frames.Ask) -> None:
+    await wire.send(msgspec.json.encode(frame).decode())
 
 
 def text(shown: str) -> str:

@@ -1,6 +1,6 @@
 // The page: what comes in over the line, what the person does, and which view is shown.
 
-import { drawBlank, drawState, speak, toast } from "./around.js";
+import { drawBlank, drawState, isAway, speak, toast } from "./around.js";
 import { Chat, isAnswer } from "./chat.js";
 import { Composer } from "./composer.js";
 import { ConversationView } from "./conversation.js";
@@ -28,7 +28,7 @@ const live = new Live({
   hears: (frame) => Object.hasOwn(HEARD, frame.is) && HEARD[frame.is](frame),
   tells: (state, until) => {
     drawState(state, until);
-    if (state === "offline") showPage();
+    if (isAway(state)) showPage();
   },
   refuses: showDoor,
 });
@@ -274,7 +274,6 @@ function drawAround() {
 byId("stop").addEventListener("click", () => say("/stop"));
 byId("new").addEventListener("click", begin);
 byId("retry").addEventListener("click", () => live.again());
-byId("door-again").addEventListener("click", () => live.again());
 byId("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address names the view
   byId("main").focus();
@@ -311,7 +310,7 @@ addEventListener("online", () => live.state !== "live" && live.again());
 addEventListener("pageshow", (event) => event.persisted && live.again());
 document.addEventListener("visibilitychange", () => {
   // Perhaps the network is back, or the browser was paired in another tab.
-  if (!document.hidden && (live.state === "offline" || !byId("door").hidden)) live.again();
+  if (!document.hidden && (isAway(live.state) || !byId("door").hidden)) live.again();
 });
 visualViewport?.addEventListener("resize", () => {
   // The keyboard of a phone covers the page on some systems; a pinch is not a keyboard.

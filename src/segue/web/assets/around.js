@@ -6,16 +6,20 @@ import { byId, el, typed } from "./dom.js";
 const TOAST = 6000; // milliseconds
 
 let countdown = 0;
-let wasOffline = false;
+let wasAway = false;
 let toasting = 0;
 
-/** "connecting", "live", or "offline" until the next attempt. */
+/** Whether the gateway cannot be reached in that state. */
+export const isAway = (state) => state === "offline" || state === "impostor";
+
+/** "connecting", "live", or one in which it is away until the next attempt. */
 export function drawState(state, until) {
   clearInterval(countdown);
   byId("state").dataset.state = state;
-  byId("retry").hidden = state !== "offline";
+  byId("retry").hidden = !isAway(state);
+  if (state !== "connecting") byId("impostor").hidden = state !== "impostor";
   const text = byId("state-text");
-  if (state === "offline") {
+  if (isAway(state)) {
     const count = () => {
       const seconds = Math.max(1, Math.ceil((until - Date.now()) / 1000));
       text.textContent = `Offline, trying again in ${seconds} s`;
@@ -23,9 +27,9 @@ export function drawState(state, until) {
     count();
     countdown = setInterval(count, 500);
   } else text.textContent = state === "live" ? "Live" : "Connecting…";
-  if (state !== "connecting" && wasOffline !== (state === "offline")) {
-    wasOffline = !wasOffline;
-    speak(wasOffline ? "Offline" : "Live again");
+  if (state !== "connecting" && wasAway !== isAway(state)) {
+    wasAway = !wasAway;
+    speak(wasAway ? "Offline" : "Live again");
   }
 }
 

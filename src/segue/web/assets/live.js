@@ -1,8 +1,11 @@
-// The line to the gateway: paired once, opened, and opened again whenever it breaks.
+// The line to the gateway: paired once, opened, and opened again whenever it breaks. Nothing is said
+// or shown before the gateway has proven itself.
+
+import { keep, kept } from "./keyring.js";
+import { linkKey, Proof } from "./proof.js";
 
 const PAUSES = [1, 2, 4, 8, 15, 30]; // seconds; the last one again and again
 const PATIENCE = 15_000; // for the gateway to answer, before the line counts as dead
-const REFUSED = 401;
 
 /** Take the token of a pairing link out of the address bar, before anybody can copy it from there.
  * What stays is the conversation that the link leads to. */
@@ -15,28 +18,21 @@ export function tokenFromLink() {
   return token;
 }
 
-/** The status of the answer; null when there was none. */
-async function ask(path, headers = {}) {
-  try {
-    const answer = await fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
-    return answer.status;
-  } catch {
-    return null; // nobody is there, or it takes too long: to us that is the same
-  }
-}
-
 export class Live {
   #socket = null;
-  #token = null;
-  #exchanged = null; // the status of the last exchange
+  #proof = null; // on this line
+  #proven = false; // whether the gateway has proven itself on it
+  #token = null; // of a link
+  #fresh = null; // the key that a link has given, until the gateway says so
+  #linkFailed = false;
   #failures = 0;
   #attempts = 0;
   #timer = 0;
   #owed = new Map(); // what must be answered → since when
 
-  /** `hears` gets each frame, `tells` each change of state ("connecting", "live", or "offline" with
-   * the time of the next attempt), and `refuses` the status of the exchange when this browser is
-   * not let in. */
+  /** `hears` gets each frame, `tells` each change of state ("connecting", "live", or, with the time
+   * of the next attempt, "offline" and "impostor"), and `refuses` whether a link was tried when this
+   * browser is not let in. */
   constructor({ hears, tells, refuses }) {
     this.hears = hears;
     this.tells = tells;
@@ -96,51 +92,90 @@ export class Live {
 
   async #attempt() {
     const attempt = ++this.#attempts;
-    const overtaken = () => attempt !== this.#attempts;
     this.#tell("connecting");
-    if (this.#token !== null && !(await this.#exchange(overtaken))) return;
+    const keys = await this.#keys();
+    if (attempt !== this.#attempts) return;
+    if (keys.length === 0) {
+      this.refuses(this.#linkFailed);
+      return;
+    }
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}/live`);
     this.#socket = socket;
+    this.#proof = new Proof(keys);
+    this.#proven = false;
     this.#owed.set("hello", Date.now());
-    let opened = false;
-    socket.onopen = () => (opened = true);
+    socket.onopen = () => this.#greet();
     socket.onmessage = ({ data }) => {
-      if (socket === this.#socket) this.#hear(JSON.parse(data));
+      if (socket === this.#socket) this.#receive(socket, JSON.parse(data));
     };
-    socket.onclose = async () => {
+    socket.onclose = () => {
       if (socket !== this.#socket) return;
       this.#drop();
-      // A browser does not say why a WebSocket was not opened, so ask in a way that does.
-      const refused = !opened && (await ask("/live")) === REFUSED;
-      if (overtaken()) return;
-      if (refused) this.refuses(this.#exchanged);
-      else this.#later();
+      this.#later();
     };
   }
 
-  /** True when the line can be opened. */
-  async #exchange(overtaken) {
-    const status = await ask("/exchange", { "X-Segue-Token": this.#token });
-    if (overtaken()) return false;
-    if (status === null) {
-      this.#later();
-      return false;
-    }
-    this.#exchanged = status;
-    if (status === 429) {
-      this.refuses(status); // the token may still be good
-      return false;
-    }
-    // A link that was used before does no harm to a browser which is paired already.
-    this.#token = null;
-    return true;
+  /** In the order in which they are tried: a link that was used before does no harm to a browser
+   * which is paired already. */
+  async #keys() {
+    const link = this.#token === null ? null : await linkKey(this.#token);
+    return [this.#fresh, link, await kept()].filter((key) => key !== null);
   }
 
-  #later() {
+  #greet() {
+    const greeting = this.#proof.greeting();
+    if (greeting) {
+      this.#socket.send(JSON.stringify(greeting));
+      return;
+    }
+    this.#drop();
+    this.refuses(this.#linkFailed);
+  }
+
+  async #receive(socket, frame) {
+    if (frame.is === "unknown") this.#forget();
+    else if (frame.is === "proof") await this.#prove(socket, frame);
+    else if (this.#proven) this.#hear(frame);
+    else this.#distrust();
+  }
+
+  /** The key that was tried is not, or no longer, good. One that is kept stays so: anybody could say
+   * that. */
+  #forget() {
+    if (this.#proof.tried.isLink) {
+      this.#token = null;
+      this.#linkFailed = true;
+    }
+    this.#fresh = null;
+    this.#proven = false;
+    this.#greet();
+  }
+
+  async #prove(socket, frame) {
+    const proof = this.#proof;
+    const answer = await proof.answer(frame);
+    const fresh = answer && proof.tried.isLink ? await proof.paired(frame) : null;
+    if (socket !== this.#socket) return;
+    if (answer === null) {
+      this.#distrust();
+      return;
+    }
+    this.#fresh = fresh ?? this.#fresh;
+    this.#proven = true;
+    socket.send(JSON.stringify(answer));
+  }
+
+  /** What answers there is not the gateway. */
+  #distrust() {
+    this.#drop();
+    this.#later("impostor");
+  }
+
+  #later(state = "offline") {
     const pause = PAUSES[Math.min(this.#failures, PAUSES.length - 1)] * (0.8 + 0.4 * Math.random());
     this.#failures += 1;
-    this.#tell("offline", Date.now() + pause * 1000);
+    this.#tell(state, Date.now() + pause * 1000);
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#attempt(), pause * 1000);
   }
@@ -148,6 +183,10 @@ export class Live {
   #hear(frame) {
     if (frame.is === "hello") {
       this.#failures = 0;
+      this.#token = null;
+      this.#linkFailed = false;
+      if (this.#fresh) keep(this.#fresh);
+      this.#fresh = null;
       this.settled("hello");
       this.#tell("live");
     }

@@ -1,0 +1,92 @@
+"""Who an open page belongs to: first the server proves itself to the page, then the page to the
+server. The page may try several keys: a link's, and that of the browser itself."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+
+import msgspec
+from websockets.asyncio.server import ServerConnection
+
+from segue.core.address import Platform, Sender
+from segue.core.errors import PairingRefused
+from segue.core.proof import Exchange
+from segue.store import Store
+from segue.store.pages import Credential
+from segue.web import frames, ports
+from segue.web.guard import Visitor
+
+_KEYS = 4
+"""That a page may try on one connection."""
+
+_said = msgspec.json.Decoder(frames.Greet | frames.Prove)
+_encoder = msgspec.json.Encoder()
+
+logger = logging.getLogger(__name__)
+
+
+class NotProven(Exception):
+    """The page did not prove that it is an owner's."""
+
+
+async def admit(
+    store: Store, connection: ServerConnection, origin: str, browser_name: str
+) -> Visitor:
+    """The owner's browser at the other end, or raise NotProven. A link pairs the browser."""
+    for _ in range(_KEYS):
+        greeting = await _received(connection)
+        if not isinstance(greeting, frames.Greet):
+            raise NotProven
+        credential = await store.pages.credential(greeting.key, origin)
+        if credential is not None and ports.is_foreign(
+            connection.remote_address, connection.local_address
+        ):
+            # It may carry what it hears between the owner's browser and us.
+            logger.warning("page connection refused: made by another account of this machine")
+            raise NotProven
+        if credential is not None:
+            exchange = Exchange(
+                origin=origin,
+                browser_nonce=greeting.nonce,
+                server_nonce=secrets.token_hex(32),
+            )
+            await _prove_each_other(connection, exchange, credential)
+            if not credential.is_link:
+                return Visitor(greeting.key, credential.owner)
+            browser, secret = exchange.new_browser(credential.secret)
+            sender = Sender(platform=Platform.WEB, user_id=browser, name=browser_name)
+            try:
+                owner = await store.pages.admit(greeting.key, sender, secret, origin)
+            except PairingRefused:  # another browser was quicker
+                pass
+            else:
+                return Visitor(browser, owner.id)
+        await _send(connection, frames.Unknown())
+    raise NotProven
+
+
+async def _prove_each_other(
+    connection: ServerConnection, exchange: Exchange, credential: Credential
+) -> None:
+    ours = exchange.server_proof(credential.secret)
+    await _send(connection, frames.Proof(nonce=exchange.server_nonce, proof=ours))
+    answer = await _received(connection)
+    right = exchange.browser_proof(credential.secret)
+    if not isinstance(answer, frames.Prove) or not hmac.compare_digest(answer.proof, right):
+        raise NotProven
+
+
+async def _received(connection: ServerConnection) -> frames.Greet | frames.Prove:
+    frame = await connection.recv()
+    if isinstance(frame, bytes):
+        raise NotProven
+    try:
+        return _said.decode(frame)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise NotProven from error
+
+
+async def _send(connection: ServerConnection, told: frames.Tell) -> None:
+    await connection.send(_encoder.encode(told).decode())

@@ -1,0 +1,40 @@
+"""The connections that have not proven to be an owner's browser. They have little room: when there
+are too many, the oldest of the address that has most of them makes way for the newest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+MOST = 64
+
+
+class _Stranger(NamedTuple):
+    address: str
+    send_away: Callable[[], None]
+
+
+class Strangers:
+    def __init__(self) -> None:
+        self._strangers: dict[Hashable, _Stranger] = {}
+        """By connection, the oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._strangers)
+
+    def add(self, connection: Hashable, address: str, send_away: Callable[[], None]) -> None:
+        """`send_away` closes the connection, saying that there are too many."""
+        self._strangers[connection] = _Stranger(address, send_away)
+        if len(self) > MOST:
+            self._make_room()
+
+    def remove(self, connection: Hashable) -> None:
+        """It is closed, or no stranger's any longer."""
+        self._strangers.pop(connection, None)
+
+    def _make_room(self) -> None:
+        addresses = Counter(stranger.address for stranger in self._strangers.values())
+        [(crowded, _)] = addresses.most_common(1)
+        oldest = next(c for c, s in self._strangers.items() if s.address == crowded)
+        self._strangers.pop(oldest).send_away()
