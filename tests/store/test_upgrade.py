@@ -228,6 +228,7 @@ async def test_an_earlier_store_can_do_what_is_new_once_it_is_up_to_date(
     async with await segue.store.open(url, clock=clock) as new:
         lease = await new.leases.acquire(session.id, "a terminal on sofa", take_over=True)
         picture = Message(Role.USER, "this one", NOON, images=(Image("image/png", b"\x89PNG"),))
+        await new.gateways.announce("takes over", [DM.platform])
         (incoming,) = await new.inbox.waiting()
         said_and_answered = [picture, said("look"), answered("a rose")]
         await new.transcripts.append(
