@@ -35,7 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def seed(pytestconfig: pytest.Config) -> int:
-    """0, unless `make fuzz` searches."""
+    """0 in `make test`: what is chosen at random is always the same, and few rounds are enough.
+    Anything else in `make fuzz`."""
     return pytestconfig.getoption("--seed")
 
 
