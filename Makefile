@@ -13,6 +13,8 @@ UPGRADE ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
+# Compiling the tests for every process of every run would take as long as many of them.
+export PYTHONDONTWRITEBYTECODE :=
 EXTRAS := telegram discord slack matrix whatsapp signal postgres local all
 
 .DEFAULT_GOAL := help

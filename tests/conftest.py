@@ -35,7 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def seed(pytestconfig: pytest.Config) -> int:
-    """0, unless `make fuzz` searches."""
+    """0 in `make test`: what is chosen at random is always the same, and few rounds are enough.
+    Anything else in `make fuzz`."""
     return pytestconfig.getoption("--seed")
 
 
@@ -51,8 +52,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that is a coroutine."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    wanted = pyfuncitem._fixtureinfo.argnames
-    arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
-    runner = cast("asyncio.Runner", pyfuncitem.funcargs["runner"])
-    runner.run(pyfuncitem.obj(**arguments))
+    given = pyfuncitem.funcargs
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    runner = cast("asyncio.Runner", given["runner"])
+    runner.run(pyfuncitem.obj(**{name: given[name] for name in wanted if name in given}))
     return True

@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass
 
 _MOST = 1_000_000
+_HERE = "not real"
+_RACES = ("tests/store", "tests/handoff")
 _SHOWN = 60
 """Lines of a finding."""
 
@@ -36,13 +38,14 @@ class Search:
 
 SEARCHES = (
     Search("examples", ("-m", "hypothesis and not real", "tests")),
-    Search("conversations", ("-m", "fuzz and not real", "tests/store")),
+    Search("conversations", ("-k", "conversations", "-m", "not real", "tests/store")),
     Search("kills at every step", ("-m", "kill and not real", "tests/crash")),
     Search("kills at any moment", ("-m", "fuzz and not real", "tests/crash")),
     Search("deaths on Telegram", ("-m", "kill", "tests/on_telegram")),
     Search("deaths behind the page", ("-m", "kill", "tests/web")),
     Search("malformed updates", ("-k", "malformed", "tests/platforms", "tests/web")),
-    Search("races", ("-m", "fuzz", "tests/handoff")),
+    Search("races", ("-k", "one_wins or any_moment or races", "-m", _HERE, *_RACES)),
+    Search("power cuts", ("-k", "killed or cut or fails", "-m", _HERE, "tests/store")),
     Search("soak", ("-m", "fuzz", "tests/gateway")),
 )
 

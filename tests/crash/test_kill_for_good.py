@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from segue.core.handoff import ABANDONED, State
 from segue.core.transcript import Kind, Role
 from segue.testing.platform import Peer, Shape
@@ -13,6 +15,7 @@ from tests.crash.rounds import judge
 from tests.crash.world import STUCK, Nursery, until, world
 
 
+@pytest.mark.kill
 async def test_a_terminal_whose_gateway_never_comes_back_goes_on_in_time(
     peer: Peer, nursery: Nursery
 ):

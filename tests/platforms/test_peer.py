@@ -15,11 +15,9 @@ import httpx2
 import msgspec
 import pytest
 
-from segue.config import PlatformSettings, Secret
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
-from segue.platforms.base import Dialect, Part, Unit
-from segue.testing.peers.limits import Meter, Pace, size
+from segue.platforms.base import Dialect, Part
 from segue.testing.platform import (
     Hands,
     Peer,
@@ -30,8 +28,6 @@ from segue.testing.platform import (
     running,
     serving,
 )
-from segue.testing.platform.adapter import make
-from segue.testing.platform.hands import OrderRefused
 from tests.platforms.rig import listening
 
 BOUND = 15.0
@@ -120,18 +116,6 @@ async def test_what_is_unknown_is_refused() -> None:
         assert await at.call("updates", offset=1) == (400, "bad_offset")
 
 
-async def test_a_thread_is_known_in_its_chat_only() -> None:
-    async with stage() as at:
-        assert await at.call("open_thread", chat=at.chat, title="t") == (200, "ok")
-        thread = (await at.hands.thread(at.chat)).id
-        other = await at.hands.chat(Shape.FORUM, [at.anna])
-        assert await at.call("send", chat=at.chat, thread=thread, text="x") == (200, "ok")
-        assert await at.call("send", chat=other, thread=thread, text="x") == (
-            404,
-            "thread_not_found",
-        )
-
-
 async def test_what_the_platform_cannot_do_is_refused() -> None:
     bare = Rules(
         threads=False, edits=False, buttons=False, typing=False, keys=False, dialect=Dialect.PLAIN
@@ -187,36 +171,6 @@ async def test_who_is_too_fast_in_one_chat_is_told_how_long_to_wait() -> None:
         assert len((await at.hands.look(at.chat)).messages) == 3
 
 
-async def test_edits_and_the_account_have_a_pace_too() -> None:
-    async with stage(Rules(edit_seconds=60)) as at:
-        await at.call("send", chat=at.chat, text="0")
-        [message] = (await at.hands.look()).messages
-        answers = [
-            await at.call("edit", chat=at.chat, message=message.id, text=f"{n + 1}")
-            for n in range(4)
-        ]
-        assert answers == [(200, "ok")] * 3 + [(429, "slow_down")]
-    async with stage(Rules(per_second=1)) as at:
-        assert await at.call("send", chat=at.chat, text="x") == (200, "ok")
-        assert await at.call("send", chat=at.chat, text="x") == (429, "slow_down")
-
-
-def test_a_pace_is_kept_when_calls_come_as_often_as_it_allows() -> None:
-    times = [0.0]
-    meter = Meter(lambda: times[-1])
-    pace = Pace("chat", 1.0, 2)
-    assert [meter.wait(pace) for _ in range(2)] == [0.0, 0.0]
-    assert meter.wait(pace) == pytest.approx(0.9)
-    for second in range(1, 20):
-        times.append(float(second))
-        assert meter.wait(pace) == 0.0
-
-
-def test_length_is_counted_as_the_platform_does() -> None:
-    text = "aé😀"
-    assert [size(text, unit) for unit in (Unit.CHARACTERS, Unit.UTF16, Unit.BYTES)] == [3, 4, 7]
-
-
 # What it delivers
 
 
@@ -230,77 +184,7 @@ async def test_a_second_poll_ends_the_first() -> None:
         assert await second == (200, "ok")
 
 
-async def test_a_poll_answers_when_its_time_is_over() -> None:
-    async with stage() as at:
-        response = await at.http.post("updates", content=b'{"seconds": 0.01}')
-        assert response.json() == {"frames": [], "next": 0}
-
-
-async def test_updates_that_were_held_come_in_the_order_that_was_asked_for() -> None:
-    async with stage() as at:
-        adapter = await at.adapter()
-        await at.hands.hold()
-        for text in "abc":
-            await at.hands.say(at.anna, at.chat, text)
-        await at.hands.release(backwards=True)
-        async with listening(adapter) as ear:
-            assert [(await ear.next()).text for _ in range(3)] == ["c", "b", "a"]
-
-
-async def test_what_was_confirmed_is_no_longer_counted() -> None:
-    async with stage() as at:
-        adapter = await at.adapter()
-        await at.hands.say(at.anna, at.chat, "a")
-        async with listening(adapter) as ear:
-            await ear.next()
-            assert (await at.hands.look()).unconfirmed == 1
-            waiting = asyncio.ensure_future(ear.next())
-            await at.hands.until(lambda shown: shown.unconfirmed == 0)
-            await at.hands.say(at.anna, at.chat, "b")
-            await waiting
-
-
-async def test_who_else_can_read_along_is_said() -> None:
-    async with stage() as at:
-        adapter = await at.adapter()
-        bob = await at.hands.user("Bob")
-        both = await at.hands.chat(Shape.GROUP, [at.anna, bob], name="Both", topic="plans")
-        await at.hands.say(at.anna, at.chat, "alone")
-        await at.hands.say(at.anna, both, "together")
-        async with listening(adapter) as ear:
-            assert (await ear.next()).readers == ""
-            together = await ear.next()
-        assert together.readers == "the 2 members of Both"
-        assert (together.chat_name, together.topic) == ("Both", "plans")
-
-
 # What the hands can do
-
-
-async def test_an_order_that_is_not_possible_is_refused() -> None:
-    async with stage() as at:
-        with pytest.raises(OrderRefused, match="no chat"):
-            await at.hands.say(at.anna, "nowhere", "x")
-        with pytest.raises(OrderRefused, match="no user"):
-            await at.hands.say("nobody", at.chat, "x")
-        said = await at.hands.say(at.anna, at.chat, "x")
-        with pytest.raises(OrderRefused, match="no button"):
-            await at.hands.press(at.anna, said, "Yes")
-
-
-async def test_waiting_in_vain_says_what_there_is() -> None:
-    async with stage() as at:
-        await at.hands.say(at.anna, at.chat, "something else")
-        with pytest.raises(AssertionError, match="something else"):
-            await at.hands.message("something", within=0.05)
-
-
-async def test_waiting_ends_with_what_was_waited_for() -> None:
-    async with stage() as at:
-        waiting = asyncio.ensure_future(at.hands.message("now"))
-        await at.call("send", chat=at.chat, text="now", key="k")
-        message = await waiting
-        assert (message.chat, message.key) == (at.chat, "k")
 
 
 async def test_trouble_can_be_for_one_chat_only() -> None:
@@ -316,76 +200,7 @@ async def test_trouble_can_be_for_one_chat_only() -> None:
         assert [refused.refusal.code for refused in shown.refused] == ["internal"] * 2
 
 
-async def test_a_delayed_call_is_carried_out_later() -> None:
-    async with stage() as at:
-        await at.hands.fail("send", Trouble.DELAY, seconds=0.2)
-        late = asyncio.ensure_future(at.call("send", chat=at.chat, text="late"))
-        await at.hands.until(lambda shown: shown.calls.get("send") == 1)
-        assert await at.call("send", chat=at.chat, text="early") == (200, "ok")
-        assert await late == (200, "ok")
-        assert (await at.hands.look()).texts == ["early", "late"]
-
-
-async def test_a_call_hangs_until_it_is_calm() -> None:
-    async with stage() as at:
-        await at.hands.fail("send", Trouble.HANG)
-        hanging = asyncio.ensure_future(at.call("send", chat=at.chat, text="x"))
-        await at.hands.until(lambda shown: shown.hanging == 1)
-        await at.hands.calm()
-        with pytest.raises(httpx2.TransportError):
-            await hanging
-        shown = await at.hands.look()
-        assert (shown.texts, shown.hanging) == ([], 0)
-
-
-async def test_a_platform_that_is_down_refuses_connections_and_is_there_again() -> None:
-    async with stage() as at:
-        await at.hands.down()
-        await at.hands.down()
-        with pytest.raises(httpx2.ConnectError):
-            await at.call("me")
-        await at.hands.say(at.anna, at.chat, "while it is down")
-        await at.hands.up()
-        assert await at.call("me") == (200, "ok")
-        assert (await at.hands.look()).texts == ["while it is down"]
-
-
-async def test_the_rules_can_change_while_it_runs() -> None:
-    async with stage() as at:
-        adapter = await at.adapter()
-        assert adapter.capabilities.keys
-        await at.hands.rules(Rules(keys=False, length=10))
-        await adapter.connect()
-        assert not adapter.capabilities.keys
-        assert await at.call("send", chat=at.chat, text="x" * 11) == (400, "too_long")
-
-
-async def test_calls_are_journalled(tmp_path: Path) -> None:
-    journal = tmp_path / "journal"
-    async with stage(journal=journal) as at:
-        await at.call("send", chat=at.chat, text="x")
-        await at.call("send", chat="nowhere", text="x")
-    lines = [msgspec.json.decode(line) for line in journal.read_bytes().splitlines()]
-    assert [(line["method"], line["outcome"]) for line in lines] == [
-        ("send", "done"),
-        ("send", "chat_not_found"),
-    ]
-
-
 # Its adapter
-
-
-async def test_settings_make_an_adapter_that_plays_any_platform() -> None:
-    async with stage() as at:
-        secret = Secret(at.peer.token, "platforms.telegram.token")
-        for platform in (Platform.TELEGRAM, Platform.SIGNAL):
-            adapter = make(PlatformSettings(platform=platform, url=at.peer.url, token=secret))
-            await adapter.connect()
-            assert (adapter.platform, adapter.account) == (platform, "bot:1")
-            assert adapter.pairing_link("AB-CD") == "https://platform.test/bot?start=AB-CD"
-            await adapter.close()
-        with pytest.raises(ConnectFailed, match="token"):
-            await make(PlatformSettings(platform=Platform.TELEGRAM, url=at.peer.url)).connect()
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "http://[", "http://127.0.0.1:1", "ftp://x"])
@@ -472,15 +287,6 @@ async def test_what_it_did_outlives_a_killed_bot(tmp_path: Path) -> None:
             shown = await hands.until(lambda shown: shown.hanging == 0)
             assert shown.texts == ["before", "last words"]
     assert journal.read_text().count("last words") == 2
-
-
-async def test_a_process_is_gone_after_its_use() -> None:
-    with running() as peer:
-        adapter = PeerAdapter(Platform.SLACK, peer.url, peer.token)
-        await adapter.connect()
-        await adapter.close()
-    with pytest.raises(ConnectFailed):
-        await adapter.connect()
 
 
 async def test_no_answer_makes_sense_of_nonsense() -> None:

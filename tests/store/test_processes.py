@@ -7,7 +7,6 @@ import os
 import random
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -175,12 +174,13 @@ class TestAKilledGateway:
         assert second.ask("claim", handoff=handoff) is None
         self._check(terminal, session, topic(1))
 
-    def test_at_any_moment_leaves_the_next_one_all_or_nothing(self, troupe: Troupe, url: str):
+    def test_at_any_moment_leaves_the_next_one_all_or_nothing(
+        self, troupe: Troupe, url: str, seed: int
+    ):
         terminal, second = troupe.opened(url), troupe.opened(url)
-        chance = random.Random(1)
-        states: Counter[str] = Counter()
+        chance = random.Random(seed)
         whole = 0.0
-        for n in range(30):
+        for n in range(100 if seed else 6):
             session = terminal.ask("session")
             terminal.ask("acquire", session=session, seconds=60)
             terminal.ask("append", session=session, texts=BEFORE)
@@ -196,7 +196,6 @@ class TestAKilledGateway:
             first.kill()
             settled(terminal, session)
             state = terminal.ask("state", session=session)
-            states[state] += 1
             if state != State.COMPLETED:
                 assert terminal.ask("load", session=session) == BEFORE
                 assert terminal.ask("where", session=session) is None
@@ -205,7 +204,6 @@ class TestAKilledGateway:
                 claimed(second, handoff)
                 assert second.ask("complete", handoff=handoff, thread=topic(n), texts=CONFIRMING)
             self._check(terminal, session, topic(n))
-        assert len(states) > 1, f"every moment was the same: {states}"
 
     def test_three_times_in_a_row_gives_the_session_back(self, troupe: Troupe, url: str):
         terminal, session, handoff = handed_over(troupe, url)
@@ -301,12 +299,12 @@ class TestAKilledTerminal:
         assert witness.ask("load", session=session) == [*texts, "and on"]
 
 
-def test_what_a_killed_process_was_told_is_kept_is_kept(troupe: Troupe, url: str):
+def test_what_a_killed_process_was_told_is_kept_is_kept(troupe: Troupe, url: str, seed: int):
     witness = troupe.opened(url)
     session = witness.ask("session")
-    chance = random.Random(2)
-    kept, killed, end = 0, 0, time.monotonic() + 10
-    while killed < 100 and time.monotonic() < end:
+    chance = random.Random(seed)
+    kept = 0
+    for _ in range(100 if seed else 10):
         writer = troupe.opened(url)
         writer.ask("acquire", session=session, take_over=True)
         writer.tell("append_for_ever", session=session, first=kept)
@@ -314,7 +312,6 @@ def test_what_a_killed_process_was_told_is_kept_is_kept(troupe: Troupe, url: str
             kept = writer.hear()["kept"] + 1
         spin(chance.uniform(0, 0.002))
         writer.kill()
-        killed += 1
         kept += len(writer.rest())
         # A server may still be at the last append of the dead: whoever takes the session waits.
         witness.ask("acquire", session=session, take_over=True)
@@ -322,7 +319,6 @@ def test_what_a_killed_process_was_told_is_kept_is_kept(troupe: Troupe, url: str
         assert found == [str(n) for n in range(len(found))]
         assert len(found) in (kept, kept + 1), "acknowledged, and not kept"
         kept = len(found)
-    assert killed > 20, f"only {killed} rounds"
 
 
 # SIGSTOP
@@ -406,10 +402,8 @@ def fifos(folder: Path, *names: str) -> Generator[list[str]]:
 
 
 @pytest.mark.timeout(180)
-def test_of_cancel_and_commit_one_wins_two_thousand_times(
-    troupe: Troupe, url: str, tmp_path: Path, record_property: Any
-):
-    races = 2000
+def test_of_cancel_and_commit_one_wins(troupe: Troupe, url: str, tmp_path: Path, seed: int):
+    races = 2000 if seed else 100
     terminal, gateway = troupe.opened(url), troupe.opened(url)
     prepared = terminal.ask("prepared", count=races)
     sessions, ids = zip(*prepared, strict=True)
@@ -417,8 +411,10 @@ def test_of_cancel_and_commit_one_wins_two_thousand_times(
     threads = [topic(n) for n in range(races)]
 
     with fifos(tmp_path, "terminal", "gateway") as (here, there):
-        gateway.tell("race_to_complete", ids=ids, threads=threads, mine=there, theirs=here, seed=1)
-        terminal.tell("race_to_cancel", ids=ids, mine=here, theirs=there, seed=2)
+        gateway.tell(
+            "race_to_complete", ids=ids, threads=threads, mine=there, theirs=here, seed=seed
+        )
+        terminal.tell("race_to_cancel", ids=ids, mine=here, theirs=there, seed=-1 - seed)
         cancelled, completed = terminal.answer(), gateway.answer()
 
     assert all(a != b for a, b in zip(cancelled, completed, strict=True)), "both, or neither"
@@ -428,23 +424,22 @@ def test_of_cancel_and_commit_one_wins_two_thousand_times(
             assert found == [State.COMPLETED, threads[n], [*before, f"{n} here", f"{n} I am"]]
         else:
             assert found == [State.FAILED, None, before]
-    print(f"cancel won {sum(cancelled)}, commit won {sum(completed)} of {races}")
-    record_property("cancel won", sum(cancelled))
-    record_property("commit won", sum(completed))
-    assert min(sum(cancelled), sum(completed)) >= races // 50, "one side always wins: no race"
+    if seed:
+        assert min(sum(cancelled), sum(completed)) >= races // 50, "one side always wins: no race"
 
 
-def test_of_two_gateways_each_request_is_claimed_by_one(troupe: Troupe, url: str):
+def test_of_two_gateways_each_request_is_claimed_by_one(troupe: Troupe, url: str, seed: int):
     terminal, one, two = troupe.opened(url), troupe.opened(url), troupe.opened(url)
     one.tell("drain")
     two.tell("drain")
-    asked = terminal.ask("requests", count=1000)
+    asked = terminal.ask("requests", count=1000 if seed else 100)
     until(lambda: terminal.ask("pending") == 0)
     for gateway in (one, two):
         gateway.tell("enough")
     first, second = one.answer(), two.answer()
     assert sorted(first + second) == sorted(asked)
-    assert min(len(first), len(second)) > 0, "only one of them got any"
+    if seed:
+        assert min(len(first), len(second)) > 0, "only one of them got any"
 
 
 # Opening
@@ -488,15 +483,14 @@ def test_many_who_open_a_new_store_at_once_open_one(
 
 
 def test_killed_at_any_moment_while_creating_it_leaves_a_store_that_opens(
-    troupe: Troupe, places: Iterator[str], request: pytest.FixtureRequest
+    troupe: Troupe, places: Iterator[str], seed: int
 ):
-    chance = random.Random(3)
+    chance = random.Random(seed)
     witnesses = troupe.player(), troupe.player()
     begun = time.perf_counter()
     witnesses[0].ask("open", url=next(places))
     whole = time.perf_counter() - begun
-    rounds = 50 if request.node.callspec.params["places"] == "sqlite" else 15
-    for url in itertools.islice(places, rounds):
+    for url in itertools.islice(places, 50 if seed else 5):
         creator = troupe.player()
         creator.tell("open_and_tell", url=url)
         assert creator.hear() == {"opening": True}
@@ -505,13 +499,13 @@ def test_killed_at_any_moment_while_creating_it_leaves_a_store_that_opens(
         one_store(witnesses, url)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.kill)])
 def test_killed_at_every_step_of_creating_it_leaves_a_store_that_opens(
-    troupe: Troupe, folder: Path
+    troupe: Troupe, folder: Path, stride: int
 ):
     witnesses = troupe.player(), troupe.player()
     step = 0
-    for step in range(1, 1000):
+    for step in range(1, 1000, stride):
         url = f"sqlite://{folder}/{step}.db"
         creator = troupe.player()
         creator.tell("open_and_die", url=url, at=step)
@@ -524,7 +518,6 @@ def test_killed_at_every_step_of_creating_it_leaves_a_store_that_opens(
         open_to_others = [p for p in folder.rglob("*") if p.lstat().st_mode & 0o077]
         assert not open_to_others, f"not private at step {step}"
         one_store(witnesses, url)
-    print(f"killed at each of {step - 1} steps")
     assert step > 30, f"only {step} steps were seen"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -66,3 +67,13 @@ def kept(pieces: list[Piece]) -> Message:
     words, calls, end = joined(pieces)
     stored = msgspec.json.encode(assistant(words, *calls, extras=end.extras or None))
     return msgspec.json.decode(stored, type=Message)
+
+
+def places(stream: bytes, seed: int) -> list[int]:
+    """Where to cut it: around the end of every event, and at every eighth byte, which another
+    `seed` makes other bytes."""
+    ends = [m.end() for m in re.finditer(rb"\r?\n\r?\n", stream)]
+    around = {end + by for end in ends for by in range(-5, 2)}
+    return sorted(
+        at for at in {*around, *range(1 + seed % 8, len(stream), 8)} if 0 < at < len(stream)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.testing.telegram.entities import Formatted, cleaned, found, trimmed, units
+from segue.testing.telegram.entities import Formatted, cleaned, trimmed, units
 from segue.testing.telegram.markup import parse_html
 from segue.testing.telegram.refusing import Refuse
 
@@ -41,23 +41,6 @@ def test_entities_are_counted_in_utf_16() -> None:
     assert [(it.offset, it.length) for it in parse_html("👍<b>👍</b>").entities] == [(2, 2)]
 
 
-def test_characters_are_named_and_an_ampersand_may_stand_alone() -> None:
-    assert told("&lt;b&gt; &amp;amp; &quot; &#65;&#x42; &nbsp; &quotx R&D &") == (
-        '<b> &amp; " AB &nbsp; &quotx R&D &',
-        [],
-    )
-
-
-def test_a_block_of_code_has_a_language_and_a_link_an_address() -> None:
-    [block] = parse_html('<pre><code class="language-python">x = 1\n</code></pre>').entities
-    assert (block.type, block.language) == ("pre", "python")
-    [code] = parse_html('<code class="language-python">x</code>').entities
-    assert (code.type, code.language) == ("code", None)
-    [link] = parse_html('<a href="https://example.org/?a=1&amp;b=2">x</a>').entities
-    assert (link.type, link.url) == ("text_link", "https://example.org/?a=1&b=2")
-    assert parse_html('<a href="nowhere">x</a>').entities == ()
-
-
 MALFORMED = (
     ("<b>x", 'Can\'t find end tag corresponding to start tag "b"'),
     ("x</b>", "Unexpected end tag at byte offset 1"),
@@ -90,12 +73,3 @@ def test_what_cannot_be_seen_is_cleaned_and_trimmed_away() -> None:
     indented = trimmed(parse_html("<pre>  x</pre>"))
     assert (indented.text, indented.entities[0].length) == ("  x", 3)
     assert trimmed(Formatted("  x ")) == Formatted("x")
-
-
-def test_commands_mentions_and_links_are_found() -> None:
-    text = "👍 /help@my_bot, @anna_b: https://example.org/x. a/b x@y.z /a/b"
-    assert [(it.type, it.of(text)) for it in found(text)] == [
-        ("bot_command", "/help@my_bot"),
-        ("mention", "@anna_b"),
-        ("url", "https://example.org/x"),
-    ]

@@ -17,42 +17,6 @@ async def heard(at: Stage) -> list[Message]:
     return [update.message for update in await at.updates() if update.message is not None]
 
 
-async def test_a_topic_is_opened_written_in_and_answered_in() -> None:
-    async with stage() as at:
-        for chat in (at.forum, await at.hands.private(at.anna)):
-            topic = await at.bot.create_forum_topic(chat, " Moving\n in ")
-            thread = topic.message_thread_id
-            assert topic.name == "Moving in"
-            sent = await at.bot.send_message(chat, "I am here.", message_thread_id=thread)
-            assert (sent.message_thread_id, sent.is_topic_message) == (thread, True)
-            await at.hands.say(at.anna, chat, "Good.", thread=thread)
-            await at.hands.say(at.anna, chat, "And here?")
-            inside, outside = (await heard(at))[-2:]
-            assert (inside.message_thread_id, inside.is_topic_message) == (thread, True)
-            assert (outside.message_thread_id, outside.is_topic_message) == (None, None)
-            [shown] = (await at.hands.look(chat)).topics
-            assert (shown.id, shown.name, shown.by) == (thread, "Moving in", at.bot.id)
-
-
-async def test_what_is_in_a_topic_replies_to_its_beginning() -> None:
-    async with stage() as at:
-        thread = (await at.bot.create_forum_topic(at.forum, "x")).message_thread_id
-        await at.hands.say(at.anna, at.forum, "plain", thread=thread)
-        [message] = await heard(at)
-        assert message.reply_to_message is not None
-        assert message.reply_to_message.message_id == thread
-        assert message.reply_to_message.forum_topic_created is not None
-
-
-async def test_two_forums_have_topics_of_the_same_ids() -> None:
-    async with stage() as at:
-        other = await at.hands.chat(Kind.FORUM, [at.anna], manage_topics=True)
-        threads = [await at.bot.create_forum_topic(chat, "x") for chat in (at.forum, other)]
-        assert len({topic.message_thread_id for topic in threads}) == 1
-        await at.bot.send_message(at.forum, "x", message_thread_id=threads[0].message_thread_id)
-        assert not (await at.hands.look(other)).messages
-
-
 async def test_chats_without_topics_have_none() -> None:
     async with stage(Settings(topics=False)) as at:
         bob = await at.hands.private(await at.hands.user("Bob"), topics=True)
@@ -76,30 +40,6 @@ async def test_a_bot_needs_the_right_to_manage_topics() -> None:
             assert await refusal(creating) == "BadRequest: Not enough rights to create a topic"
         await at.hands.rights(at.anna, at.forum, Status.ADMINISTRATOR, manage_topics=True)
         await at.bot.create_forum_topic(at.forum, "x")
-
-
-async def test_a_bot_manages_what_it_has_opened_whatever_its_rights_are() -> None:
-    async with stage() as at:
-        own = (await at.bot.create_forum_topic(at.forum, "x")).message_thread_id
-        hers = await at.hands.open_topic(at.anna, at.forum, "y")
-        await at.hands.rights(at.anna, at.forum, Status.MEMBER)
-        await at.bot.close_forum_topic(at.forum, own)
-        closing = at.bot.close_forum_topic(at.forum, hers)
-        reason = "BadRequest: Not enough rights to close or open the topic"
-        assert await refusal(closing) == reason
-        dm = await at.hands.private(at.anna)
-        private = (await at.bot.create_forum_topic(dm, "x")).message_thread_id
-        await at.bot.edit_forum_topic(dm, private, "y")
-        closing = at.bot.close_forum_topic(dm, private)
-        assert await refusal(closing) == "BadRequest: The chat is not a supergroup forum"
-
-
-async def test_a_topic_has_a_name_of_1_to_128_characters() -> None:
-    async with stage(errors=1) as at:
-        await at.bot.create_forum_topic(at.forum, "x" * 128)
-        empty = at.bot.create_forum_topic(at.forum, " \n ")
-        assert await refusal(empty) == "BadRequest: Name must be non-empty"
-        await refusal(at.bot.create_forum_topic(at.forum, "x" * 129))
 
 
 async def test_in_a_closed_topic_only_those_write_who_opened_it_or_manage_topics() -> None:
@@ -132,17 +72,6 @@ async def test_a_bot_without_rights_does_not_write_in_a_closed_topic_of_anothers
         assert await refusal(sending) == "BadRequest: Topic_closed"
 
 
-async def test_a_topic_is_renamed_and_deleted() -> None:
-    async with stage() as at:
-        thread = (await at.bot.create_forum_topic(at.forum, "x")).message_thread_id
-        await at.bot.edit_forum_topic(at.forum, thread, "y")
-        assert (await at.hands.topic(at.forum)).name == "y"
-        await at.bot.delete_forum_topic(at.forum, thread)
-        assert not (await at.hands.look()).topics
-        gone = at.bot.edit_forum_topic(at.forum, thread, "z")
-        assert await refusal(gone) == "BadRequest: Topic_id_invalid"
-
-
 async def test_a_deleted_topic_is_not_found_or_leaks_into_the_chat() -> None:
     async with stage() as at:
         dm = await at.hands.private(at.anna)
@@ -158,21 +87,6 @@ async def test_a_deleted_topic_is_not_found_or_leaks_into_the_chat() -> None:
             sent = await sending
             assert (sent.message_thread_id, sent.is_topic_message) == (None, None)
             assert (await at.hands.look(dm)).texts == ["after"]
-
-
-async def test_people_open_topics_too() -> None:
-    async with stage() as at:
-        thread = await at.hands.open_topic(at.anna, at.forum, "Hers")
-        [opened] = await heard(at)
-        assert opened.forum_topic_created is not None
-        assert (opened.message_id, opened.message_thread_id) == (thread, thread)
-        await at.bot.send_message(at.forum, "x", message_thread_id=thread)
-
-
-async def test_the_general_topic_has_no_id() -> None:
-    async with stage() as at:
-        sending = at.bot.send_message(at.forum, "x", message_thread_id=1)
-        assert await refusal(sending) == NO_THREAD
 
 
 async def test_a_reply_in_a_supergroup_has_a_thread_that_is_no_topic() -> None:

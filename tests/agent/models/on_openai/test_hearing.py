@@ -21,7 +21,7 @@ from segue.testing.models.openai import (
     sse,
 )
 from segue.testing.models.travel import Travel
-from tests.agent.models.hearing import ONCE, assistant, result, user
+from tests.agent.models.hearing import ONCE, assistant, places, result, user
 from tests.agent.models.on_openai.stage import (
     FINISHED,
     RECORDED,
@@ -73,23 +73,17 @@ async def test_the_same_pieces_come_however_the_stream_is_chunked(split: int):
         assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS, usage=SPENT)]
 
 
-# In eight parts, for a slow machine: together they take every byte.
-PARTS = pytest.mark.parametrize("part", range(8))
-
-
-@PARTS
-async def test_the_same_pieces_come_with_a_cut_at_any_byte(part: int):
+async def test_the_same_pieces_come_with_a_cut_at_any_byte(seed: int):
     async with talking(lambda _: Stream(RECORDED)) as (fake, model):
-        for at in range(1 + part, len(RECORDED), 8):
+        for at in places(RECORDED, seed):
             fake.travel = Travel(chunk=at)
             assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS, usage=SPENT)], at
 
 
-@PARTS
-async def test_a_stream_that_breaks_at_any_byte_is_whole_or_an_error_never_half(part: int):
+async def test_a_stream_that_breaks_at_any_byte_is_whole_or_an_error_never_half(seed: int):
     ends: dict[str, int] = {}
     async with talking(lambda _: Stream(RECORDED), patience=ONCE) as (fake, model):
-        for at in range(part, len(RECORDED), 8):
+        for at in (0, *places(RECORDED, seed)):
             fake.travel = Travel(hang_up_after=at)
             pieces: list[Piece] = []
             try:
