@@ -8,6 +8,8 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 JOBS ?= $$(( 1 + $$(getconf _NPROCESSORS_ONLN) ))
 # Passed on to the program by run, bench, test and test-real.
 ARGS ?=
+# What `make extra` installs.
+NAME ?=
 # `make lock UPGRADE=--upgrade`, or UPGRADE="--upgrade-package ruff".
 UPGRADE ?=
 
@@ -19,13 +21,19 @@ NONE := test $$? -eq 5
 EXTRAS := telegram discord slack matrix whatsapp signal postgres local all
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-real check fix bench lock clean
+.PHONY: help run extra test test-real check fix bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: .venv/.core ## Run the program: make run ARGS="--help"
 	@$(BIN)/segue $(ARGS)
+
+extra: .venv/.core ## Install what a platform or an engine needs: make extra NAME=telegram
+	@case " $(EXTRAS) " in *" $(NAME) "*) ;; \
+		*) echo "Name one of these: $(EXTRAS). For example: make extra NAME=telegram" >&2; exit 1;; esac
+	@echo "installing what $(NAME) needs into .venv"
+	@$(PIP) install --require-hashes --no-deps -r requirements/$(NAME).txt
 
 test: .venv/.dev ## Run every test that needs no outside component
 	$(PYTEST) -m "not real and not measures" -n $(JOBS) --dist worksteal $(ARGS) || $(NONE)

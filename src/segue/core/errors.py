@@ -14,8 +14,8 @@
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
     │   │                         GatewayElsewhere, GatewayStuck, NoGatewayLog, NoPage
-    │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
-    │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
+    │   ├── ModelError            NoModel, ModelUnusable, ForeignServer, BadKey, UnknownModel,
+    │   │                         NoCredit, ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── CommandError          UnknownCommand, BadCommand, CommandElsewhere
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
@@ -34,6 +34,8 @@ An error's docstring is the text that the person reads; its fields fill the brac
 
 from __future__ import annotations
 
+from segue.core.redaction import redacted
+
 
 class SegueError(Exception):
     """Something went wrong."""
@@ -41,7 +43,7 @@ class SegueError(Exception):
     def __init__(self, **fields: object) -> None:
         self.fields = fields
         text = " ".join((type(self).__doc__ or type(self).__name__).split())
-        super().__init__(text.format(**fields))
+        super().__init__(redacted(text.format(**fields)))
 
 
 class UserError(SegueError):
@@ -184,7 +186,8 @@ class BadAdapter(PlatformError):
 
 
 class LibraryMissing(PlatformError):
-    """{platform} needs one more package. Type `{python} -m pip install 'segue[{platform}]'`."""
+    """{platform} needs one more package. Type `make extra NAME={platform}` in the folder of the
+    project."""
 
 
 class NoToken(PlatformError):
@@ -523,8 +526,8 @@ class StoreUnreachable(StoreError):
 
 
 class StoreDriverMissing(StoreError):
-    """Stores on PostgreSQL need one more package. Type `{python} -m pip install
-    'psycopg[binary]'`."""
+    """Stores on PostgreSQL need one more package. Type `make extra NAME=postgres` in the folder of
+    the project."""
 
 
 class StoreTooOld(StoreError):

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import re
 import secrets
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +39,7 @@ try:
     import psycopg
     from psycopg import errors as refusals
 except ImportError as missing:
-    raise StoreDriverMissing(python=sys.executable) from missing
+    raise StoreDriverMissing from missing
 
 P = ParamSpec("P")
 T = TypeVar("T")
