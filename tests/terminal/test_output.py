@@ -8,11 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from segue.config import Secret
+from segue.core.address import Platform
 from segue.core.events import TextDelta
 from segue.core.redaction import HIDDEN
-from segue.terminal import once, output
+from segue.store.gateways import Gateway, Link, PlatformHealth
+from segue.terminal import once, output, setting_up
 from segue.terminal.main import main
-from tests.terminal.test_sessions import sample
+from tests.terminal.test_sessions import NOW, sample
 
 HOSTILE = "bot\x1b[2J\x1b]0;owned\x07\x9b31m\u202eevil\r"
 KEY = "sk-a-key-that-nobody-may-see"
@@ -50,3 +52,25 @@ def test_json_has_no_control_characters(capsys: pytest.CaptureFixture[str]):
         None,
         HOSTILE,
     ]
+
+
+def test_the_name_of_a_bot_is_cleaned_during_the_set_up(capsys: pytest.CaptureFixture[str]):
+    health = PlatformHealth(
+        platform=Platform.TELEGRAM,
+        state=Link.CONNECTED,
+        detail="",
+        account="7",
+        link=f"https://t.me/{HOSTILE}?start={{code}}",
+        since=NOW,
+    )
+    gateway = Gateway(
+        process="p",
+        name="g",
+        platforms=frozenset({Platform.TELEGRAM}),
+        started=NOW,
+        links={Platform.TELEGRAM: health},
+    )
+    setting_up._invite("2345-CDFG", gateway, setting_up.Wish(platform=Platform.TELEGRAM))
+    shown = capsys.readouterr().out
+    assert "https://t.me/bot" in shown
+    assert not set(shown) & set("\x1b\x07\x9b\u202e\r")
