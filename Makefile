@@ -7,6 +7,8 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 JOBS ?= $$(( 1 + $$(getconf _NPROCESSORS_ONLN) ))
 # Passed on to the program by run, bench, fuzz and all kinds of test.
 ARGS ?=
+# What `make extra` installs.
+NAME ?=
 # `make lock UPGRADE=--upgrade`, or UPGRADE="--upgrade-package ruff".
 UPGRADE ?=
 
@@ -18,13 +20,19 @@ export PYTHONDONTWRITEBYTECODE :=
 EXTRAS := telegram discord slack matrix whatsapp signal postgres local all
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-real test-kill fuzz check fix bench lock clean
+.PHONY: help run extra test test-real test-kill fuzz check fix bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: .venv/.core ## Run the program: make run ARGS="--help"
 	@$(BIN)/segue $(ARGS)
+
+extra: .venv/.core ## Install what a platform or an engine needs: make extra NAME=telegram
+	@case " $(EXTRAS) " in *" $(NAME) "*) ;; \
+		*) echo "Name one of these: $(EXTRAS). For example: make extra NAME=telegram" >&2; exit 1;; esac
+	@echo "installing what $(NAME) needs into .venv"
+	@$(PIP) install --require-hashes --no-deps -r requirements/$(NAME).txt
 
 test: .venv/.dev ## Run the tests: two minutes, and the same answer every time
 	$(PYTEST) -m "not real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)

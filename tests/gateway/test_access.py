@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from segue.core.address import Address, ChatType, Sender
 from segue.core.session import ME
-from segue.gateway.access import GUESSES
+from segue.gateway import texts
+from segue.gateway.access import GUESSES, WINDOW, Gate
+from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import Shape
 from tests.gateway.conftest import TELEGRAM, House
 
@@ -44,18 +47,51 @@ async def test_a_code_is_used_once(house: House):
     assert await house.store.owners.who(TELEGRAM, mallory) is None
 
 
-async def test_who_guesses_too_often_is_not_even_heard_with_the_right_code(house: House):
+async def test_who_guesses_too_often_is_answered_only_with_the_right_code_which_is_void(
+    house: House,
+):
     chat = await house.hands.chat(Shape.DM, [house.eve])
     own = await house.chat()
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
-        for _ in range(GUESSES):
+        for _ in range(GUESSES + 2):
             await house.hands.say(house.eve, chat, "2345-6789")
-        await house.hands.say(house.eve, chat, code)
         await house.hands.say(house.anna, own, "after")
         await house.hands.message("(1) after", chat=own)
+        assert {m.author for m in (await house.hands.look(chat)).messages} == {house.eve}
+        await house.hands.say(house.eve, chat, code)
+        await house.hands.until(lambda s: texts.TOO_MANY_CODES in s.texts, chat=chat)
     assert await house.store.owners.who(TELEGRAM, house.eve) is None
-    assert {m.author for m in (await house.hands.look(chat)).messages} == {house.eve}
+    assert await house.store.pairings.open_codes() == 0
+
+
+async def test_strangers_who_guess_do_not_keep_the_right_code_out(house: House):
+    gate = Gate(house.store, lambda: 0.0)
+    code = await house.store.pairings.begin(ME)
+    for n in range(30 * GUESSES):
+        assert not await gate.pair("bot", said(f"stranger {n % 30}", "2345-6789", n))
+    assert await gate.pair("bot", said("me", code, 1000))
+    assert await house.store.owners.who(TELEGRAM, "me")
+
+
+async def test_who_guessed_too_often_may_try_again_after_the_window(house: House):
+    now = 0.0
+    gate = Gate(house.store, lambda: now)
+    for n in range(GUESSES):
+        await gate.pair("bot", said("me", "2345-6789", n))
+    now = WINDOW
+    assert await gate.pair("bot", said("me", await house.store.pairings.begin(ME), 1000))
+    assert await house.store.owners.who(TELEGRAM, "me")
+
+
+def said(user_id: str, text: str, update: int) -> Inbound:
+    return Inbound(
+        kind=InboundKind.MESSAGE,
+        update_id=f"{update}",
+        address=Address(platform=TELEGRAM, chat_id=user_id, chat_type=ChatType.DM),
+        sender=Sender(platform=TELEGRAM, user_id=user_id),
+        text=text,
+    )
 
 
 async def test_a_code_that_a_paired_person_sends_is_no_message(house: House):

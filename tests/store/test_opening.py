@@ -489,7 +489,7 @@ def test_a_missing_driver_is_named():
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
-    assert f"{sys.executable} -m pip install 'psycopg[binary]'" in done.stdout
+    assert "`make extra NAME=postgres`" in done.stdout
     assert "secret" not in done.stdout
 
 

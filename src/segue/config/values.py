@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
+from segue.core import redaction
 from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.reset import ResetPolicies
@@ -26,13 +27,15 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 
 class Secret:
-    """A key, and the setting it came from. Only `reveal` shows it: no repr and no dump does."""
+    """A key, and the setting it came from. Only `reveal` shows it: no repr, no dump and no error
+    does."""
 
     __slots__ = ("_value", "setting")
 
     def __init__(self, value: str, setting: str) -> None:
         self._value = value
         self.setting = setting
+        redaction.remember(value)
 
     def reveal(self) -> str:
         return self._value

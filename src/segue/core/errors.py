@@ -16,8 +16,8 @@
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
     │   │                         GatewayElsewhere, GatewayStuck, PlatformLost, NoGatewayLog,
     │   │                         NoPage
-    │   ├── ModelError            NoModel, ModelUnusable, BadKey, UnknownModel, NoCredit,
-    │   │                         ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
+    │   ├── ModelError            NoModel, ModelUnusable, ForeignServer, BadKey, UnknownModel,
+    │   │                         NoCredit, ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── CommandError          UnknownCommand, BadCommand, CommandElsewhere
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
@@ -36,6 +36,8 @@ An error's docstring is the text that the person reads; its fields fill the brac
 
 from __future__ import annotations
 
+from segue.core.redaction import redacted
+
 
 class SegueError(Exception):
     """Something went wrong."""
@@ -43,7 +45,7 @@ class SegueError(Exception):
     def __init__(self, **fields: object) -> None:
         self.fields = fields
         text = " ".join((type(self).__doc__ or type(self).__name__).split())
-        super().__init__(text.format(**fields))
+        super().__init__(redacted(text.format(**fields)))
 
 
 class UserError(SegueError):
@@ -186,7 +188,8 @@ class BadAdapter(PlatformError):
 
 
 class LibraryMissing(PlatformError):
-    """{platform} needs one more package. Type `{python} -m pip install 'segue[{platform}]'`."""
+    """{platform} needs one more package. Type `make extra NAME={platform}` in the folder of the
+    project."""
 
 
 class NoToken(PlatformError):
@@ -553,8 +556,8 @@ class StoreEncoding(StoreError):
 
 
 class StoreDriverMissing(StoreError):
-    """Stores on PostgreSQL need one more package. Type `{python} -m pip install
-    'psycopg[binary]'`."""
+    """Stores on PostgreSQL need one more package. Type `make extra NAME=postgres` in the folder of
+    the project."""
 
 
 class StoreTooOld(StoreError):

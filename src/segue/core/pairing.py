@@ -1,4 +1,11 @@
-"""The code by which a platform user proves to be an Owner: shown once, typed on a phone."""
+"""The code by which a platform user proves to be an Owner: shown once, typed on a phone.
+
+There are 24^8, or 1.1e11, codes. One is valid for ten minutes, five are open at most, and each
+sender has five tries in that time. A thousand accounts together hit one with a chance of 1 in 4
+million. As many accounts as it takes to try 100 codes a second for ten minutes, more than a gateway
+takes in, have 1 in 370,000. So no limit is needed on all senders together, by which strangers could
+lock the owner out.
+"""
 
 from __future__ import annotations
 

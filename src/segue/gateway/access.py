@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -21,14 +21,13 @@ from segue.store.base import Tx
 from segue.store.outbox import Draft
 
 GUESSES = 5
-"""Codes that one stranger may try in a window."""
-PLATFORM_GUESSES = 60
-"""Codes that all strangers of a platform may try in a window."""
+"""Codes that one sender may try in a window. `segue.core.pairing` computes what that is worth."""
 WINDOW = 600.0
 """Seconds."""
 
 _PAIRING = frozenset({InboundKind.MESSAGE, InboundKind.COMMAND})
 _START = "/start"
+_Guesser = tuple[Platform, str]
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,9 @@ class Gate:
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._guesses: dict[Platform, deque[tuple[float, str]]] = {}
+        self._guesses: deque[tuple[float, _Guesser]] = deque()
+        """The recent ones, from the oldest."""
+        self._counts: Counter[_Guesser] = Counter()
 
     async def owner(self, sender: Sender) -> Owner | None:
         """Whose person that is; None for a stranger."""
@@ -45,12 +46,19 @@ class Gate:
 
     async def pair(self, account: str, inbound: Inbound) -> bool:
         """Link a stranger who sent an owner's code, record that, and say so, all at once; False,
-        without a word to them, for anything else. An owner may use a code up in the same way."""
+        without a word to them, for anything else. An owner may use a code up in the same way.
+
+        After too many wrong codes the right one is void, and its sender is told why. To say only
+        that it was right would let anyone guess on, and use what they found from another account.
+        """
         if inbound.kind not in _PAIRING:
             return False
         code = inbound.typed.strip().removeprefix(_START).strip()
-        if not looks_like_code(code) or not self._may_guess(inbound.sender):
+        if not looks_like_code(code):
             return False
+        if not self._may_guess(inbound.sender):
+            logger.warning("too many pairing codes platform=%s", inbound.sender.platform)
+            return await self._store.write(_refuse, account, inbound, pairings.digest(code))
         try:
             await self._store.write(_pair, account, inbound, pairings.digest(code))
         except (PairingRefused, IdentityTaken):
@@ -60,26 +68,37 @@ class Gate:
         return True
 
     def _may_guess(self, sender: Sender) -> bool:
-        now = self._clock()
-        recent = self._guesses.setdefault(sender.platform, deque())
-        while recent and recent[0][0] <= now - WINDOW:
-            recent.popleft()
-        mine = sum(user_id == sender.user_id for _, user_id in recent)
-        if mine >= GUESSES or len(recent) >= PLATFORM_GUESSES:
+        now, guesser = self._clock(), (sender.platform, sender.user_id)
+        while self._guesses and self._guesses[0][0] <= now - WINDOW:
+            _, past = self._guesses.popleft()
+            self._counts[past] -= 1
+            if not self._counts[past]:
+                del self._counts[past]
+        if self._counts[guesser] >= GUESSES:
             return False
-        recent.append((now, sender.user_id))
+        self._guesses.append((now, guesser))
+        self._counts[guesser] += 1
         return True
 
 
 def _pair(tx: Tx, account: str, inbound: Inbound, digest: str) -> None:
     owner = pairings.redeem(tx, digest, inbound.sender)
-    address = inbound.address
     is_home = _make_home(tx, owner.id, inbound)
-    no = inbox.record(tx, account, inbound.update_id, address, "")
+    _answer(tx, account, inbound, texts.PAIRED_AT_HOME if is_home else texts.PAIRED)
+
+
+def _refuse(tx: Tx, account: str, inbound: Inbound, digest: str) -> bool:
+    if not pairings.void(tx, digest):
+        return False
+    _answer(tx, account, inbound, texts.TOO_MANY_CODES)
+    return True
+
+
+def _answer(tx: Tx, account: str, inbound: Inbound, body: str) -> None:
+    no = inbox.record(tx, account, inbound.update_id, inbound.address, "")
     if no is not None:  # so that it is no message when it comes again
         inbox.finish(tx, [no])
-        told = texts.PAIRED_AT_HOME if is_home else texts.PAIRED
-        outbox.enqueue(tx, Draft(key=f"paired:{no}", address=address, body=told))
+        outbox.enqueue(tx, Draft(key=f"paired:{no}", address=inbound.address, body=body))
 
 
 def _make_home(tx: Tx, owner: str, inbound: Inbound) -> bool:

@@ -23,6 +23,10 @@ PAIRED_AT_HOME = (
     "You are paired: from now on I listen to you here, and handoffs arrive in this chat. Type"
     " /sethome in another chat if they should arrive there, and /help to see what I can do."
 )
+TOO_MANY_CODES = (
+    "You are not paired: too many wrong codes came from you before this one, and it is void now."
+    " Wait ten minutes, then type `segue pair` for a new code and send it here."
+)
 BUSY = "I am busy with what you wrote before, and did not take this up. Send it again in a while."
 STOPPED = "Stopped."
 NOTHING_TO_STOP = "Nothing is under way here."

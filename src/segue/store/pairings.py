@@ -65,15 +65,26 @@ def begin(tx: Tx, owner: str, digest: str, seconds: float) -> None:
 def redeem(tx: Tx, digest: str, sender: Sender) -> Owner:
     if text(sender.user_id) != sender.user_id:  # nobody's id, so nobody can be linked to it
         raise PairingRefused
+    owner = _take(tx, digest)
+    if owner is None:
+        raise PairingRefused
+    owners.link(tx, sender, owner)
+    return owners.found(tx, owner)
+
+
+def void(tx: Tx, digest: str) -> bool:
+    """Use a code up without linking its sender; False when there is no such code."""
+    return _take(tx, digest) is not None
+
+
+def _take(tx: Tx, digest: str) -> str | None:
+    """Whose code it was; None when there is no such code."""
     row = tx.row(
         "DELETE FROM pairings WHERE digest = :digest AND until > :ticks RETURNING owner",
         digest=digest,
         ticks=tx.ticks,
     )
-    if row is None:
-        raise PairingRefused
-    owners.link(tx, sender, row[0])
-    return owners.found(tx, row[0])
+    return row[0] if row else None
 
 
 def open_codes(tx: Tx) -> int:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import re
 import secrets
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -43,7 +42,7 @@ try:
 
     from segue.store.lifeline import CHANNEL, LOCK, Lifeline
 except ImportError as missing:
-    raise StoreDriverMissing(python=sys.executable) from missing
+    raise StoreDriverMissing from missing
 
 P = ParamSpec("P")
 T = TypeVar("T")

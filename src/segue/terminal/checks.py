@@ -7,7 +7,6 @@ import codecs
 import importlib.metadata
 import platform
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -68,8 +67,8 @@ def program() -> list[Finding]:
     about = f"Segue {segue.__version__} on Python {platform.python_version()}"
     findings = [Finding(about="program", told=f"{about}, {platform.system()}.")]
     if missing:
-        told = f"Missing: {', '.join(missing)}. Type `{sys.executable} -m pip install"
-        told = f"{told} {' '.join(missing)}`."
+        again = "Type `make clean` and `make run` in the folder of the project to install it again."
+        told = f"Missing: {', '.join(missing)}. {again}"
         return [*findings, Finding(about="packages", verdict=Verdict.PROBLEM, told=told)]
     return [*findings, Finding(about="packages", told=f"{', '.join(versions)}.")]
 

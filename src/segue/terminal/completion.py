@@ -94,7 +94,7 @@ def completion(ctx: click.Context, *, shell: str) -> None:
     zsh:   eval "$(segue completion zsh)"    in ~/.zshrc, after compinit
     fish:  segue completion fish | source    in ~/.config/fish/config.fish
     """
-    click.echo(_script(shell, ctx.find_root().command).strip())
+    click.echo(_script(shell, ctx.find_root().command).strip())  # noqa: TID251
 
 
 def _script(shell: str, program: click.Command) -> str:

@@ -10,7 +10,16 @@ import click
 
 from segue.core.text import one_line
 from segue.terminal import completing
-from segue.terminal.output import Column, folded, notice, print_json, print_lines, screen, table
+from segue.terminal.output import (
+    Column,
+    folded,
+    notice,
+    print_json,
+    print_lines,
+    say,
+    screen,
+    table,
+)
 
 if TYPE_CHECKING:
     from segue.config import Setting
@@ -43,7 +52,7 @@ def path(*, as_json: bool) -> None:
     if as_json:
         print_json({"path": str(found), "exists": found.exists()})
     else:
-        click.echo(one_line(str(found)))
+        say(one_line(str(found)))
 
 
 @config.command()
@@ -79,9 +88,9 @@ def get(*, name: str, as_json: bool) -> None:
         print_json(_json(setting))
     elif isinstance(setting.value, tuple):
         for value in setting.value:
-            click.echo(one_line(value))
+            say(one_line(value))
     elif setting.value is not None:
-        click.echo(_shown(setting))
+        say(_shown(setting))
 
 
 @config.command("set")
@@ -105,7 +114,7 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
 
         segue.store.parse(value[0])
     path = config.change(name, value)
-    click.echo(f"{name} is set in {one_line(str(path))}.")
+    say(f"{name} is set in {one_line(str(path))}.")
     if variable := config.overruled(name):
         notice(f"But {variable} is set too, and wins as long as it is.")
 

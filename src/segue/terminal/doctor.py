@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue.core.errors import SettingsError
+from segue.core.redaction import redacted
 from segue.core.text import one_line
 from segue.terminal.model import Around
 from segue.terminal.output import folded, print_json, screen
@@ -131,6 +132,6 @@ def _print(findings: Sequence[Finding]) -> None:
     width = screen()
     for finding in findings:
         head = f"{finding.verdict:<7}  {finding.about:<8}  "
-        line = Text(folded(one_line(finding.told), width, " " * _ROOM, head))
+        line = Text(folded(one_line(redacted(finding.told)), width, " " * _ROOM, head))
         line.stylize(_STYLES[finding.verdict], 0, len(finding.verdict))
         console.print(line, soft_wrap=True)

@@ -15,6 +15,7 @@ import click
 from segue import config
 from segue.core.errors import BadSettings, NoEditor
 from segue.core.text import one_line
+from segue.terminal.output import notice, say
 
 _USUAL = ("nano", "vi")
 _NEW = (
@@ -35,7 +36,7 @@ def edit() -> None:
             _open(copy)
             after = copy.read_bytes()
             if after == (before or _NEW):
-                click.echo("Nothing was changed.")
+                say("Nothing was changed.")
                 return
             try:
                 _take_over(before, after)
@@ -71,10 +72,10 @@ def _take_over(before: bytes, after: bytes) -> None:
         told = f"{one_line(str(config.path()))} was changed by something else meanwhile."
         click.confirm(f"{told} Replace it with yours?", abort=True, err=True)
     path = config.replace(after)
-    click.echo(f"{one_line(str(path))} is changed.")
+    say(f"{one_line(str(path))} is changed.")
 
 
 def _again(error: BadSettings) -> None:
-    click.echo(f"That cannot be used: {one_line(str(error.fields['reason']))}.", err=True)
+    notice(f"That cannot be used: {one_line(str(error.fields['reason']))}.")
     if not sys.stdin.isatty() or not click.confirm("Edit it again?", default=True, err=True):
         raise error

@@ -43,7 +43,7 @@ def _place(target: Path | None, *, force: bool) -> AbstractContextManager[Write]
 @contextlib.contextmanager
 def _standard_output() -> Generator[Write]:
     if sys.stdout.isatty():
-        yield lambda line: click.echo(visible_json(line.decode()), nl=False)
+        yield lambda line: click.echo(visible_json(line.decode()), nl=False)  # noqa: TID251
     else:
         yield sys.stdout.buffer.write
 

@@ -13,6 +13,7 @@ from segue.agent.models.choice import Considered, answering, embedded
 from segue.config import Settings
 from segue.core.text import one_line
 from segue.terminal import servers
+from segue.terminal.output import say
 
 
 def make_ready(settings: Settings) -> Settings:
@@ -31,7 +32,7 @@ def make_ready(settings: Settings) -> Settings:
 
 def _accepted(found: Considered, settings: Settings) -> bool:
     name = found.offer or ""
-    click.echo(f"No model is chosen yet. {found.title} on this machine has {one_line(name)}.")
+    say(f"No model is chosen yet. {found.title} on this machine has {one_line(name)}.")
     if not servers.confirm(name, settings):
         return False
     config.set_model(name)
@@ -39,11 +40,11 @@ def _accepted(found: Considered, settings: Settings) -> bool:
 
 
 def _offer_embedded(settings: Settings) -> None:
-    click.echo("There is no model to talk to yet: no key is set, and no server is chosen.")
-    click.echo("A small one can run on this machine. It is slow and simple, but needs no key.\n")
+    say("There is no model to talk to yet: no key is set, and no server is chosen.")
+    say("A small one can run on this machine. It is slow and simple, but needs no key.\n")
     from segue.terminal.pull import pull  # noqa: PLC0415 - once in a lifetime
 
     try:
         pull(settings.models_folder, ask=True)
     except click.Abort:
-        click.echo("Type `segue model` to see what else is possible.\n")
+        say("Type `segue model` to see what else is possible.\n")

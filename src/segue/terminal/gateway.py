@@ -9,7 +9,7 @@ import click
 
 from segue.core.text import one_line
 from segue.terminal.opened import with_store
-from segue.terminal.output import print_json, print_lines, screen
+from segue.terminal.output import print_json, print_lines, say, screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,7 @@ def stop(*, as_json: bool) -> None:
         print_json({"stopped": [told(gateway) for gateway in stopped]})
         return
     for gateway in stopped:
-        click.echo(f"Stopped: {one_line(gateway.name)}.")
+        say(f"Stopped: {one_line(gateway.name)}.")
 
 
 @gateway.command()
@@ -173,6 +173,6 @@ def logs(ctx: click.Context, *, number: int, follow: bool, as_json: bool) -> Non
             if as_json:
                 print_json({"line": line})
             else:
-                click.echo(line)
+                say(line)
     except KeyboardInterrupt:
         ctx.exit(_INTERRUPTED)

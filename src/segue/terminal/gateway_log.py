@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from segue.core.errors import GatewayFailed, NoGatewayLog
+from segue.core.redaction import redacted
 from segue.core.text import visible
 
 _BIGGEST = 5_000_000
@@ -65,10 +66,10 @@ def _private(path: str, flags: int) -> int:
 
 
 class _Visible(logging.Formatter):
-    """What somebody else wrote can neither move a cursor nor hide."""
+    """What somebody else wrote can neither move a cursor nor hide, and holds no key of ours."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record))
+        return visible(redacted(super().format(record)))
 
 
 # Reading

@@ -11,8 +11,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import click
-
 from segue import handoff
 from segue.core.errors import UserError
 from segue.core.handoff import CANCELLED
@@ -21,7 +19,7 @@ from segue.handoff import Completed, Failed, Progress, Stranded, Waiting, Workin
 from segue.store import Store
 from segue.terminal import page
 from segue.terminal.clean import clean
-from segue.terminal.output import notice, print_json, print_lines
+from segue.terminal.output import draw, notice, print_json, say
 from segue.turns import hold
 
 COMPLETED = 0
@@ -116,9 +114,9 @@ class Words:
         notice(f"Error: {clean(str(error), newlines=False)}")
 
     def completed(self, done: Completed, farewell: str, link: str | None) -> None:
-        click.echo(clean(farewell))
+        say(clean(farewell))
         if link:
-            print_lines(page.shown(link))
+            draw(page.shown(link))
 
 
 class Json:

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -44,6 +44,18 @@ class Program(click.Group):
             return getattr(import_module(_ELSEWHERE[cmd_name]), cmd_name)
         return super().get_command(ctx, cmd_name)
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.ClickException as error:
+            _end(error)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
@@ -52,8 +64,20 @@ class Program(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return ctx.exit(1)
         except UserError as error:
-            # It may quote a server.
-            raise click.ClickException(one_line(str(error))) from error
+            _end(click.ClickException(one_line(str(error))))
+        except click.ClickException as error:
+            _end(error)
+
+
+def _end(error: click.ClickException) -> NoReturn:
+    """End with the error's exit code, showing it with nothing for a terminal to obey: it may quote
+    a server, or the name of a file."""
+    from segue.terminal.output import notice  # noqa: PLC0415
+
+    text = io.StringIO()
+    error.show(text)
+    notice(text.getvalue().rstrip("\n"))
+    raise click.exceptions.Exit(error.exit_code) from error
 
 
 def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -14,6 +14,7 @@ from segue.core.note import Note
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.terminal.opened import with_store
+from segue.terminal.output import json_line, say
 
 if TYPE_CHECKING:
     from segue.store import Store
@@ -40,7 +41,7 @@ def memory(ctx: click.Context, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is None:
         notes = _with_notes(lambda notes: notes.list(ME))
-        click.echo(_json(notes) if as_json else _listed(notes))
+        say(json_line(notes) if as_json else _listed(notes))
     elif as_json:  # before the command's name it means the same as after it
         ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
 
@@ -86,13 +87,7 @@ def _with_notes(work: Callable[[Notes], Awaitable[T]]) -> T:
 
 
 def _tell(done: str, note: Note, *, as_json: bool) -> None:
-    click.echo(_json(note) if as_json else f"{done}:\n{_listed([note])}")
-
-
-def _json(notes: Note | Sequence[Note]) -> str:
-    import msgspec  # noqa: PLC0415 - only what is used
-
-    return msgspec.json.encode(notes).decode()
+    say(json_line(note) if as_json else f"{done}:\n{_listed([note])}")
 
 
 def _listed(notes: Sequence[Note]) -> str:

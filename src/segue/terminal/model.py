@@ -11,6 +11,7 @@ import click
 
 from segue.core.text import one_line
 from segue.terminal import completing
+from segue.terminal.output import print_json, print_lines
 
 if TYPE_CHECKING:
     from segue.agent.models.catalog import Server
@@ -57,9 +58,9 @@ def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
     settings = around.settings()
     found = _run(survey(settings, servers=around.local_servers()))
     if as_json:
-        _print_json({**dataclasses.asdict(found), "warnings": settings.warnings})
+        print_json({**dataclasses.asdict(found), "warnings": settings.warnings})
     else:
-        _print(_surveyed(found, around.local_servers(), settings.warnings))
+        print_lines(_surveyed(found, around.local_servers(), settings.warnings))
 
 
 @model.command("list")
@@ -72,9 +73,9 @@ def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
 
     offers = _run(available(around.settings(), provider, servers=around.local_servers()))
     if as_json:
-        _print_json({"offers": [dataclasses.asdict(offer) for offer in offers]})
+        print_json({"offers": [dataclasses.asdict(offer) for offer in offers]})
     else:
-        _print(_offered(offers))
+        print_lines(_offered(offers))
 
 
 @model.command()
@@ -108,7 +109,7 @@ def use(around: Around, *, name: str) -> None:
         lines.append(f"Whether it is there could not be checked: {one_line(doubt)}")
     if settings.model_from == "SEGUE_MODEL" and settings.model != chosen:
         lines.append(f"But SEGUE_MODEL is {settings.model}, and wins as long as it is set.")
-    _print(lines)
+    print_lines(lines)
 
 
 @model.command()
@@ -129,7 +130,7 @@ def test(around: Around, *, name: str | None) -> None:
     from segue.terminal.trial import run  # noqa: PLC0415
 
     trial = _run(run(around.settings(), name, around.local_servers()))
-    _print(trial.lines())
+    print_lines(trial.lines())
 
 
 def _surveyed(found: Survey, servers: Sequence[Server], warnings: Sequence[str]) -> list[str]:
@@ -176,13 +177,3 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     import asyncio  # noqa: PLC0415
 
     return asyncio.run(work)
-
-
-def _print(lines: Sequence[str]) -> None:
-    click.echo("\n".join(lines))
-
-
-def _print_json(value: object) -> None:
-    import msgspec  # noqa: PLC0415
-
-    click.echo(msgspec.json.encode(value).decode())

@@ -8,8 +8,6 @@ import re
 import sys
 from typing import Any
 
-import msgspec
-
 import segue.store
 from segue.config import Settings
 from segue.core.address import Platform
@@ -19,6 +17,7 @@ from segue.core.text import is_empty
 from segue.store import Store
 from segue.terminal.clean import Cleaner, clean
 from segue.terminal.here import here
+from segue.terminal.output import json_line
 from segue.turns import Turns
 
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
@@ -93,7 +92,7 @@ class _Json:
             self._write({"event": name, **_plain(event)})
 
     def _write(self, event: dict[str, Any]) -> None:
-        sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+        sys.stdout.write(json_line(event) + "\n")
         sys.stdout.flush()
 
 

@@ -1,4 +1,8 @@
-"""How the commands print: lines that fit a screen for a person, plain ones for a program."""
+"""How the commands print: lines that fit a screen for a person, plain ones for a program.
+
+All that a command prints goes through here. A terminal obeys what it is sent, so `say`, `notice`
+and `print_lines` take out what it would obey or hide, and every secret that a server sent back.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
+
+from segue.core.redaction import redacted
+from segue.terminal.clean import clean
 
 WIDEST = 100
 """Prose in longer lines is hard to read, however wide the screen."""
@@ -29,20 +36,39 @@ def screen() -> int | None:
     return max(shutil.get_terminal_size().columns, _NARROWEST)
 
 
+def say(text: str = "") -> None:
+    click.echo(harmless(text))  # noqa: TID251
+
+
 def print_lines(lines: Sequence[str]) -> None:
-    click.echo("\n".join(lines))
+    say("\n".join(lines))
 
 
 def notice(text: str) -> None:
     """Something about the output that is no part of it."""
-    click.echo(text, err=True)
+    click.echo(harmless(text), err=True)  # noqa: TID251
+
+
+def draw(lines: Sequence[str]) -> None:
+    """Print a drawing of our own, colours included."""
+    click.echo("\n".join(lines))  # noqa: TID251
+
+
+def harmless(text: str) -> str:
+    """`text` as it may be printed, whoever wrote it. Tabs, which part columns, stay."""
+    return "\t".join(clean(part) for part in redacted(text).split("\t"))
 
 
 def print_json(value: object) -> None:
     """One line of JSON."""
+    click.echo(json_line(value))  # noqa: TID251
+
+
+def json_line(value: object) -> str:
+    """`value` as JSON on one line, in which a screen finds nothing to obey."""
     import msgspec  # noqa: PLC0415 - only what is used
 
-    click.echo(visible_json(msgspec.json.encode(value).decode()))
+    return visible_json(redacted(msgspec.json.encode(value).decode()))
 
 
 def visible_json(encoded: str) -> str:

@@ -14,7 +14,7 @@ from segue.core.handoff import TARGETS
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.terminal.opened import with_store
-from segue.terminal.output import print_json, print_lines, screen
+from segue.terminal.output import print_json, print_lines, say, screen
 
 if TYPE_CHECKING:
     from segue.store import Store
@@ -83,9 +83,9 @@ def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"platform": target, "user_id": user_id, "home_forgotten": forgotten})
         return
-    click.echo(f"{_who(identity)} is no longer answered.")
+    say(f"{_who(identity)} is no longer answered.")
     if forgotten:
-        click.echo(f"Nobody of yours is left on {target}, so its home channel is forgotten.")
+        say(f"Nobody of yours is left on {target}, so its home channel is forgotten.")
 
 
 async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:

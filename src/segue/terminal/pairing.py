@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import click
-
 from segue.core.address import Platform
 from segue.core.session import ME
 from segue.core.text import one_line
@@ -20,7 +18,7 @@ from segue.store.gateways import Link, PlatformHealth
 from segue.store.owners import Identity
 from segue.store.pairings import SECONDS
 from segue.terminal import page, qr
-from segue.terminal.output import Column, notice, print_json, print_lines, table
+from segue.terminal.output import Column, draw, notice, print_json, say, table
 from segue.terminal.words import ago
 from segue.web import links
 
@@ -93,12 +91,12 @@ async def _begin(store: Store, seconds: float) -> _Offer:
 
 def _tell(offer: _Offer, minutes: str) -> None:
     if offer.code:
-        click.echo(f"Your code: {offer.code}\n")
-        click.echo(f"Send it to your bot, within {minutes}. It can be used once, and")
-        click.echo("whoever sends it is you from then on: show it to nobody.")
+        say(f"Your code: {offer.code}\n")
+        say(f"Send it to your bot, within {minutes}. It can be used once, and")
+        say("whoever sends it is you from then on: show it to nobody.")
     else:
-        click.echo(f"Open this link within {minutes}. It can be used once, and whoever opens")
-        click.echo("it is you from then on: show it to nobody.")
+        say(f"Open this link within {minutes}. It can be used once, and whoever opens")
+        say("it is you from then on: show it to nobody.")
     if not offer.served:
         notice(_NO_GATEWAY)
     for health in offer.served:
@@ -111,13 +109,13 @@ def _tell_of(health: PlatformHealth, link: str | None) -> None:
         return
     if link is None:
         account = f" (its account is {one_line(health.account)})" if health.account else ""
-        click.echo(f"\n{health.platform}: send the code to the bot{account}.")
+        say(f"\n{health.platform}: send the code to the bot{account}.")
         return
-    click.echo(f"\n{health.platform}: open {one_line(link)}")
+    say(f"\n{health.platform}: open {one_line(link)}")
     if drawing := qr.on_screen(link):
-        print_lines(drawing)
+        draw(drawing)
     if health.platform is Platform.WEB and not page.in_lan(link):
-        click.echo(page.here_only())
+        say(page.here_only())
 
 
 def _is_page_down(health: PlatformHealth) -> bool:
@@ -130,10 +128,10 @@ async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> 
             sender = identity.sender
             if (sender.platform, sender.user_id) not in before:
                 name = f"{one_line(sender.name)}, " if sender.name else ""
-                click.echo(f"Paired with {name}{sender.platform} user {one_line(sender.user_id)}.")
+                say(f"Paired with {name}{sender.platform} user {one_line(sender.user_id)}.")
                 homes = await store.owners.homes(ME)
                 if all(home.platform is not sender.platform for home in homes):
-                    click.echo("Send /sethome in the chat where handoffs should arrive.")
+                    say("Send /sethome in the chat where handoffs should arrive.")
                 return True
         await asyncio.sleep(_LOOK)
     return False

@@ -12,6 +12,7 @@ from segue.agent.models.local import runtime
 from segue.agent.models.local.pull import Progress, fetch
 from segue.agent.models.local.weights import QWEN, Weights, present
 from segue.core.text import one_line
+from segue.terminal.output import say
 
 _STEP = 10
 """Per cent between two lines when nobody watches."""
@@ -22,22 +23,22 @@ def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
     """Install what runs the model, then get its weights, unless they are here. PullFailed when
     that cannot be; what has come so far is kept for the next time."""
     if runtime.present() and present(folder, weights):
-        click.echo("The embedded model is here already. Type `segue model test local` to try it.")
+        say("The embedded model is here already. Type `segue model test local` to try it.")
         return
     _tell(folder, weights)
     if ask and sys.stdin.isatty() and not click.confirm("Get it now?", default=True):
         raise click.Abort
     asyncio.run(_get(folder, weights, Meter(watched=sys.stdout.isatty())))
-    click.echo("The embedded model is here. Type `segue model test local` to try it.")
+    say("The embedded model is here. Type `segue model test local` to try it.")
 
 
 def _tell(folder: Path, weights: Weights) -> None:
     sources = ", or else ".join(source.name for source in weights.sources)
-    click.echo(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
-    click.echo(f"  from {sources}; its hash decides")
-    click.echo(f"  to   {one_line(str(folder))}")
+    say(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
+    say(f"  from {sources}; its hash decides")
+    say(f"  to   {one_line(str(folder))}")
     if not runtime.present():
-        click.echo(f"  and  the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
+        say(f"  and  the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
 
 
 async def _get(folder: Path, weights: Weights, meter: Meter) -> None:
@@ -74,10 +75,11 @@ class Meter:
     def end(self) -> None:
         """Leave the line."""
         if self._watched and self._last:
-            click.echo()
+            say()
 
     def _show(self, told: str) -> None:
         if not told or told == self._last:
             return
-        click.echo(f"\r{told:<{len(self._last)}}" if self._watched else told, nl=not self._watched)
+        line = f"\r{told:<{len(self._last)}}" if self._watched else told
+        click.echo(line, nl=not self._watched)  # noqa: TID251 - \r is for the terminal
         self._last = told

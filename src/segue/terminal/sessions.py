@@ -15,7 +15,7 @@ from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.terminal import completing
 from segue.terminal.opened import with_store
-from segue.terminal.output import notice, print_json, print_lines, screen
+from segue.terminal.output import notice, print_json, print_lines, say, screen
 
 if TYPE_CHECKING:
     from segue.store import Store
@@ -156,7 +156,7 @@ def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> Non
         print_json({"id": session.id, "file": str(target), "messages": messages})
     else:
         path = one_line(str(target))
-        click.echo(f"{_quoted(session)} is in {path}: {count(messages, 'message')}.")
+        say(f"{_quoted(session)} is in {path}: {count(messages, 'message')}.")
 
 
 @sessions.command("import")
@@ -212,4 +212,4 @@ def _tell(text: str, session: Session, *, as_json: bool) -> None:
     if as_json:
         print_json(told(session))
     else:
-        click.echo(text)
+        say(text)

@@ -28,7 +28,7 @@ from segue.store import Store, Topic
 from segue.store.gateways import Gateway, Link
 from segue.store.pairings import SECONDS
 from segue.terminal import background, qr
-from segue.terminal.output import folded, notice, print_lines, screen
+from segue.terminal.output import draw, folded, notice, print_lines, say, screen
 
 _LOOK = 0.25
 _CONNECTS = 20.0
@@ -125,7 +125,7 @@ def _keep(wish: Wish, token: str) -> bool:
     wanted = {key: value for key, value in changes.items() if value}
     for key, value in wanted.items():
         path = config.change(f"{name}.{key}", [value])
-        click.echo(f"Kept as {name}.{key} in {path}.")
+        say(f"Kept as {name}.{key} in {path}.")
     return bool(wanted)
 
 
@@ -156,7 +156,7 @@ async def _gateway(
             return None
         await background.stop(store)
     started = await background.start(store, settings.gateway_log)
-    click.echo("A gateway runs in the background." if not running else "The gateway runs again.")
+    say("A gateway runs in the background." if not running else "The gateway runs again.")
     return await background.settled(store, started, _CONNECTS)
 
 
@@ -202,7 +202,7 @@ async def _home(store: Store, adapter: Adapter, gateway: Gateway, wish: Wish) ->
     if found is None:
         notice(f"Nobody used it in time. Type `segue setup {platform}` again.")
         return None
-    click.echo(f"You are paired. Handoffs arrive in {found}.")
+    say(f"You are paired. Handoffs arrive in {found}.")
     return found
 
 
@@ -217,12 +217,12 @@ def _invite(code: str, gateway: Gateway, wish: Wish) -> None:
     link = (gateway.links[wish.platform].link or "").replace("{code}", code)
     minutes = f"{wish.seconds / 60:.0f} minutes"
     if link:
-        print_lines(["", *qr.on_screen(link)])
-        click.echo(f"Open this on your phone within {minutes}, and press Start:\n{link}")
-        click.echo(f"Or send {code} to the bot. Whoever does is you: show it to nobody.")
+        draw(["", *qr.on_screen(link)])
+        say(f"Open this on your phone within {minutes}, and press Start:\n{link}")
+        say(f"Or send {code} to the bot. Whoever does is you: show it to nobody.")
     else:
-        click.echo(f"\nSend {code} to the bot within {minutes}. Whoever does is you.")
-    click.echo("In a group, send the code there, then /sethome.")
+        say(f"\nSend {code} to the bot within {minutes}. Whoever does is you.")
+    say("In a group, send the code there, then /sethome.")
 
 
 async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChannel | None:
@@ -251,8 +251,8 @@ async def _prove(adapter: Adapter, home: HomeChannel) -> bool:
         reason = str(error.fields.get("reason", error))
         raise SetupFailed(platform=adapter.platform, reason=reason) from error
     where = "in a fresh thread" if thread else "there"
-    click.echo(f"A message has arrived {where}: look at your phone.")
-    click.echo(f"Done. In a conversation, type /handoff {adapter.platform}.")
+    say(f"A message has arrived {where}: look at your phone.")
+    say(f"Done. In a conversation, type /handoff {adapter.platform}.")
     return True
 
 

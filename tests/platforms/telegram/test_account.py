@@ -272,7 +272,7 @@ def test_without_the_library_its_package_is_named(monkeypatch: pytest.MonkeyPatc
     for name in [name for name in sys.modules if name.startswith("segue.platforms.telegram.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "telegram", None)
-    with pytest.raises(LibraryMissing, match=r"pip install 'segue\[telegram\]'"):
+    with pytest.raises(LibraryMissing, match="`make extra NAME=telegram`"):
         registry.make(Platform.TELEGRAM, settings())
 
 

@@ -7,8 +7,6 @@ in the contract's errors what went wrong; `examining` looks at how the bot is se
 
 from __future__ import annotations
 
-import sys
-
 from segue.config import PlatformSettings
 from segue.core.errors import LibraryMissing
 from segue.platforms.base import Adapter
@@ -25,6 +23,6 @@ def make(settings: PlatformSettings) -> Adapter:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] not in _LIBRARIES:
             raise
-        raise LibraryMissing(platform=settings.platform, python=sys.executable) from missing
+        raise LibraryMissing(platform=settings.platform) from missing
     token = "" if settings.token is None else settings.token.reveal()
     return TelegramAdapter(token, settings.url, groups=settings.groups)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import click
-
 from segue.core.text import one_line
-from segue.terminal.output import folded, screen
+from segue.terminal.output import folded, say, screen
 
 _WIDTH = 80
 _INDENT = "   "
@@ -94,26 +92,26 @@ class Words:
         self._width = min(screen() or _WIDTH, _WIDTH)
 
     def introduce(self, text: str) -> None:
-        click.echo(folded(one_line(text), self._width))
+        say(folded(one_line(text), self._width))
 
     def line(self, text: str) -> None:
-        click.echo(folded(one_line(text), self._width, _INDENT))
+        say(folded(one_line(text), self._width, _INDENT))
 
     def begins(self, number: int, what: str) -> None:
-        click.echo(f"\n{folded(what, self._width, _INDENT, f'{number}. ')}")
+        say(f"\n{folded(what, self._width, _INDENT, f'{number}. ')}")
 
     def ends(self, ms: int) -> None:
-        click.echo(f"{_INDENT}({seconds(ms)})")
+        say(f"{_INDENT}({seconds(ms)})")
 
     def said(self, who: str, text: str) -> None:
         head = f"{_INDENT}{who:<5}  "
-        click.echo(folded(one_line(text, _MOST), self._width, " " * len(head), head))
+        say(folded(one_line(text, _MOST), self._width, " " * len(head), head))
 
     def end(self, record: Record) -> None:
         whole = seconds(sum(step.ms for step in record.steps))
         pickup, moved = record.pickup_ms, seconds(record.handoff_ms or 0)
         knew = "knew" if record.saw_earlier else "did not know"
-        click.echo(
+        say(
             "\n"
             + folded(
                 f"Done in {whole}. The handoff was picked up after {pickup} ms and completed after"
