@@ -242,7 +242,7 @@ def _is_same(first: Inbound, changed: Inbound) -> bool:
 
 
 def _rewritten(first: Inbound, changed: Inbound) -> Inbound:
-    """The first with what it says now. Forwarded words stay forwarded, whatever the edit says."""
+    """The first with what it says now. Forwarded words stay forwarded."""
     author = changed.forwarded_from
     return msgspec.structs.replace(
         first,
