@@ -80,7 +80,10 @@ class Inbounds:
         if changed.kind is not InboundKind.EDIT:
             return None
         body = await self._store.inbox.said(account, changed.address, changed.message_id)
-        return None if body is None else _decoder.decode(body)
+        try:
+            return None if body is None else _decoder.decode(body)
+        except msgspec.DecodeError:  # of an older version
+            return None
 
     async def _is_ours(self, address: Address) -> bool:
         """Whether it is a thread that a session lives in: whoever writes there writes to us."""
