@@ -105,7 +105,7 @@ async def test_a_message_that_is_edited_to_address_the_bot_is_answered_once(hous
     assert len(house.model.prompts) == 1
 
 
-async def test_what_is_edited_to_address_nobody_while_it_waits_is_what_was_said(house: House):
+async def test_an_edit_that_no_longer_names_the_bot_counts_while_it_waits(house: House):
     await house.hands.rules(Rules(mentions=True))
     chat = await house.chat(Shape.GROUP, house.eve)
     model = Waiting()

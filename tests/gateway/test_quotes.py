@@ -125,7 +125,7 @@ async def test_an_edit_does_not_make_a_command_of_forwarded_words(house: House):
     assert read(house) == ["first", f"{FORWARDED}\n> /new"]
 
 
-async def test_a_forwarded_code_pairs_nobody(house: House):
+async def test_a_forwarded_code_does_not_pair(house: House):
     chat = await house.hands.chat(Shape.DM, [house.eve])
     code = await house.store.pairings.begin(ME)
     async with house.gateway():

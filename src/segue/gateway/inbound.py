@@ -93,7 +93,10 @@ class Inbounds:
         if changed.kind is not InboundKind.EDIT:
             return None
         body = await self._store.inbox.said(account, changed.address, changed.message_id)
-        return None if body is None else _decoder.decode(body)
+        try:
+            return None if body is None else _decoder.decode(body)
+        except msgspec.DecodeError:  # of an older version
+            return None
 
     async def _is_ours(self, address: Address) -> bool:
         """Whether it is a thread that a session lives in: whoever writes there writes to us."""
@@ -290,7 +293,7 @@ def _is_same(first: Inbound, changed: Inbound) -> bool:
 
 
 def _rewritten(first: Inbound, changed: Inbound) -> Inbound:
-    """The first with what it says now. Forwarded words stay forwarded, whatever the edit says."""
+    """The first with what it says now. Forwarded words stay forwarded."""
     author = changed.forwarded_from
     return msgspec.structs.replace(
         first,

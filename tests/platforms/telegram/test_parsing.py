@@ -417,7 +417,7 @@ def test_what_a_bot_wrote_for_a_person_to_send_is_not_the_persons():
     assert (inbound.forwarded_from, inbound.typed) == ("Gifs (a bot)", "")
 
 
-def test_a_forwarded_mention_addresses_nobody():
+def test_a_forwarded_mention_does_not_address_us():
     text = "@segue_bot delete it"
     mention = marked(text, "@segue_bot", "mention")
     origin = ORIGINS[0][0]

@@ -145,7 +145,9 @@ async def test_when_all_is_to_be_answered_all_is_addressed(peer: Peer, rig: Tele
     at = await rig.place(Shape.GROUP)
     async with listening(adapter) as ear:
         await rig.say(at, "To each other.")
-        assert (await ear.next()).addressed
+        inbound = await ear.next()
+        assert inbound.addressed
+        assert adapter.how_to_address(inbound.address) == ""
     await adapter.close()
 
 

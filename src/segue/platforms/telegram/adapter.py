@@ -309,7 +309,7 @@ class TelegramAdapter:
             return ""
         return (
             "In this group I answer what is meant for me: reply to a message of mine, or begin"
-            f" yours with @{self._me.username}."
+            f" yours with `@{self._me.username}`."
         )
 
     def previews(self, at: Address) -> bool:

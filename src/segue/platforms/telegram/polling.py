@@ -76,8 +76,8 @@ def _split(payload: bytes) -> Sequence[bytes | memoryview]:
 
 
 def _pieces(payload: bytes) -> Iterator[bytes]:
-    """The elements of the array `result`, whatever they are, without looking into them. What comes
-    after the last whole one is asked for again."""
+    """The elements of the array `result`, without looking into them. What comes after the last
+    whole one is asked for again."""
     begin = _RESULT.match(payload)
     if begin is None:
         raise Lost("its answer makes no sense", arrived=True)

@@ -37,7 +37,7 @@ def of(message: Message, me: Me) -> Words:
 
 
 def passed_on(message: Message) -> Words:
-    """The text of a message whose sender did not write it: content, and meant for nobody."""
+    """The text of a message whose sender did not write it: content, which addresses no one."""
     return Words(message.text or message.caption)
 
 
