@@ -264,6 +264,12 @@ async def test_a_command_ends_when_the_process_that_runs_it_is_killed(place: Wor
     assert gone(pid)
 
 
+async def test_supervisors_that_were_killed_are_replaced(place: Workplace) -> None:
+    killing = "read -r _ _ _ all _ </proc/$PPID/stat; kill -9 $all; echo killed"
+    assert await use(SHELL, place, command=killing) == "killed"
+    assert await use(SHELL, place, command="echo again") == "again"
+
+
 async def test_a_command_that_kills_its_supervisor_says_so(place: Workplace) -> None:
     printed = await use(SHELL, place, command="kill -9 $PPID; sleep 0.1; echo no", seconds=60)
     assert printed.endswith("[ended in a way that is not known]")
