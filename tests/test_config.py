@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import importlib.resources
 import json
+import os
 import pickle
 import re
 import stat
@@ -402,9 +403,42 @@ def test_an_error_does_not_show_a_key(home: dict[str, str]):
     assert SECRET not in str(caught.value)
 
 
+HIDING = """
+import subprocess
+from segue import config
+config.hide_secrets()
+config.hide_secrets()
+print(config.load().keys["openai"].reveal())
+kept = subprocess.run(["sh", "-c", "echo $OPENAI_API_KEY $PGPASSWORD"], capture_output=True)
+print(kept.stdout.decode(), end="", flush=True)
+subprocess.run(["sh", "-c", "env; cat /proc/$PPID/environ"], env=config.tool_environment())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_secrets_cannot_be_read_from_outside_and_stay_readable_for_us(tmp_path: Path):
+    given = {
+        "SEGUE_CONFIG": str(tmp_path / "config.toml"),
+        "OPENAI_API_KEY": "sk-hidden",
+        "PGPASSWORD": "pg-hidden",
+        "COLOUR": "blue",
+        "PATH": os.defpath,
+        "HOME": str(tmp_path),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", HIDING], env=given, check=True, capture_output=True, text=True
+    )
+    key, both, seen = ended.stdout.split("\n", 2)
+    assert (key, both) == ("sk-hidden", "sk-hidden pg-hidden")
+    assert "hidden" not in seen
+    # Only root may look into the process, where it finds the rest.
+    assert seen.count("COLOUR=blue") == (2 if os.geteuid() == 0 else 1)
+
+
 def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
     names = config.secret_names()
-    assert {"SEGUE_STORE", "OPENAI_API_KEY", "GOOGLE_API_KEY"} <= names <= set(config.VARIABLES)
+    assert {"SEGUE_STORE", "OPENAI_API_KEY", "GOOGLE_API_KEY", "PGPASSWORD"} <= names
+    assert {name for name in names if not name.startswith("PG")} <= set(config.VARIABLES)
     paths = {"SEGUE_CONFIG", "SEGUE_STORE", "SEGUE_MODELS", "SEGUE_GATEWAY_LOG"}
     other = [name for name in config.VARIABLES if name not in paths and not name.endswith("_URL")]
     held = config.load({**home, **dict.fromkeys(other, "k")})

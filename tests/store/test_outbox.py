@@ -52,6 +52,20 @@ async def test_what_is_queued_is_kept_as_it_was(store: Store, session: Session, 
     assert await store.outbox.get("key 2") is None
 
 
+async def test_a_file_is_kept_as_it_was_until_it_is_delivered(store: Store, clock: FakeClock):
+    every = bytes(range(256))
+    said = replace(draft("1", DM), file="/home/me/boat.png", data=every)
+    assert await store.outbox.enqueue(said)
+    assert not await store.outbox.enqueue(replace(said, data=b"another"))
+    (outgoing,) = await next_ones(store)
+    await store.outbox.prune(clock.now())
+    assert (outgoing.file, await store.outbox.data(outgoing)) == ("/home/me/boat.png", every)
+    await store.outbox.sent(outgoing)
+    await store.outbox.prune(clock.now())
+    assert await store.outbox.data(outgoing) == b""
+    assert await store.outbox.data(await claimed(store, "2")) == b""
+
+
 async def test_the_same_key_is_said_once(store: Store, open_store: OpenStore):
     assert await store.outbox.enqueue(draft("1", DM, "hello"))
     assert not await store.outbox.enqueue(draft("1", DM, "hello"))

@@ -19,6 +19,7 @@ import platformdirs
 from segue.config import checked, environment, explained, file, names, zone
 from segue.config.environment import ENVIRONMENT, decides
 from segue.config.environment import VARIABLES as VARIABLES
+from segue.config.environment import hide_secrets as hide_secrets
 from segue.config.environment import secret_names as secret_names
 from segue.config.explained import Setting as Setting
 from segue.config.values import KEY_VARIABLES as KEY_VARIABLES

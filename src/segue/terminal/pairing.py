@@ -105,7 +105,7 @@ def _tell(offer: _Offer, minutes: str) -> None:
 
 def _tell_of(health: PlatformHealth, link: str | None) -> None:
     if _is_page_down(health):
-        click.echo(f"\n{health.platform}: out of reach: {one_line(health.detail)}.")
+        say(f"\n{health.platform}: out of reach: {one_line(health.detail)}.")
         return
     if link is None:
         account = f" (its account is {one_line(health.account)})" if health.account else ""

@@ -129,6 +129,7 @@ class Turns:
         self._models = models or Pool(settings)
         self._titles = titles
         self._now = now
+        config.hide_secrets()
         self._environment = config.tool_environment()
         self._private = credentials.private(Path.home(), config.private_places(settings))
         self._projects = Projects()

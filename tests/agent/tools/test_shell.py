@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import os
 import select
+import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -124,6 +126,14 @@ async def test_the_environment_is_what_was_given_and_nothing_of_ours(
     assert {k: v for k, v in seen.items() if k not in made_by_the_shell} == ENVIRONMENT
 
 
+async def test_what_runs_the_command_has_nothing_to_hide(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEGUE_TEST_API_KEY", "secret-marker")
+    printed = await use(SHELL, place, command="tr '\\0' ' ' </proc/$PPID/environ; echo .")
+    assert printed == "."
+
+
 async def test_nothing_that_we_have_open_is_open_for_the_command(place: Workplace) -> None:
     ours, theirs = os.pipe()
     os.set_inheritable(theirs, True)
@@ -214,18 +224,55 @@ async def test_a_child_that_is_nearly_done_may_finish_its_sentence(
     assert await use(SHELL, place, command="(sleep 0.1; echo late) & echo soon") == "soon\nlate"
 
 
-async def test_a_child_that_left_the_group_with_our_pipe_does_not_hold_us_up(
-    place: Workplace,
+ESCAPES = {
+    "setsid": "setsid sh -c 'echo $$ >pid; exec sleep 600' &",
+    "forked twice": "(setsid sh -c 'echo $$ >pid; exec sleep 600' &)",
+    "stubborn": """(setsid sh -c 'trap "" TERM HUP; echo $$ >pid; sleep 600; sleep 600' &)""",
+    "quiet": "(setsid sh -c 'echo $$ >pid; exec sleep 600' >/dev/null 2>&1 &)",
+    "bare": "(setsid env -i sh -c 'echo $$ >pid; exec sleep 600' >/dev/null 2>&1 &)",
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
+@pytest.mark.parametrize("end", ["", "sleep 600"], ids=["ended", "stopped"])
+async def test_a_child_that_left_the_group_is_ended(
+    place: Workplace, escape: str, end: str
 ) -> None:
-    command = "setsid sh -c 'echo $$ >pid; exec sleep 600' & until [ -s pid ]; do :; done; echo up"
-    before = time.monotonic()
-    try:
-        printed = await use(SHELL, place, command=command, seconds=60)
-        assert printed.startswith("up")
-        assert time.monotonic() - before < 10
-    finally:
-        for pid in pids(place.cwd):  # the one thing that we cannot end
-            os.kill(pid, 9)
+    command = f"{escape}\nuntil [ -s pid ]; do :; done; echo up; {end}"
+    printed = await use(SHELL, place, command=command, seconds=1)
+    assert printed.startswith("up")
+    assert len(pids(place.cwd)) == 1
+    assert all(gone(pid) for pid in pids(place.cwd))
+
+
+async def test_a_command_ends_when_the_process_that_runs_it_is_killed(place: Workplace) -> None:
+    program = f"""
+        import asyncio, pathlib
+        from segue.agent.tools.base import Workplace
+        from segue.agent.tools.shell import ShellArguments, shell
+        place = Workplace(cwd=pathlib.Path({str(place.cwd)!r}))
+        given = ShellArguments(command="setsid sh -c 'echo $$ >pid; exec sleep 600' & wait")
+        asyncio.run(shell({{"PATH": {os.defpath!r}}}).plan(given, place).work())
+    """
+    script = place.cwd / "program.py"
+    script.write_text(textwrap.dedent(program))
+    os.mkfifo(place.cwd / "pid")
+    process = await asyncio.create_subprocess_exec(sys.executable, script)
+    pid = int(await asyncio.to_thread((place.cwd / "pid").read_text))
+    process.kill()
+    await process.wait()
+    assert gone(pid)
+
+
+async def test_supervisors_that_were_killed_are_replaced(place: Workplace) -> None:
+    killing = "read -r _ _ _ all _ </proc/$PPID/stat; kill -9 $all; echo killed"
+    assert await use(SHELL, place, command=killing) == "killed"
+    assert await use(SHELL, place, command="echo again") == "again"
+
+
+async def test_a_command_that_kills_its_supervisor_says_so(place: Workplace) -> None:
+    printed = await use(SHELL, place, command="kill -9 $PPID; sleep 0.1; echo no", seconds=60)
+    assert printed.endswith("[ended in a way that is not known]")
 
 
 async def test_a_command_that_closes_its_output_is_waited_for(place: Workplace) -> None:

@@ -23,6 +23,7 @@ async def apart(script: str, given: str, seconds: float) -> Outcome:
         "-I",  # nothing from the working directory or the environment
         "-S",
         script,
+        env={},  # a command that runs at the same time could read it
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -13,7 +13,8 @@ import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -63,7 +64,12 @@ NOTHING = Private()
 
 
 def _fits(name: str, patterns: frozenset[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return _any_of(patterns).fullmatch(name) is not None
+
+
+@cache
+def _any_of(patterns: frozenset[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)) or "(?!)")
 
 
 class Unreadable(Exception):
@@ -156,7 +162,9 @@ def search(wanted: re.Pattern[str], folder: Path, files: str, private: Private) 
     hits = left_out = 0
     try:
         for path in _files(folder, files, private):
-            real = os.path.realpath(folder / path)
+            real = os.path.join(folder, path) if path else str(folder)  # noqa: PTH118 - many files
+            if os.path.islink(real):  # noqa: PTH114
+                real = os.path.realpath(real)
             if private.holds(real):
                 left_out += 1
                 continue

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shlex
 import signal
+import subprocess
 from collections.abc import AsyncGenerator, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -25,6 +26,7 @@ from segue.agent.tools.base import (
     shorten,
     visible,
 )
+from segue.agent.tools.launcher import Command, launch
 
 T = TypeVar("T")
 
@@ -79,58 +81,47 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
 
 async def _run(arguments: ShellArguments, place: Workplace, environment: dict[str, str]) -> str:
     printed = _Printed()
-    async with _pipe() as (reader, end):
-        process = await _start(arguments.command, place.cwd, environment, end)
+    async with _pipe() as (reader, output):
+        command = await _start(arguments.command, place.cwd, environment, output)
         reading = asyncio.create_task(_collect(reader, printed))
+        exiting = asyncio.create_task(command.exit_code())
         ended, left = "", False
         try:
             async with asyncio.timeout(arguments.seconds):
-                await _over(process, reading, printed)
+                await _over(exiting, reading, printed)
             left = not reading.done()
         except TimeoutError:
             ended = f"[stopped: it took longer than {arguments.seconds} seconds]"
         finally:
             try:
-                await _stop(process)
+                await _stop(command)
                 # All that wrote to the pipe has ended, so that it has an end, unless something
-                # slipped out of the group.
+                # belongs to another account by now.
                 await asyncio.wait({reading}, timeout=_LINGER)
             finally:
                 reading.cancel()
+                exiting.cancel()
     if not ended:
-        ended = printed.flood() or _exit(process.returncode, left=left)
+        ended = printed.flood() or _exit(await _code(exiting), left=left)
     return "\n".join(filter(None, (printed.text(), ended))) or "[no output]"
 
 
-async def _start(
-    command: str, cwd: Path, environment: dict[str, str], output: int
-) -> asyncio.subprocess.Process:
-    """A shell that runs `command` and writes to `output`, which is closed on our side."""
-    starting = asyncio.create_subprocess_exec(
-        "/bin/sh",
-        "-c",
-        command,
-        cwd=cwd,
-        env=environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        start_new_session=True,  # a group of its own, so that all it started can be stopped
-    )
+async def _start(command: str, cwd: Path, environment: dict[str, str], output: int) -> Command:
+    """Run `command`, which writes to `output`, which is closed on our side."""
+    if "\0" in command:
+        os.close(output)
+        raise ToolFailed("The command could not be started: it has a NUL in it")
     try:
-        # Interrupted, asyncio would end the shell, and leave what it may have started by then.
-        process, interrupted = await _whole(starting)
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        raise ToolFailed(f"The command could not be started: {error.strerror}{where}") from error
-    except ValueError as error:
+        # Interrupted in the middle, it might run, and nobody would know.
+        started, interrupted = await _whole(launch(command, cwd, environment, output))
+    except (OSError, subprocess.SubprocessError) as error:
         raise ToolFailed(f"The command could not be started: {error}") from error
     finally:
         os.close(output)
     if interrupted:
-        await _stop(process)
+        await _stop(started)
         raise asyncio.CancelledError
-    return process
+    return started
 
 
 @contextlib.asynccontextmanager
@@ -152,17 +143,21 @@ async def _pipe() -> AsyncGenerator[tuple[asyncio.StreamReader, int]]:
 
 
 async def _over(
-    process: asyncio.subprocess.Process, reading: asyncio.Task[None], printed: _Printed
+    exiting: asyncio.Task[int | None], reading: asyncio.Task[None], printed: _Printed
 ) -> None:
     """Wait until the command has ended, or has printed too much."""
-    waiting = asyncio.create_task(process.wait())
+    await asyncio.wait({exiting, reading}, return_when=asyncio.FIRST_COMPLETED)
+    if not printed.flood():
+        await asyncio.wait({exiting})
+        await asyncio.wait({reading}, timeout=_LINGER)
+
+
+async def _code(exiting: asyncio.Task[int | None]) -> int | None:
     try:
-        await asyncio.wait({waiting, reading}, return_when=asyncio.FIRST_COMPLETED)
-        if not printed.flood():
-            await waiting
-            await asyncio.wait({reading}, timeout=_LINGER)
-    finally:
-        waiting.cancel()
+        return await exiting
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise ToolFailed(f"The command could not be started: {error.strerror}{where}") from error
 
 
 async def _collect(reader: asyncio.StreamReader, printed: _Printed) -> None:
@@ -202,7 +197,9 @@ class _Printed:
 
 def _exit(code: int | None, *, left: bool) -> str:
     notes: list[str] = []
-    if code and code > 0:
+    if code is None:
+        notes.append("[ended in a way that is not known]")
+    elif code > 0:
         notes.append(f"[exit code {code}]")
     elif code:
         notes.append(f"[ended by signal {-code}: {signal.strsignal(-code)}]")
@@ -211,21 +208,24 @@ def _exit(code: int | None, *, left: bool) -> str:
     return "\n".join(notes)
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    """End the command and everything that it started and left in its group."""
+async def _stop(command: Command) -> None:
+    """End the command and everything that it started."""
     try:
-        _signal(process.pid, signal.SIGTERM)
+        command.terminate()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
-                await process.wait()
+                await command.wait()
     finally:  # at once, when somebody is in a hurry and interrupts this as well
-        _signal(process.pid, signal.SIGKILL)
-        await _reap(process)
+        command.kill()
+        try:
+            await _see_end(command)
+        finally:
+            command.close()
 
 
-async def _reap(process: asyncio.subprocess.Process) -> None:
-    """See it end. It has been killed, so that this is soon, unless a broken disk holds it."""
-    waiting = asyncio.create_task(process.wait())
+async def _see_end(command: Command) -> None:
+    """See it end. All is being killed, so that this is soon, unless a broken disk holds it."""
+    waiting = asyncio.create_task(command.wait())
     _, interrupted = await _whole(asyncio.wait({waiting}, timeout=_GRACE))
     waiting.cancel()
     if interrupted:
@@ -242,12 +242,6 @@ async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
         except asyncio.CancelledError:
             interrupted = True
     return task.result(), interrupted
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    # There may be nothing left in it, or only what belongs to somebody else, by sudo for example.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
 
 
 def plain_words(command: str) -> list[str]:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
 from segue import config
 from segue.config import Settings
 from segue.core.errors import HistoryUnwritable, TurnRunning
@@ -23,6 +21,7 @@ from segue.core.session import ME
 from segue.terminal.chat.display import Display
 from segue.terminal.chat.plain import PlainConsole
 from segue.terminal.here import here
+from segue.terminal.output import notice
 from segue.terminal.render import stream
 from segue.terminal.render.screen import Screen, screen
 
@@ -140,7 +139,7 @@ class _Program:
         try:
             history = config.history()
         except HistoryUnwritable as error:
-            click.echo(str(error), err=True)
+            notice(str(error))
             history = None
         return Console(
             history=history,
