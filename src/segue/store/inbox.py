@@ -9,6 +9,7 @@ from datetime import datetime
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
 from segue.core.handoff import short_reason
+from segue.store import outbox
 from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.values import listed, micros, moment, readable_address, text, unreadable
 
@@ -35,7 +36,8 @@ class Inbox:
         self._engine = engine
 
     async def record(self, account: str, update_id: str, address: Address, body: str) -> int | None:
-        """Keep one update of `account` and return its number; None when it is known already."""
+        """Keep one update of `account` and return its number; None when it is known already. There
+        is a reader at `address` now, so what may not have arrived there is offered again."""
         return await self._engine.write(record, account, update_id, address, body)
 
     async def waiting(
@@ -84,6 +86,7 @@ def record(tx: Tx, account: str, update_id: str, address: Address, body: str) ->
     if row is None:
         return None
     tx.nudge(Topic.INBOX)
+    outbox.offer_again(tx, address)
     return row[0]
 
 

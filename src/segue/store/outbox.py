@@ -42,6 +42,8 @@ SECONDS = 60.0
 
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
 
+OFFER = "This may not have reached you:"
+
 _receipts = msgspec.json.Decoder(str)
 
 
@@ -368,6 +370,22 @@ def report(tx: Tx, no: int) -> bool:
         " WHERE no = :no AND state IN ('failed', 'uncertain') AND reported = 0"
     )
     return tx.change(sql, no=no) == 1
+
+
+def offer_again(tx: Tx, address: Address) -> None:
+    """Queue again, as such, what a handoff said there and what may not have arrived: each once."""
+    # Handoff.recap_key and Handoff.reply_key
+    rows = tx.rows(
+        "SELECT no, key, session_id, body FROM outbox WHERE address = :key AND state = 'uncertain'"
+        " AND offered = 0 AND (key LIKE :recap OR key LIKE :reply) ORDER BY no",
+        key=address.key,
+        recap="handoff:%:recap",
+        reply="handoff:%:reply",
+    )
+    for no, key, session_id, body in rows:
+        tx.change("UPDATE outbox SET offered = 1 WHERE no = :no", no=no)
+        told = f"{OFFER}\n\n{body}"
+        enqueue(tx, Draft(key=f"again:{key}", address=address, body=told, session_id=session_id))
 
 
 def waiting(tx: Tx, address: Address) -> int:
