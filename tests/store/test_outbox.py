@@ -11,7 +11,7 @@ import pytest
 from segue.core.address import Address, Platform
 from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Session
-from segue.store import Store
+from segue.store import Store, outbox
 from segue.store.bubbles import Begun
 from segue.store.outbox import SECONDS, UNCERTAIN, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
@@ -473,3 +473,14 @@ async def test_a_pause_that_the_platform_asked_for_is_known_for_its_address(stor
     outgoing = await claimed(store, "2", TOPIC)
     assert await store.outbox.retry(outgoing, "429", seconds=60, asked=True)
     assert 0 < await store.outbox.asked_to_wait(TOPIC) <= 60
+
+
+async def test_what_ends_each_gateway_that_sends_it_is_not_tried_for_ever(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outbox, "MOST_ATTEMPTS", 3)
+    await store.outbox.enqueue(draft("1"))
+    for attempt in range(1, 4):
+        assert [o.attempt for o in await store.outbox.claim([DM.platform])] == [attempt]
+        await store.outbox.recover([DM.platform], alive=[])
+    assert (await stands(store)).state is OutgoingState.UNCERTAIN

@@ -40,6 +40,10 @@ from segue.store.values import (
 SECONDS = 60.0
 """How long one sending may take before another process looks after it."""
 
+MOST_ATTEMPTS = 20
+"""With growing pauses, that is more than an hour; a message that ends each gateway which sends it
+is not tried for ever either."""
+
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
 
 OFFER = "This may not have reached you:"
@@ -327,17 +331,17 @@ def recover(
     among = listed(Platform if platforms is None else platforms)
     # What was about to become a bubble can be repeated anywhere: it is an edit.
     rows = tx.rows(
-        "SELECT no, process, until, platform, receipts = '' AND file IS NULL"
+        "SELECT no, process, until, platform, attempt, receipts = '' AND file IS NULL"
         " AND EXISTS (SELECT 1 FROM bubbles b"
         " WHERE b.platform = o.platform AND b.address = o.address AND b.receipt <> '')"
         f" FROM outbox o WHERE state = 'sending' AND platform IN ({among}) {tx.for_update}"
     )
     lost: list[Outgoing] = []
-    for no, process, ends, platform, is_edit in rows:
+    for no, process, ends, platform, attempt, is_edit in rows:
         gone = tx.dead(process) or (alive is not None and process not in alive)
         if tx.ticks < ends and not gone:
             continue
-        if is_edit or Platform(platform) in repeatable:
+        if (is_edit or Platform(platform) in repeatable) and attempt < MOST_ATTEMPTS:
             change = "state = 'queued'"
         else:
             change = "state = 'uncertain', error = :reason, finished = :now"
