@@ -112,7 +112,7 @@ def version(tx: Tx) -> int:
 
 
 def place(tx: Tx, session_id: str) -> None:
-    """Bind it, hand it off, queue and send something, and be a gateway, as they did."""
+    """Bind it, hand it off, queue, send and hear something, and be a gateway, as they did."""
     (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
     tx.change(
         "INSERT INTO bindings (address, session_no, origin, version, bound)"
@@ -147,6 +147,12 @@ def place(tx: Tx, session_id: str) -> None:
             finished=None if receipt is None else tx.now,
         )
     tx.change(
+        "INSERT INTO inbox (platform, account, update_id, address, body, received)"
+        " VALUES ('telegram', 'bot', '1', :address, 'hello', :now)",
+        address=DM.key,
+        now=tx.now,
+    )
+    tx.change(
         "INSERT INTO gateways VALUES (:me, 'gateway on desk', :now, :until)",
         me=tx.process,
         now=tx.now,
@@ -164,7 +170,6 @@ async def fill(store: Store) -> Session:
     await store.leases.acquire(session.id, "a terminal on desk")
     await store.write(say, session.id)
     await store.write(place, session.id)
-    await store.inbox.record("bot", "1", DM, "hello")
     return session
 
 
