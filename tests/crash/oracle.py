@@ -186,6 +186,9 @@ def _queued(seen: Evidence) -> Iterator[str]:
     optional = Counter(f"handoff:{h.id}:recap" for h in seen.handoffs)
     if not seen.keys:
         optional["half"] = keys["half"]
+        for row in seen.outgoing:
+            if row.state is OutgoingState.UNCERTAIN:
+                optional[f"again:{row.key}"] += 1
     for key in keys - expected - optional:
         yield f"{key} was queued, and should not have been"
     for row in seen.outgoing:

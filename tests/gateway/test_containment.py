@@ -6,21 +6,22 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 import segue.store
 from segue.agent.models.base import Prompt
-from segue.core.address import Address, Platform
+from segue.core.address import Address, Platform, Sender
 from segue.core.errors import StoreBusy
 from segue.core.handoff import State
 from segue.core.session import ME, EndReason
 from segue.core.transcript import Message
-from segue.gateway import containment, expiry, janitor, texts
+from segue.gateway import containment, expiry, inbound, janitor, texts
 from segue.gateway.containment import contained, steadily
 from segue.gateway.janitor import Janitor
 from segue.gateway.service import Gateway
 from segue.platforms import markup
-from segue.platforms.base import Button, Capabilities, Inbound, Part, Receipt
+from segue.platforms.base import Button, Capabilities, Inbound, InboundKind, Part, Receipt
 from segue.store import Store
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
@@ -148,7 +149,7 @@ async def test_an_update_that_can_no_longer_be_read_stops_no_other(house: House,
         await house.idle()
     (trouble,) = await house.store.inbox.troubled()
     assert trouble.error is not None
-    told = [t for t in (await house.hands.look(chat)).texts if "can no longer be read" in t]
+    told = [t for t in (await house.hands.look(chat)).texts if "was given up" in t]
     assert len(told) == (column == "body")
 
 
@@ -168,6 +169,26 @@ async def test_a_message_that_cannot_be_answered_is_set_aside_and_stops_no_other
     async with house.gateway():
         await house.idle()
     assert len(await house.store.inbox.troubled()) == 1
+
+
+async def test_a_message_that_no_gateway_gets_done_with_is_given_up(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "hello")
+        await house.hands.message("(1) hello", chat=chat)
+        address = await house.address(chat)
+    sender = Sender(platform=TELEGRAM, user_id=house.anna)
+    left = Inbound(kind=InboundKind.MESSAGE, update_id="left", address=address, sender=sender)
+    body = msgspec.json.encode(left).decode()
+    await house.store.inbox.record("bot", "left", address, body)
+    for _ in range(inbound.MOST_STARTS):
+        await house.store.inbox.take_over([TELEGRAM])
+    async with house.gateway():
+        await house.hands.message(texts.GIVEN_UP, chat=chat)
+        await house.hands.say(house.anna, chat, "after")
+        await house.hands.message("(2) after", chat=chat)
+    (trouble,) = await house.store.inbox.troubled()
+    assert trouble.error == texts.NEVER_DONE
 
 
 # Handoffs

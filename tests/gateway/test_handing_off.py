@@ -9,8 +9,9 @@ import pytest
 from segue.core.address import Address
 from segue.core.handoff import State
 from segue.core.session import ME
-from segue.handoff import Working
-from segue.testing.platform import Shape, Trouble
+from segue.handoff import Completed, Working, handed_over
+from segue.store.outbox import OFFER
+from segue.testing.platform import Rules, Shape, Trouble
 from segue.turns import hold
 from tests.gateway.conftest import House
 
@@ -113,3 +114,60 @@ async def test_a_short_wait_is_shown_with_its_length(house: House, method: str):
     waited = [p.text() for p in desk.seen if isinstance(p, Working) and p.detail]
     assert len(waited) == 1
     assert waited[0].endswith("on telegram: telegram asks to wait 1 s…")
+
+
+# An arrival that the platform did not confirm
+
+
+async def test_a_handoff_that_the_platform_did_not_confirm_says_so_at_both_ends(house: House):
+    await house.hands.rules(Rules(keys=False, threads=True))
+    async with house.gateway():
+        chat, _ = await home_in(house, Shape.DM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            await house.hands.fail("send", Trouble.BROKEN, times=2)
+            done = await desk.hand_off()
+        assert (done.state, done.confirmed) == (State.COMPLETED, False)
+        farewell = await handed_over(house.store, Completed(done))
+        assert "telegram did not confirm that the first message arrived. Look there" in farewell
+        await house.idle()
+        thread = await house.hands.thread(chat)
+        assert not [m for m in (await house.hands.look(chat)).messages if m.thread]
+        await house.hands.say(house.anna, chat, "anybody?", thread=thread.id)
+        await house.hands.message("(5) anybody?", chat=chat)
+        await house.hands.say(house.anna, chat, "again", thread=thread.id)
+        await house.hands.message("(6) again", chat=chat)
+        await house.idle()
+    shown = [m.text for m in (await house.hands.look(chat)).messages if m.thread]
+    recap, reply = [text for text in shown if text.startswith(OFFER)]  # once
+    assert "Sums" in recap
+    assert "handed off to telegram" in reply
+    assert shown.index(recap) < shown.index(reply) < shown.index("(5) anybody?")
+
+
+async def test_a_reply_after_an_unconfirmed_message_says_what_may_be_missing(house: House):
+    await house.hands.rules(Rules(keys=False, threads=True))
+    async with house.gateway():
+        chat, _ = await home_in(house, Shape.DM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            await house.hands.fail("send", Trouble.BROKEN)
+            await desk.hand_off()
+        await house.hands.until(
+            lambda s: any("The message before this one may be missing" in t for t in s.texts),
+            chat=chat,
+        )
+
+
+async def test_a_handoff_that_was_confirmed_offers_nothing_again(house: House):
+    await house.hands.rules(Rules(keys=False, threads=True))
+    async with house.gateway():
+        chat, _ = await home_in(house, Shape.DM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            done = await desk.hand_off()
+        assert done.confirmed
+        assert not done.warning
+        thread = await house.hands.thread(chat)
+        await house.hands.say(house.anna, chat, "go on", thread=thread.id)
+        await house.hands.message("(5) go on", chat=chat)
+        await house.idle()
+    texts = (await house.hands.look(chat)).texts
+    assert not [text for text in texts if OFFER in text or "may be missing" in text]

@@ -11,7 +11,7 @@ import pytest
 from segue.core.address import Address, Platform
 from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Session
-from segue.store import Store
+from segue.store import Store, outbox
 from segue.store.bubbles import Begun
 from segue.store.outbox import SECONDS, UNCERTAIN, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
@@ -474,3 +474,42 @@ async def test_what_no_database_can_hold_is_marked_not_rejected(store: Store):
     (outgoing,) = await next_ones(store)
     assert await store.outbox.sent(outgoing, ODD)
     assert (await stands(store)).receipts == ("a\ufffdb\ufffdc",)
+
+
+async def test_what_a_handoff_said_and_may_not_have_arrived_is_offered_again_once(store: Store):
+    for key in ("handoff:1:recap", "handoff:1:reply", "handoff:1:stayed", "s/1"):
+        await store.outbox.uncertain(await claimed(store, key), "who knows")
+    for update in ("1", "2"):
+        await store.inbox.record("bot", update, DM, "hello")
+    offered = [outgoing.key for outgoing in await open_rows(store)]
+    assert offered == ["again:handoff:1:recap", "again:handoff:1:reply"]
+
+
+async def open_rows(store: Store) -> list[Outgoing]:
+    """All that waits, in the order in which it is sent."""
+    found: list[Outgoing] = []
+    while taken := await store.outbox.claim([DM.platform]):
+        found += taken
+        for outgoing in taken:
+            await store.outbox.sent(outgoing)
+    return found
+
+
+async def test_a_pause_that_the_platform_asked_for_is_known_for_its_address(store: Store):
+    outgoing = await claimed(store, "1")
+    assert await store.outbox.retry(outgoing, "500", seconds=60)
+    assert await store.outbox.asked_to_wait(DM) == 0
+    outgoing = await claimed(store, "2", TOPIC)
+    assert await store.outbox.retry(outgoing, "429", seconds=60, asked=True)
+    assert 0 < await store.outbox.asked_to_wait(TOPIC) <= 60
+
+
+async def test_what_ends_each_gateway_that_sends_it_is_not_tried_for_ever(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outbox, "MOST_ATTEMPTS", 3)
+    await store.outbox.enqueue(draft("1"))
+    for attempt in range(1, 4):
+        assert [o.attempt for o in await store.outbox.claim([DM.platform])] == [attempt]
+        await store.outbox.recover([DM.platform], alive=[])
+    assert (await stands(store)).state is OutgoingState.UNCERTAIN

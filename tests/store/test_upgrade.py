@@ -112,7 +112,7 @@ def version(tx: Tx) -> int:
 
 
 def place(tx: Tx, session_id: str) -> None:
-    """Bind it, hand it off, hear, queue and send something, and be a gateway, as they did."""
+    """Bind it, hand it off, queue, send and hear something, and be a gateway, as they did."""
     (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
     tx.change(
         "INSERT INTO bindings (address, session_no, origin, version, bound)"
@@ -147,18 +147,18 @@ def place(tx: Tx, session_id: str) -> None:
             finished=None if receipt is None else tx.now,
         )
     tx.change(
+        "INSERT INTO inbox (platform, account, update_id, address, body, received)"
+        " VALUES ('telegram', 'bot', '1', :address, 'hello', :now)",
+        address=DM.key,
+        now=tx.now,
+    )
+    tx.change(
         "INSERT INTO gateways VALUES (:me, 'gateway on desk', :now, :until)",
         me=tx.process,
         now=tx.now,
         until=tx.ticks + 15 * SECOND,
     )
     tx.change("INSERT INTO gateway_platforms VALUES ('telegram', :me)", me=tx.process)
-    tx.change(
-        "INSERT INTO inbox (platform, account, update_id, address, body, received)"
-        " VALUES ('telegram', 'bot', '1', :address, 'hello', :now)",
-        address=DM.key,
-        now=tx.now,
-    )
 
 
 async def fill(store: Store) -> Session:

@@ -82,6 +82,7 @@ async def test_as_json_every_step_is_a_line_and_the_last_tells_the_end(person: P
             "platform": "telegram",
             "session": session.id,
             "address": TOPIC.key,
+            "confirmed": True,
             "link": None,
         }
 

@@ -115,3 +115,21 @@ async def test_what_was_set_aside_is_listed_with_its_reason(person: Person):
     (aside,) = told["not_answered"]
     assert (aside["address"], aside["error"]) == (DM.key, "ValueError: no such escape")
     assert [h["error"] for h in told["handoffs"]] == ["ZeroDivisionError: our fault"]
+
+
+async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(person: Person):
+    serving(person)
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+        await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
+        claim = await store.claim_next_handoff([Platform.TELEGRAM])
+        assert claim is not None
+        await store.outbox.enqueue(Draft(key=claim.recap_key, address=DM, body="hello"))
+        (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
+        await store.outbox.uncertain(outgoing, "500")
+        await store.complete_handoff(claim, address=DM)
+        shown = segue_says(person, "status").stdout
+        told = json.loads(segue_says(person, "status", "--json").stdout)
+    assert "Boats to telegram, just now, completed: telegram did not confirm" in shown
+    assert [(h["state"], h["confirmed"]) for h in told["handoffs"]] == [("completed", False)]

@@ -108,6 +108,29 @@ class Handoff:
     reply: bytes | None = None
     """What the agent answered there, as the gateway keeps it; the next attempt uses it again."""
     error: str | None = None
+    confirmed: bool = True
+    """Whether the platform confirmed what was sent there first, as far as it was asked."""
+
+    @property
+    def recap_key(self) -> str:
+        """Names the first message that is sent there."""
+        return f"handoff:{self.id}:recap"
+
+    @property
+    def reply_key(self) -> str:
+        """Names the agent's own words there."""
+        return f"handoff:{self.id}:reply"
+
+    @property
+    def warning(self) -> str:
+        """What to look for where nobody knows whether the person was reached; else empty."""
+        if self.state is not State.COMPLETED or self.confirmed:
+            return ""
+        return (
+            f"{self.platform} did not confirm that the first message arrived. Look there for a"
+            " message that ends its first line with “goes on here”. If there is none, write"
+            " anything there, and it is sent again."
+        )
 
     @property
     def in_flight(self) -> bool:

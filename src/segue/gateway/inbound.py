@@ -32,7 +32,8 @@ from segue.store.outbox import Draft
 
 _QUESTIONS = 0.1
 """Seconds between two looks at whether a turn waits for an answer, when the gateway stops."""
-_ALL = 1_000_000_000
+MOST_STARTS = 5
+"""So many gateways may end before they are done with a message; perhaps they end because of it."""
 
 _decoder = msgspec.json.Decoder(Inbound)
 
@@ -115,7 +116,10 @@ class Inbounds:
     async def go_on(self, platforms: Collection[Platform]) -> None:
         """Take up what a gateway before this one had recorded and not done with."""
         known: list[Heard] = []
-        for incoming in await self._store.inbox.waiting(platforms, limit=_ALL):
+        for incoming in await self._store.inbox.take_over(platforms):
+            if incoming.starts > MOST_STARTS:
+                await self._give_up(incoming, texts.NEVER_DONE)
+                continue
             await contained(
                 f"message {incoming.no}",
                 partial(self._recall, incoming, known),
@@ -145,9 +149,10 @@ class Inbounds:
         )
 
     async def _give_up(self, incoming: Incoming, reason: str) -> None:
-        """Set aside what can no longer be read. Only owners' messages were ever recorded."""
+        """Set aside what no gateway can do. Only owners' messages were ever recorded."""
         address = incoming.address if incoming.error is None else None
-        await self._store.write(_set_aside, incoming.no, reason, address, texts.UNREADABLE)
+        logger.error("message %d is given up: %s", incoming.no, reason)
+        await self._store.write(_set_aside, incoming.no, reason, address, texts.GIVEN_UP)
 
     async def _route(self, heard: Heard) -> None:
         inbound = heard.inbound
@@ -222,7 +227,7 @@ class Inbounds:
     async def _again(self, heard: Heard) -> Heard:
         """The same, with what is known of it by now."""
         try:
-            waiting = await self._store.inbox.waiting([heard.address.platform], limit=_ALL)
+            waiting = await self._store.inbox.waiting([heard.address.platform], limit=inbox.ALL)
         except StoreError:
             return heard
         taken = {incoming.no: incoming.session_id for incoming in waiting}

@@ -31,8 +31,6 @@ RECOVER = 15.0
 """Seconds between two looks for what somebody left in the middle of sending it."""
 AT_ONCE = 64
 """Messages that are being sent at one time, each in another chat."""
-MOST_ATTEMPTS = 20
-"""With growing pauses, that is more than an hour."""
 LONGEST_PAUSE = 300.0
 _LONG = 10_000
 _NOTICE = "unsent:"
@@ -295,7 +293,7 @@ class Outbound:
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed, adapter: Adapter) -> None:
         box, what = self._store.outbox, f"failure of {outgoing.key}"
         repeatable = adapter.capabilities.keys or not error.arrived
-        if error.retry and repeatable and outgoing.attempt < MOST_ATTEMPTS:
+        if error.retry and repeatable and outgoing.attempt < outbox.MOST_ATTEMPTS:
             asked = error.after is not None
             seconds = error.after
             if seconds is None:

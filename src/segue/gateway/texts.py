@@ -47,10 +47,11 @@ UNSENT = (
     " and `segue gateway logs` have more. Ask me to say it again, or read it with `segue sessions"
     " show` in a terminal."
 )
-UNREADABLE = (
-    "A message of yours can no longer be read, and was not answered. Send it again if it still"
-    " matters; `segue status` has the reason."
+GIVEN_UP = (
+    "A message of yours from before the gateway started was given up, and not answered. Send it"
+    " again if it still matters; `segue status` has the reason."
 )
+NEVER_DONE = "Each gateway that began with it ended before it was done."
 
 _REASONS = {
     EndReason.IDLE: "nothing was said in it for long enough",

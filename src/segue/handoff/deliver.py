@@ -66,6 +66,15 @@ class Desk:
     """How a turn takes place at that address."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """Where a session goes, and what the agent says there."""
+
+    thread: Address
+    reply: Reply
+    confirmed: bool
+
+
 class _NoLongerOurs(Exception):
     """It was cancelled, or another gateway has it."""
 
@@ -79,8 +88,8 @@ async def deliver(desk: Desk, claim: Handoff) -> None:
     """
     try:
         async with _ours(desk.store, claim):
-            thread, reply = await _prepare(desk, claim)
-        await _commit(desk.store, claim, thread, reply)  # which is its own guard
+            arrival = await _prepare(desk, claim)
+        await _commit(desk.store, claim, arrival)  # which is its own guard
     except _NoLongerOurs:
         logger.info("The handoff of %s is no longer ours", claim.session_id)
     except StoreError:
@@ -93,8 +102,8 @@ async def deliver(desk: Desk, claim: Handoff) -> None:
         logger.info("%s was handed off to %s", claim.session_id, claim.platform)
 
 
-async def _prepare(desk: Desk, claim: Handoff) -> tuple[Address, Reply]:
-    """All but the commit: where the session goes, and what the agent says there."""
+async def _prepare(desk: Desk, claim: Handoff) -> _Arrival:
+    """All but the commit."""
     session = await desk.store.sessions.get(claim.session_id)
     if session is None:
         raise SessionNotFound(name=claim.session_id)
@@ -103,8 +112,8 @@ async def _prepare(desk: Desk, claim: Handoff) -> tuple[Address, Reply]:
         raise NoHomeChannel(platform=claim.platform)
     thread = claim.thread or await _open(desk, claim, home, session)
     reply = greeting.kept(claim) or await _reply(desk, claim, session, thread)
-    await retries.keep("handoff recap", lambda: _arrive(desk, claim, session, thread))
-    return thread, reply
+    confirmed = await retries.keep("handoff recap", lambda: _arrive(desk, claim, session, thread))
+    return _Arrival(thread, reply, confirmed=confirmed)
 
 
 # Opening a thread
@@ -190,14 +199,15 @@ async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) 
 # Arriving
 
 
-async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address) -> None:
-    """Say in the thread what was being talked about, and see it arrive."""
+async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address) -> bool:
+    """Say in the thread what was being talked about, and see it arrive; False when the platform
+    did not confirm that, so that it may or may not have."""
     last = None
     if not desk.adapter.capabilities.history:
         last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
     hint = desk.adapter.how_to_address(thread)
     body = greeting.recap(session, last, direct=thread == claim.home, hint=hint)
-    key = f"handoff:{claim.id}:recap"
+    key = claim.recap_key
     await desk.store.outbox.enqueue(
         Draft(key=key, address=thread, body=body, session_id=session.id)
     )
@@ -210,6 +220,7 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
         ) from None
     if arrived.state is OutgoingState.FAILED:
         raise DeliveryFailed(platform=claim.platform, reason=arrived.error or "no reason was given")
+    return arrived.state is OutgoingState.SENT
 
 
 async def _settled(store: Store, claim: Handoff, thread: Address, key: str) -> Outgoing:
@@ -230,18 +241,18 @@ async def _settled(store: Store, claim: Handoff, thread: Address, key: str) -> O
 # The one commit point
 
 
-async def _commit(store: Store, claim: Handoff, thread: Address, reply: Reply) -> None:
+async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
     complete = functools.partial(
         store.complete_handoff,
         claim,
-        address=thread,
-        messages=reply.messages,
-        usage=reply.usage,
+        address=arrival.thread,
+        messages=arrival.reply.messages,
+        usage=arrival.reply.usage,
         drafts=[
             Draft(
-                key=f"handoff:{claim.id}:reply",
-                address=thread,
-                body=greeting.said(reply),
+                key=claim.reply_key,
+                address=arrival.thread,
+                body=greeting.said(arrival.reply, confirmed=arrival.confirmed),
                 session_id=claim.session_id,
             )
         ],

@@ -16,6 +16,10 @@ from segue.core.transcript import Message, Role, Transcript
 LOOK_BACK = 40
 """The messages among which the last exchanges are looked for."""
 _MESSAGE_LENGTH = 2000
+_UNCONFIRMED = (
+    "The message before this one may be missing: its arrival was not confirmed. If it is, write"
+    " anything here, and it is sent again."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +76,13 @@ def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str 
     return "\n".join(lines) + f"\n\n{quoted}"
 
 
-def said(reply: Reply) -> str:
-    """What the person reads once the session is there."""
+def said(reply: Reply, *, confirmed: bool) -> str:
+    """What the person reads once the session is there. `confirmed`: the platform confirmed the
+    message before this one."""
+    return _words(reply) if confirmed else f"{_words(reply)}\n\n{_UNCONFIRMED}"
+
+
+def _words(reply: Reply) -> str:
     spoken = [m.content.strip() for m in reply.messages if m.role is Role.ASSISTANT]
     if reply.trouble is None and spoken and not is_empty(spoken[-1]):
         return spoken[-1]

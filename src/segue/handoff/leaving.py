@@ -23,6 +23,8 @@ async def handed_over(store: Store, done: Completed) -> str:
     lines = [f"{session.name} goes on at {where}."]
     if handoff.thread == handoff.home:
         lines.append("No thread could be opened there, so it goes on in the chat itself.")
+    if handoff.warning:
+        lines.append(handoff.warning)
     return "\n".join([*lines, f"To come back: {await way_back(store, session)}"])
 
 

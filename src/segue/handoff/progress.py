@@ -58,7 +58,8 @@ class Completed:
     handoff: Handoff
 
     def text(self) -> str:
-        return f"The session is on {self.handoff.thread} now."
+        warning = f" {self.handoff.warning}" if self.handoff.warning else ""
+        return f"The session is on {self.handoff.thread} now.{warning}"
 
 
 @dataclass(frozen=True, slots=True)

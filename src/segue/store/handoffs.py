@@ -51,7 +51,11 @@ LEASE_SECONDS = 10.0
 _SELECT = """
     SELECT h.id, s.id, h.platform, h.state, h.requested, h.claim_by, h.key, h.home, h.message,
            h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished, h.step, h.thread,
-           h.reply, h.error, h.detail
+           h.reply, h.error, h.detail, NOT EXISTS (
+               -- Handoff.recap_key
+               SELECT 1 FROM outbox o
+               WHERE o.key = 'handoff:' || h.id || ':' || 'recap' AND o.state = 'uncertain'
+           )
     FROM handoffs h JOIN sessions s ON s.no = h.session_no
 """
 
@@ -408,6 +412,7 @@ def _read(row: Row) -> Handoff:
         reply,
         error,
         detail,
+        confirmed,
     ) = row
     return Handoff(
         id=handoff_id,
@@ -430,4 +435,5 @@ def _read(row: Row) -> Handoff:
         thread=address_or_none(thread),
         reply=None if reply is None else reply.encode(),
         error=error,
+        confirmed=bool(confirmed),
     )

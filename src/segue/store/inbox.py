@@ -13,9 +13,12 @@ from datetime import datetime
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
 from segue.core.handoff import short_reason
-from segue.store import gateways
+from segue.store import gateways, outbox
 from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.values import listed, micros, moment, readable_address, text, unreadable
+
+ALL = 1_000_000_000
+"""More than there will ever be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,8 @@ class Incoming:
     """The session in which it was said, if it was: there the answer is under way."""
     error: str | None = None
     """Why it was set aside, or cannot be read."""
+    starts: int = 0
+    """How many gateways found it waiting when they started."""
 
 
 class Inbox:
@@ -43,7 +48,8 @@ class Inbox:
         self, account: str, update_id: str, address: Address, body: str, message_id: str = ""
     ) -> int | None:
         """Keep one update of `account` and return its number; None when it is known already.
-        `message_id`: the message that was written or edited, for `said`."""
+        `message_id`: the message that was written or edited, for `said`. The chat has a reader now,
+        so what may not have arrived there is offered again."""
         return await self._engine.write(record, account, update_id, address, body, message_id)
 
     async def said(self, account: str, address: Address, message_id: str) -> str | None:
@@ -56,6 +62,10 @@ class Inbox:
         """What is not done with yet, taken or not, in the order in which it came; of all platforms,
         or of these."""
         return await self._engine.read(waiting, platforms, limit)
+
+    async def take_over(self, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
+        """All that waits on these, for a gateway that starts; each counts the start."""
+        return await self._engine.write(take_over, platforms)
 
     async def rewrite(self, no: int, body: str) -> bool:
         """Its sender says something else now; False when it is taken or done with already."""
@@ -78,7 +88,7 @@ class Inbox:
         return await self._engine.write(prune, before)
 
 
-_COLUMNS = "no, platform, account, update_id, address, body, received, session_id, error"
+_COLUMNS = "no, platform, account, update_id, address, body, received, session_id, error, starts"
 
 
 def record(
@@ -100,6 +110,7 @@ def record(
     if row is None:
         return None
     tx.nudge(Topic.INBOX)
+    outbox.offer_again(tx, address)
     return row[0]
 
 
@@ -125,13 +136,21 @@ def waiting(tx: Tx, platforms: Collection[Platform] | None, limit: int) -> tuple
     return tuple(map(_incoming, rows))
 
 
+def take_over(tx: Tx, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
+    among = listed(platforms)
+    tx.change(
+        f"UPDATE inbox SET starts = starts + 1 WHERE finished IS NULL AND platform IN ({among})"
+    )
+    return waiting(tx, platforms, ALL)
+
+
 def troubled(tx: Tx, limit: int) -> tuple[Incoming, ...]:
     sql = f"SELECT {_COLUMNS} FROM inbox WHERE error IS NOT NULL ORDER BY no DESC LIMIT :limit"
     return tuple(map(_incoming, tx.rows(sql, limit=limit)))
 
 
 def _incoming(row: Row) -> Incoming:
-    no, platform, account, update_id, key, body, received, session_id, error = row
+    no, platform, account, update_id, key, body, received, session_id, error, starts = row
     address = readable_address(key)
     if address.key != key:
         error = error or unreadable(ValueError(f"not a session key: {key!r}"))
@@ -145,6 +164,7 @@ def _incoming(row: Row) -> Incoming:
         received=moment(received),
         session_id=session_id,
         error=error,
+        starts=starts,
     )
 
 

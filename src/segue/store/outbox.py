@@ -40,7 +40,13 @@ from segue.store.values import (
 SECONDS = 60.0
 """How long one sending may take before another process looks after it."""
 
+MOST_ATTEMPTS = 20
+"""With growing pauses, that is more than an hour; a message that ends each gateway which sends it
+is not tried for ever either."""
+
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
+
+OFFER = "This may not have reached you:"
 
 _receipts = msgspec.json.Decoder(str)
 
@@ -350,17 +356,17 @@ def recover(
     among = listed(Platform if platforms is None else platforms)
     # What was about to become a bubble can be repeated anywhere: it is an edit.
     rows = tx.rows(
-        "SELECT no, process, until, platform, receipts = '' AND file IS NULL"
+        "SELECT no, process, until, platform, attempt, receipts = '' AND file IS NULL"
         " AND EXISTS (SELECT 1 FROM bubbles b"
         " WHERE b.platform = o.platform AND b.address = o.address AND b.receipt <> '')"
         f" FROM outbox o WHERE state = 'sending' AND platform IN ({among}) {tx.for_update}"
     )
     lost: list[Outgoing] = []
-    for no, process, ends, platform, is_edit in rows:
+    for no, process, ends, platform, attempt, is_edit in rows:
         gone = tx.dead(process) or (alive is not None and process not in alive)
         if no in besides or (tx.ticks < ends and not gone):
             continue
-        if is_edit or Platform(platform) in repeatable:
+        if (is_edit or Platform(platform) in repeatable) and attempt < MOST_ATTEMPTS:
             change = "state = 'queued'"
         else:
             change = "state = 'uncertain', error = :reason, finished = :now"
@@ -393,6 +399,22 @@ def report(tx: Tx, no: int) -> bool:
         " WHERE no = :no AND state IN ('failed', 'uncertain') AND reported = 0"
     )
     return tx.change(sql, no=no) == 1
+
+
+def offer_again(tx: Tx, address: Address) -> None:
+    """Queue again, as such, what a handoff said there and what may not have arrived: each once."""
+    # Handoff.recap_key and Handoff.reply_key
+    rows = tx.rows(
+        "SELECT no, key, session_id, body FROM outbox WHERE address = :key AND state = 'uncertain'"
+        " AND offered = 0 AND (key LIKE :recap OR key LIKE :reply) ORDER BY no",
+        key=address.key,
+        recap="handoff:%:recap",
+        reply="handoff:%:reply",
+    )
+    for no, key, session_id, body in rows:
+        tx.change("UPDATE outbox SET offered = 1 WHERE no = :no", no=no)
+        told = f"{OFFER}\n\n{body}"
+        enqueue(tx, Draft(key=f"again:{key}", address=address, body=told, session_id=session_id))
 
 
 def waiting(tx: Tx, address: Address) -> int:

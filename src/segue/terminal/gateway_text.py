@@ -69,6 +69,7 @@ class Portrait:
                     "requested": handoff.requested,
                     "finished": handoff.finished,
                     "error": handoff.error,
+                    "confirmed": handoff.confirmed,
                 }
                 for handoff in self.handoffs
             ],

@@ -141,7 +141,12 @@ def _fields(step: Progress) -> dict[str, Any]:
             return {"platform": platform}
         case Completed(done):
             address = done.thread.key if done.thread else None
-            return {"platform": done.platform, "session": done.session_id, "address": address}
+            return {
+                "platform": done.platform,
+                "session": done.session_id,
+                "address": address,
+                "confirmed": done.confirmed,
+            }
         case Failed(done):
             return {
                 "platform": done.platform,

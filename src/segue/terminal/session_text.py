@@ -64,6 +64,7 @@ class Portrait:
                     "requested": handoff.requested,
                     "finished": handoff.finished,
                     "error": handoff.error,
+                    "confirmed": handoff.confirmed,
                 }
                 for handoff in self.handoffs
             ],
@@ -102,7 +103,7 @@ def _before(line: str) -> str:
 def handoff_text(handoff: Handoff, now: datetime) -> str:
     under_way = handoff.state is State.RUNNING and handoff.step is not None
     how = handoff.step if under_way else handoff.state
-    detail = handoff.error or (handoff.detail if under_way else None)
+    detail = handoff.error or (handoff.detail if under_way else handoff.warning)
     why = f": {detail}" if detail else ""
     return f"to {handoff.platform}, {ago(handoff.requested, now)}, {how}{why}"
 

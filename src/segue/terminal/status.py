@@ -133,7 +133,8 @@ async def look(settings: Settings) -> Status:
 
 def _matters(handoff: Handoff) -> bool:
     """Whether it is under way, or ended badly among the last few."""
-    return handoff.in_flight or (handoff.error is not None and handoff.error != CANCELLED)
+    failed = handoff.error is not None and handoff.error != CANCELLED
+    return handoff.in_flight or failed or bool(handoff.warning)
 
 
 async def _model(settings: Settings) -> tuple[Choice | None, str]:

@@ -30,7 +30,7 @@ async def look(store: Store, owner: str) -> frames.Healthy:
                     platform=handoff.platform.value,
                     state=handoff.state.value,
                     step=handoff.step.value if handoff.step else None,
-                    error=handoff.error,
+                    error=handoff.error or handoff.warning or None,
                     at=handoff.requested,
                 )
             )

@@ -1,6 +1,7 @@
 -- What could not be done keeps its reason, and what may not have arrived is offered again, once.
 
 ALTER TABLE inbox ADD COLUMN error TEXT CHECK (length(error) <= 500);   -- why it was set aside
+ALTER TABLE inbox ADD COLUMN starts $int NOT NULL DEFAULT 0;   -- of gateways that found it waiting
 CREATE INDEX inbox_troubled ON inbox (no) WHERE error IS NOT NULL;
 
 ALTER TABLE outbox ADD COLUMN asked $int NOT NULL DEFAULT 0;   -- the platform asked for the pause
