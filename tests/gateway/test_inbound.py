@@ -170,6 +170,21 @@ def test_a_picture_is_shown_to_the_model_and_a_file_to_its_tools(
     assert path.stat().st_mode & 0o077 == 0
 
 
+def test_a_file_that_cannot_be_kept_is_told_and_the_message_is_answered(
+    house: House, runner: asyncio.Runner
+):
+    (house.settings.gateway_log.parent / "files").touch()  # in the place of the folder
+    file = Upload(name="notes.txt", media_type="text/plain", content=b"17")
+
+    async def talk() -> None:
+        chat = await house.chat()
+        async with house.gateway():
+            await house.hands.say(house.anna, chat, "look", files=[file])
+            await told(house, chat, "'notes.txt' could not be kept: Not a directory")
+
+    runner.run(talk())
+
+
 async def test_a_message_of_a_hundred_megabytes_loses_nothing(house: House):
     chat = await house.chat()
     async with house.gateway():

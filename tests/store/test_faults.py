@@ -33,6 +33,7 @@ from segue.core.handoff import Handoff, State
 from segue.core.lease import Lease
 from segue.store import Store, Tx, transcripts
 from segue.testing import postgres
+from segue.testing.descriptors import exhausted
 from tests.store.model import fast_folder
 from tests.store.players import Player, Refused, Troupe, stage_door, until
 from tests.store.samples import TOPIC, said
@@ -192,6 +193,16 @@ def test_a_read_only_disk_is_told_and_left_as_it_is(disk: tuple[Troupe, Path]):
     other.ask("run", command=["mount", "-o", "remount,rw", str(folder)])
     other.ask("open", url=url)
     assert other.ask("load", session=session) == ["hello"]
+
+
+async def test_a_process_without_descriptors_is_told_and_goes_on_later(tmp_path: Path):
+    url = f"sqlite://{tmp_path}/segue.db"
+    async with await segue.store.open(url) as store, await segue.store.open(url) as other:
+        lease = await begin(other, ["one"])
+        for _ in range(2):
+            with exhausted(), pytest.raises(StoreFailed, match=r"Too many open .*ulimit -n 4096"):
+                await store.leases.get(lease.session_id)
+            assert await store.leases.get(lease.session_id) == lease
 
 
 # A disk that fails, by a VFS that fails

@@ -195,3 +195,21 @@ def test_the_command_is_listed_without_loading_what_it_needs():
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
     assert re.search("^  memory +Show what", done.stdout, re.MULTILINE)
     assert done.stdout.endswith("[]\n")
+
+
+def test_a_command_without_file_descriptors_says_what_to_type(url: str):
+    program = (
+        "from segue.terminal import memory\n"
+        "from segue.terminal.main import main\n"
+        "from segue.testing.descriptors import exhausted\n"
+        "with exhausted():\n    main(['memory'])\n"
+    )
+    refused = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env={"SEGUE_STORE": url, "HOME": str(Path(url.removeprefix("sqlite://")).parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert "Too many files are open. Type `ulimit -n 4096`" in refused.stderr

@@ -23,7 +23,7 @@
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
     │   │                         UnknownSetting, SettingRefused, NoEditor
-    │   ├── DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
+    │   ├── TooManyFiles, DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
     │   │   OwnerNotFound, IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
     │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
@@ -572,6 +572,11 @@ class StoreFailed(StoreError):
 class StoreUncertain(StoreError):
     """The connection to the store {path} broke at the very end of the last step, so it may or may
     not have been saved. Look before you repeat it."""
+
+
+class TooManyFiles(UserError):
+    """Too many files are open. Type `ulimit -n 4096`, or close programs that use many, then try
+    again."""
 
 
 class StoreClosed(SegueError):

@@ -23,6 +23,7 @@ from segue.gateway.access import Gate
 from segue.gateway.connection import Connection
 from segue.gateway.containment import steadily
 from segue.gateway.conversing import Conversations
+from segue.gateway.exhaustion import Exhaustion
 from segue.gateway.expiry import Expiry
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.inbound import Inbounds
@@ -55,6 +56,7 @@ async def serve(
     `adapters` and `models` instead of those that the settings name."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(Exhaustion())
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, stop.set)
     async with (

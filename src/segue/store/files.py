@@ -201,6 +201,8 @@ def refused(error: OSError, path: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreFull(path=path)
     reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        reason += " (type `ulimit -n 4096` to allow more)"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return StoreReadOnly(path=path, reason=reason)
     return StoreFailed(path=path, reason=reason)
@@ -215,11 +217,24 @@ def told(error: Exception, path: Path) -> Exception:
             return StoreFull(path=path)
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreCorrupt(path=path, reason=str(error))
-        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
+        case apsw.CantOpenError():
+            return _cannot_open(error, path)
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StoreReadOnly(path=path, reason=str(error))
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(path=path)
         case apsw.IOError():
             return StoreFailed(path=path, reason=str(error))
+        case OSError():  # a lock file that cannot be opened, for one
+            return refused(error, path)
         case _:
             return error
+
+
+def _cannot_open(error: apsw.CantOpenError, path: Path) -> StoreError:
+    """SQLite does not say why. The folder may: the file itself must not be opened beside it."""
+    try:
+        os.close(os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as why:
+        return refused(why, path)
+    return StoreReadOnly(path=path, reason=str(error))

@@ -209,7 +209,7 @@ class SqliteEngine:
                 result = job.work(SqliteTx(connection, self._clock, self._processes))
             finally:
                 connection.execute("COMMIT")
-        except apsw.Error as error:
+        except (apsw.Error, OSError) as error:
             return Outcome(job, error=files.told(error, self._path))
         return Outcome(job, result)
 

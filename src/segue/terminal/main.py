@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import segue
-from segue.core.errors import UserError
+from segue.core.errors import TooManyFiles, UserError
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class Program(click.Group):
             # Whoever read our output has gone, and so do we. Python would say so once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return ctx.exit(1)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            raise click.ClickException(str(TooManyFiles())) from error
         except UserError as error:
             _end(click.ClickException(one_line(str(error))))
         except click.ClickException as error:

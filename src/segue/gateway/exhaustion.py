@@ -1,0 +1,44 @@
+"""Running out of file descriptors: asyncio pauses for a second and accepts again, but logs a
+traceback for each attempt. Here it is one line now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+EVERY = 60.0
+"""Seconds between two log lines about it."""
+
+logger = logging.getLogger(__name__)
+
+
+class Exhaustion:
+    """The exception handler of an event loop that serves connections."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._attempts = 0
+        self._next = clock()
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
+            loop.default_exception_handler(context)
+            return
+        self._attempts += 1
+        if self._clock() < self._next:
+            return
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        logger.error(
+            "Too many open files, so new connections have to wait. They are accepted when some are"
+            " closed; to allow more, type `ulimit -n 4096` and start the gateway again."
+            " attempts=%d limit=%d",
+            self._attempts,
+            limit,
+        )
+        self._attempts, self._next = 0, self._clock() + EVERY

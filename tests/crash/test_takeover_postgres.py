@@ -1,0 +1,82 @@
+"""How soon another gateway takes over on PostgreSQL from one that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.core.session import ME
+from segue.store import Store
+from segue.store.gateways import Link
+from segue.store.processes import whose
+from segue.testing import postgres
+from segue.testing.gateways import environment
+from segue.testing.platform import Peer
+from tests.crash.world import TELEGRAM
+
+SOON = 2.0
+WITHIN = 40.0
+
+
+@asynccontextmanager
+async def gateway(folder: Path, peer: Peer, url: str) -> AsyncGenerator[None]:
+    await asyncio.to_thread(folder.mkdir)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "segue", "gateway", "run", "--log", f"{folder}/gateway.log"),
+        env={**environment(folder, peer, TELEGRAM), "SEGUE_STORE": url},
+        stdin=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def serving(store: Store, *, besides: int = 0) -> int:
+    """The process that has Telegram connected."""
+    async with asyncio.timeout(WITHIN):
+        while True:
+            found = await store.gateways.serving(TELEGRAM)
+            if found and found.links[TELEGRAM].state is Link.CONNECTED:
+                pid = whose(found.process)[1]
+                if pid != besides:
+                    return pid
+            await asyncio.sleep(0.01)
+
+
+async def gathered(store: Store, count: int) -> None:
+    async with asyncio.timeout(WITHIN):
+        while True:
+            if len(await store.gateways.alive()) == count:
+                return
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.real
+async def test_a_killed_gateway_is_replaced_within_two_seconds(
+    peer: Peer, postgres_server: postgres.Server, tmp_path: Path
+):
+    async with AsyncExitStack() as stack:
+        url = stack.enter_context(postgres_server.database())
+        store = await stack.enter_async_context(await segue.store.open(url))
+        await store.owners.ensure(ME)
+        for number in range(3):
+            await stack.enter_async_context(gateway(tmp_path / str(number), peer, url))
+        await gathered(store, 3)
+        first = await serving(store)
+        began = time.monotonic()
+        os.kill(first, signal.SIGKILL)
+        await serving(store, besides=first)
+        took = time.monotonic() - began
+        assert took < SOON, f"it took {took:.1f} s"
