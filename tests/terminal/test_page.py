@@ -18,7 +18,7 @@ from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
 from segue.store.gateways import Gateway
-from segue.terminal import qr
+from segue.terminal import page, qr
 from segue.terminal.demo.browser import connected, opened, text
 from segue.web import ports
 from tests.terminal.conftest import Person
@@ -180,6 +180,30 @@ async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Pers
         assert "forgotten" not in revoked.stdout
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
             assert [home.platform for home in await store.owners.homes(ME)] == ["web"]
+
+
+# The port
+
+
+async def test_a_page_whose_port_is_held_says_so_and_comes_back_to_it(person: Person):
+    """It is bound without listening, so that the system does not say by whom."""
+    async with none_left(person):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            port = other.getsockname()[1]
+            _configure(person, f"[web]\nport = {port}\n")
+            held = f"port {port} is held by a process whose account is unknown."
+            started = await says(person, "gateway", "start")
+            assert f"web is out of reach: {held}" in started.stdout
+            shown = " ".join((await says(person, "status")).stdout.split())
+            assert f"page not served: {held}" in shown
+            paired = await says(person, "pair", "--no-wait")
+            assert f"web: out of reach: {held}" in paired.stdout
+            assert "http://" not in paired.stdout
+        async with asyncio.timeout(30):
+            while not page.url(await alive(person)):  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.05)
+        assert page.url(await alive(person)) == f"http://127.0.0.1:{port}"
 
 
 # The local network

@@ -103,10 +103,10 @@ def test_a_page_does_not_move_when_it_is_unknown_who_has_its_port(
     assert not held.value.is_foreign
 
 
-def of_another_account() -> socket.socket:
+def of_another_account(family: int = socket.AF_INET) -> socket.socket:
     os.seteuid(NOBODY)
     try:
-        return socket.socket()
+        return socket.socket(family)
     finally:
         os.seteuid(0)
 
@@ -181,12 +181,15 @@ def test_the_kernel_says_who_has_connected():
 
 
 @as_root
-async def test_a_connection_of_another_account_is_refused_even_with_the_key(door: Door):
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1"])
+async def test_a_connection_of_another_account_is_refused_even_with_the_key(
+    door: Door, address: str
+):
     """It could be an impostor that was on the port a moment ago, and carries what an open page says
     to where the gateway is now."""
     key = await door.key()
-    made = of_another_account()
-    made.connect(("127.0.0.1", door.port))
+    made = of_another_account(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    made.connect((address, door.port))
     async with opened(door.server.url, sock=made) as wire:
         assert await prove(wire, door.server.url, Key("other", key.secret)) is None
         with pytest.raises(ConnectionClosed):

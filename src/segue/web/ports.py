@@ -101,7 +101,8 @@ def is_foreign(peer: tuple[str, int], here: tuple[str, int]) -> bool:
 
 
 class _Socket(NamedTuple):
-    """A row of the kernel's table. Addresses are in the order of bytes of this machine."""
+    """A row of the kernel's table. Addresses are hexadecimal, as the kernel writes them; one of
+    IPv4 is written alike, even if an IPv6 socket has it."""
 
     local: str
     remote: str
@@ -116,12 +117,25 @@ def _sockets() -> Iterator[_Socket]:
         except OSError:
             continue
         for _, local, remote, state, _, _, _, uid, *_ in map(str.split, lines):
-            yield _Socket(local, remote, state == _LISTENS, int(uid))
+            yield _Socket(
+                local=local.removeprefix(_MAPPED),
+                remote=remote.removeprefix(_MAPPED),
+                listens=state == _LISTENS,
+                uid=int(uid),
+            )
 
 
 def _as_in_table(end: tuple[str, int]) -> str:
-    [address] = struct.unpack("=I", socket.inet_aton(end[0]))
-    return f"{address:08X}:{end[1]:04X}"
+    return f"{_words(socket.inet_aton(end[0]))}:{end[1]:04X}"
+
+
+def _words(address: bytes) -> str:
+    """In the order of bytes of this machine."""
+    return "".join(f"{word:08X}" for (word,) in struct.iter_unpack("=I", address))
+
+
+_MAPPED = _words(socket.inet_pton(socket.AF_INET6, "::ffff:0:0")[:12])
+"""What precedes an IPv4 address that an IPv6 socket has."""
 
 
 def _is_ours(uid: int | None) -> bool:
