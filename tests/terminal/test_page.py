@@ -20,7 +20,7 @@ from segue.core.session import ME
 from segue.store.gateways import Gateway
 from segue.terminal import page, qr
 from segue.terminal.demo.browser import connected, opened, text
-from segue.web import ports
+from segue.web import networks
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import alive, none_left, segue_says
 from tests.terminal.pty import Terminal
@@ -222,7 +222,7 @@ def listening(gateway: Gateway) -> set[str]:
     }
 
 
-@pytest.mark.skipif(not ports.private_addresses(), reason="this machine has no private network")
+@pytest.mark.skipif(not networks.private_addresses(), reason="this machine has no private network")
 @pytest.mark.parametrize("by", ["option", "setting"])
 async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person: Person, by: str):
     if by == "setting":
@@ -231,13 +231,13 @@ async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person:
     async with none_left(person):
         told = await says(person, "gateway", "start", *options)
         assert told.returncode == 0, told.stderr
-        named = f"for the whole local network, at {' and '.join(ports.private_addresses())}"
+        named = f"for the whole local network, at {' and '.join(networks.private_addresses())}"
         assert named in told.stdout
         assert named in " ".join((await says(person, "status")).stdout.split())
         assert "Warning: Everybody in the local network can reach the page." in told.stdout
         assert "Everybody in the local network can reach the page" in told_in(person)
         (gateway,) = await alive(person)
-        own = {"127.0.0.1", *ports.private_addresses()}
+        own = {"127.0.0.1", *networks.private_addresses()}
         assert listening(gateway) == {socket.inet_aton(one)[::-1].hex().upper() for one in own}
 
 
