@@ -18,9 +18,9 @@ from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
 from segue.store.gateways import Gateway
-from segue.terminal import qr
+from segue.terminal import page, qr
 from segue.terminal.demo.browser import connected, opened, text
-from segue.web import ports
+from segue.web import networks
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import alive, none_left, segue_says
 from tests.terminal.pty import Terminal
@@ -182,6 +182,30 @@ async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Pers
             assert [home.platform for home in await store.owners.homes(ME)] == ["web"]
 
 
+# The port
+
+
+async def test_a_page_whose_port_is_held_says_so_and_comes_back_to_it(person: Person):
+    """It is bound without listening, so that the system does not say by whom."""
+    async with none_left(person):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            port = other.getsockname()[1]
+            _configure(person, f"[web]\nport = {port}\n")
+            held = f"port {port} is held by a process whose account is unknown."
+            started = await says(person, "gateway", "start")
+            assert f"web is out of reach: {held}" in started.stdout
+            shown = " ".join((await says(person, "status")).stdout.split())
+            assert f"page not served: {held}" in shown
+            paired = await says(person, "pair", "--no-wait")
+            assert f"web: out of reach: {held}" in paired.stdout
+            assert "http://" not in paired.stdout
+        async with asyncio.timeout(30):
+            while not page.url(await alive(person)):  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.05)
+        assert page.url(await alive(person)) == f"http://127.0.0.1:{port}"
+
+
 # The local network
 
 
@@ -198,7 +222,7 @@ def listening(gateway: Gateway) -> set[str]:
     }
 
 
-@pytest.mark.skipif(not ports.private_addresses(), reason="this machine has no private network")
+@pytest.mark.skipif(not networks.private_addresses(), reason="this machine has no private network")
 @pytest.mark.parametrize("by", ["option", "setting"])
 async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person: Person, by: str):
     if by == "setting":
@@ -207,13 +231,13 @@ async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person:
     async with none_left(person):
         told = await says(person, "gateway", "start", *options)
         assert told.returncode == 0, told.stderr
-        named = f"for the whole local network, at {' and '.join(ports.private_addresses())}"
+        named = f"for the whole local network, at {' and '.join(networks.private_addresses())}"
         assert named in told.stdout
         assert named in " ".join((await says(person, "status")).stdout.split())
         assert "Warning: Everybody in the local network can reach the page." in told.stdout
         assert "Everybody in the local network can reach the page" in told_in(person)
         (gateway,) = await alive(person)
-        own = {"127.0.0.1", *ports.private_addresses()}
+        own = {"127.0.0.1", *networks.private_addresses()}
         assert listening(gateway) == {socket.inet_aton(one)[::-1].hex().upper() for one in own}
 
 

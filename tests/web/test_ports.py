@@ -12,14 +12,14 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import segue.store
-from segue.config import WebSettings
+from segue.config import WebSettings, accounts
 from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import ConnectFailed
 from segue.core.session import ME
 from segue.store.pages import Place
 from segue.store.processes import machine
-from segue.web import ports
+from segue.web import networks, ports
 from segue.web.adapter import WebAdapter
 from segue.web.ports import USUAL, PortHeld
 from tests.web.door import Door, free_port
@@ -97,16 +97,16 @@ def test_a_page_moves_on_from_a_port_that_a_program_of_the_same_account_has(host
 def test_a_page_does_not_move_when_it_is_unknown_who_has_its_port(
     host: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.web.ports.TABLES", ())
+    monkeypatch.setattr("segue.config.accounts.TABLES", ())
     with bound(host, USUAL[3]), pytest.raises(PortHeld, match="whose account is unknown") as held:
         on(host, last=USUAL[3])
     assert not held.value.is_foreign
 
 
-def of_another_account() -> socket.socket:
+def of_another_account(family: int = socket.AF_INET) -> socket.socket:
     os.seteuid(NOBODY)
     try:
-        return socket.socket()
+        return socket.socket(family)
     finally:
         os.seteuid(0)
 
@@ -160,33 +160,36 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     another account and root."""
     path = tmp_path / "tcp"
     path.write_text(TABLE.format(uid=os.getuid(), other=os.getuid() + 1))
-    monkeypatch.setattr("segue.web.ports.TABLES", (tmp_path / "none", path))
+    monkeypatch.setattr("segue.config.accounts.TABLES", (tmp_path / "none", path))
     return path
 
 
 def test_the_kernel_says_who_listens(table: Path):
-    assert ports.holder(8790) == os.getuid()
-    assert ports.holder(8791) is None  # it has a connection, and does not listen
+    assert accounts.holder(8790) == os.getuid()
+    assert accounts.holder(8791) is None  # it has a connection, and does not listen
     table.write_text(TABLE.format(uid=os.getuid() + 1, other=0))
-    assert ports.holder(8790) == os.getuid() + 1
+    assert accounts.holder(8790) == os.getuid() + 1
 
 
 @pytest.mark.usefixtures("table")
 def test_the_kernel_says_who_has_connected():
     here = ("127.0.0.1", 8790)
     for port, is_foreign in ((8791, False), (8792, True), (8793, False), (8794, False)):
-        assert ports.is_foreign(("127.0.0.1", port), here) is is_foreign
-    assert not ports.is_foreign(("127.0.0.2", 8792), here)
-    assert not ports.is_foreign(("192.168.1.2", 8792), ("192.168.1.3", 8790))
+        assert accounts.is_foreign(("127.0.0.1", port), here) is is_foreign
+    assert not accounts.is_foreign(("127.0.0.2", 8792), here)
+    assert not accounts.is_foreign(("192.168.1.2", 8792), ("192.168.1.3", 8790))
 
 
 @as_root
-async def test_a_connection_of_another_account_is_refused_even_with_the_key(door: Door):
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1"])
+async def test_a_connection_of_another_account_is_refused_even_with_the_key(
+    door: Door, address: str
+):
     """It could be an impostor that was on the port a moment ago, and carries what an open page says
     to where the gateway is now."""
     key = await door.key()
-    made = of_another_account()
-    made.connect(("127.0.0.1", door.port))
+    made = of_another_account(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    made.connect((address, door.port))
     async with opened(door.server.url, sock=made) as wire:
         assert await prove(wire, door.server.url, Key("other", key.secret)) is None
         with pytest.raises(ConnectionClosed):
@@ -199,24 +202,24 @@ async def test_a_connection_of_another_account_is_refused_even_with_the_key(door
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "172.16.0.1", "192.168.178.20", "169.254.1.1"])
 def test_an_address_of_a_private_network_is_private(address: str):
-    assert ports.is_private(address)
+    assert networks.is_private(address)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "8.8.8.8", "172.32.0.1", "100.64.0.1"])
 def test_any_other_is_not(address: str):
-    assert not ports.is_private(address)
+    assert not networks.is_private(address)
 
 
 def test_the_addresses_of_this_machine_are_private_ones():
-    found = ports.private_addresses()
-    assert all(map(ports.is_private, found))
+    found = networks.private_addresses()
+    assert all(map(networks.is_private, found))
     assert len(found) == len(set(found))
 
 
 async def test_without_a_private_network_the_page_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.web.ports.private_addresses", lambda: ())
+    monkeypatch.setattr("segue.web.networks.private_addresses", lambda: ())
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         with pytest.raises(ConnectFailed, match="no address in a private network"):
             await WebAdapter(WebSettings(lan=True), store).connect()

@@ -14,7 +14,6 @@ from enum import StrEnum
 from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
-from segue.core.session import Owner
 from segue.store import owners, pairings
 from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.leases import until
@@ -111,10 +110,10 @@ class Pages:
         was paired there, or of a link to this gateway. None for any other."""
         return await self._engine.read(credential, key, origin)
 
-    async def admit(self, key: str, sender: Sender, secret: str, origin: str) -> Owner:
+    async def admit(self, key: str, sender: Sender, secret: str, origin: str) -> None:
         """Pair a browser by the link with that id: it is a user of the platform, linked to the
         owner. PairingRefused when the link was used, or its time is over."""
-        return await self._engine.write(admit, key, sender, secret, origin)
+        await self._engine.write(admit, key, sender, secret, origin)
 
     async def forget(self, port: int) -> int:
         """Unpair the browsers that were paired on that port; their number."""
@@ -224,7 +223,7 @@ def credential(tx: Tx, key: str, origin: str) -> Credential | None:
     return Credential(secret=link[0], owner=link[1], is_link=True) if link else None
 
 
-def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> Owner:
+def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
     used = tx.row(
         "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks"
         " RETURNING owner",
@@ -242,7 +241,6 @@ def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> Owner:
         origin=text(origin),
         now=tx.now,
     )
-    return owners.found(tx, used[0])
 
 
 def forget(tx: Tx, port: int) -> int:

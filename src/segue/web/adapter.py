@@ -30,7 +30,7 @@ from segue.store import Store, Topic
 from segue.store.pages import Act, Page, PageUpdate
 from segue.store.processes import machine
 from segue.store.wake import Waiter
-from segue.web import addresses, ports
+from segue.web import addresses, networks
 from segue.web.ports import PortHeld
 from segue.web.server import Server
 
@@ -96,10 +96,10 @@ class WebAdapter:
 
     def _addresses(self) -> tuple[str, ...]:
         if not self._settings.lan:
-            return (ports.LOOPBACK,)
-        if not (private := ports.private_addresses()):
+            return (networks.LOOPBACK,)
+        if not (private := networks.private_addresses()):
             raise self._failed(_NO_NETWORK)
-        return (ports.LOOPBACK, *private)
+        return (networks.LOOPBACK, *private)
 
     async def _forget(self, port: int) -> None:
         """Another account's process holds the port of the page, and may have served pages there

@@ -10,12 +10,13 @@ import secrets
 import msgspec
 from websockets.asyncio.server import ServerConnection
 
+from segue.config import accounts
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.core.proof import Exchange
 from segue.store import Store
 from segue.store.pages import Credential
-from segue.web import frames, ports
+from segue.web import frames
 from segue.web.guard import Visitor
 
 _KEYS = 4
@@ -39,14 +40,8 @@ async def admit(
         greeting = await _received(connection)
         if not isinstance(greeting, frames.Greet):
             raise NotProven
-        credential = await store.pages.credential(greeting.key, origin)
-        if credential is not None and ports.is_foreign(
-            connection.remote_address, connection.local_address
-        ):
-            # It may carry what it hears between the owner's browser and us.
-            logger.warning("page connection refused: made by another account of this machine")
-            raise NotProven
-        if credential is not None:
+        if credential := await store.pages.credential(greeting.key, origin):
+            _check_account(connection)
             exchange = Exchange(
                 origin=origin,
                 browser_nonce=greeting.nonce,
@@ -55,16 +50,30 @@ async def admit(
             await _prove_each_other(connection, exchange, credential)
             if not credential.is_link:
                 return Visitor(greeting.key, credential.owner)
-            browser, secret = exchange.new_browser(credential.secret)
-            sender = Sender(platform=Platform.WEB, user_id=browser, name=browser_name)
-            try:
-                owner = await store.pages.admit(greeting.key, sender, secret, origin)
-            except PairingRefused:  # another browser was quicker
-                pass
-            else:
-                return Visitor(browser, owner.id)
+            if visitor := await _paired(store, greeting.key, exchange, credential, browser_name):
+                return visitor
         await _send(connection, frames.Unknown())
     raise NotProven
+
+
+def _check_account(connection: ServerConnection) -> None:
+    """Another account's process could carry what it hears between the owner's browser and us."""
+    if accounts.is_foreign(connection.remote_address, connection.local_address):
+        logger.warning("page connection refused: made by another account of this machine")
+        raise NotProven
+
+
+async def _paired(
+    store: Store, key: str, exchange: Exchange, link: Credential, name: str
+) -> Visitor | None:
+    """The new browser; None when another was quicker to use the link."""
+    browser, secret = exchange.new_browser(link.secret)
+    sender = Sender(platform=Platform.WEB, user_id=browser, name=name)
+    try:
+        await store.pages.admit(key, sender, secret, exchange.origin)
+    except PairingRefused:
+        return None
+    return Visitor(browser, link.owner)
 
 
 async def _prove_each_other(

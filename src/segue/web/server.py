@@ -22,6 +22,7 @@ from segue.store import Store
 from segue.store.pages import Place
 from segue.web import admission, files, guard, ports
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
+from segue.web.networks import LOOPBACK
 from segue.web.strangers import Strangers
 from segue.web.talk import Talk
 
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Server:
-    def __init__(self, store: Store, addresses: Sequence[str] = (ports.LOOPBACK,)) -> None:
+    def __init__(self, store: Store, addresses: Sequence[str] = (LOOPBACK,)) -> None:
         """`addresses`: those of this machine on which to serve; links hold the last of them."""
         self._store = store
         self._addresses = tuple(addresses)

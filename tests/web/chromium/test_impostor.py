@@ -171,11 +171,9 @@ async def test_our_own_hmac_is_right(site: Site, eyes: Eyes):
     ]
     async with site.gateway():
         page = await eyes.open(site.url)
-        for key, text in cases:
-            made = await page.evaluate(
-                "async ([key, text]) => { const { hmac } = await import('/hmac.js');"
-                " return [...hmac(Uint8Array.from(key), Uint8Array.from(text))]; }",
-                [[*key], [*text]],
-            )
-            assert bytes(made) == hmac.digest(key, text, hashlib.sha256)
-    assert bytes(made).hex().startswith("60e431591ee0b67f")
+        made = await page.evaluate(
+            "async (cases) => { const { hmac } = await import('/hmac.js');"
+            " return cases.map((case_) => [...hmac(...case_.map((b) => Uint8Array.from(b)))]); }",
+            [[[*key], [*text]] for key, text in cases],
+        )
+    assert [*map(bytes, made)] == [hmac.digest(*case, hashlib.sha256) for case in cases]
