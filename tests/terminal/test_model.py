@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from segue import config
 from segue.agent.models import choice, offers
 from segue.agent.models.catalog import Server
-from segue.config import listeners
+from segue.config import accounts
 from segue.terminal import servers
 from segue.terminal.main import main
 from segue.terminal.model import Around
@@ -108,7 +108,7 @@ def openai(script: list[Any], **more: Any) -> Generator[dict[str, str]]:
 def listened_by_another_account(port: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = f"0: 0100007F:{port:04X} 00000000:0000 0A 0:0 0:0 0 54321 0 1\n"
     (folder / "tcp").write_text(f"sl local_address …\n{row}")
-    monkeypatch.setattr(listeners, "TABLES", folder)
+    monkeypatch.setattr(accounts, "TABLES", (folder / "tcp",))
 
 
 # Servers of this machine

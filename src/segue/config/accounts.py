@@ -20,18 +20,25 @@ def is_ours(uid: int | None) -> bool:
     return uid == os.getuid()
 
 
-def named(uid: int) -> str:
-    """The account as a person knows it."""
+def name(uid: int) -> str:
+    """The name of the account; its number if it has none."""
     try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"with uid {uid}"
+        return str(uid)
+
+
+def listeners(port: int) -> frozenset[int]:
+    """The user ids of the accounts whose processes listen on that port, at any address. Empty where
+    the system does not say."""
+    ending = f":{port:04X}"
+    return frozenset(one.uid for one in _sockets() if one.listens and one.local.endswith(ending))
 
 
 def holder(port: int) -> int | None:
     """The user id of the account whose process listens on that port: another one than ours, if
     there are several. None where the system does not say."""
-    found = {one.uid for one in _sockets() if one.listens and one.local.endswith(f":{port:04X}")}
+    found = listeners(port)
     return next((uid for uid in found if not is_ours(uid)), os.getuid() if found else None)
 
 

@@ -24,7 +24,7 @@ class PortHeld(Exception):
         elif accounts.is_ours(holder):
             who = "another program of yours"
         else:
-            who = f"the account {accounts.named(holder)}"
+            who = f"the account {accounts.name(holder)} (uid {holder})"
         super().__init__(
             f"port {port} is held by {who}. Stop that program, or choose another port:"
             " `segue config set web.port NUMBER`; then open the page with a new link (`segue pair`)"

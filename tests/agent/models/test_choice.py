@@ -27,7 +27,7 @@ from segue.agent.models.local.model import LocalModel
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.pool import Pool
 from segue.agent.models.scripted import ScriptedModel
-from segue.config import Secret, Settings, listeners
+from segue.config import Secret, Settings, accounts
 from segue.core.errors import (
     BadKey,
     ForeignServer,
@@ -167,14 +167,14 @@ def listened_by(uid: int, port: int, folder: Path, monkeypatch: pytest.MonkeyPat
         f"  {uid}        0 1 1 0 100 0 0 10 0\n"
     )
     (folder / "tcp6").write_text(head + row)
-    monkeypatch.setattr(listeners, "TABLES", folder)
+    monkeypatch.setattr(accounts, "TABLES", (folder / "tcp6",))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who listens")
 async def test_the_account_that_listens_is_found():
     async with answering(body_of()) as ollama:
-        assert listeners.accounts(ollama.port) == {listeners.own()}
-    assert listeners.accounts(ollama.port) == frozenset()
+        assert accounts.listeners(ollama.port) == {os.getuid()}
+    assert accounts.listeners(ollama.port) == frozenset()
 
 
 async def test_a_server_of_another_account_is_used_only_if_that_account_is_trusted(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from segue.agent.models.catalog import PROVIDERS, SERVERS, Provider, Server, Wire
-from segue.config import Endpoint, Secret, Settings, listeners
+from segue.config import Endpoint, Secret, Settings, accounts
 from segue.core.errors import BadKey, ForeignServer, ModelUnusable
 
 
@@ -75,8 +75,8 @@ def find(name: str, settings: Settings, servers: Iterable[Server] = SERVERS) -> 
 
 def strangers(server: Server, settings: Settings) -> list[str]:
     """The accounts that listen on the server's port and are neither this one nor trusted."""
-    trusted = {listeners.own(), *settings.server_accounts}
-    return sorted(listeners.accounts(server.port) - trusted)
+    others = {uid for uid in accounts.listeners(server.port) if not accounts.is_ours(uid)}
+    return sorted({accounts.name(uid) for uid in others} - set(settings.server_accounts))
 
 
 def check_account(route: Route, settings: Settings) -> None:
