@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from segue.agent.tools.finding import Private
@@ -60,7 +59,7 @@ def private(home: Path, ours: Iterable[Path] = ()) -> Private:
 
 def but(private: Private, folder: Path) -> Private:
     """The same without that folder, which the person gave to the agent."""
-    return replace(private, public=frozenset({_plain(folder)}))
+    return private._replace(public=frozenset({_plain(folder)}))
 
 
 def _plain(path: Path) -> str:

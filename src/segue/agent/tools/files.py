@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
@@ -122,7 +121,7 @@ async def search_files(arguments: SearchArguments, target: Target, private: Priv
         "pattern": arguments.pattern,
         "folder": str(target.path),
         "files": _pattern(arguments.files),
-        "private": {name: sorted(held) for name, held in asdict(private).items()},
+        "private": {name: sorted(held) for name, held in private._asdict().items()},
     }
     if target.file is None:
         raise ToolFailed(f"{target.path} is not there.")
