@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Generator
 from typing import cast
 
@@ -31,6 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--pictures", action="store_true", help="take the pictures in docs/pictures anew"
     )
+
+
+def pytest_configure() -> None:
+    # Who starts the tests in the background may ignore Ctrl-C, and so would all that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -3,19 +3,31 @@ same beside many as beside few. How quick that is, `make bench` tells."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import segue.store
 from segue.agent.models.scripted import ScriptedModel
+from segue.core.address import Sender
+from segue.core.session import ME
 from segue.store.base import Row
 from segue.store.sqlite import SqliteTx
+from segue.testing import gateways
 from segue.testing.crowd import Crowd
-from tests.gateway.conftest import WITHIN, House
+from segue.testing.platform import Peer, Rules, running
+from tests.gateway.conftest import TELEGRAM, WITHIN, House
 
 FEW, MANY, EACH = 4, 30, 2
+SOAKED = 100
+"""Chats."""
+MOST_GROWTH = 10.0
+"""Megabytes."""
 
 
 @dataclass
@@ -75,3 +87,35 @@ async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_
     (few, few_rows), (many, many_rows) = prices
     assert many < 1.5 * few, prices
     assert many_rows < 1.5 * few_rows, prices
+
+
+@pytest.mark.fuzz
+@pytest.mark.timeout(600)
+async def test_a_gateway_that_is_talked_to_for_long_loses_nothing_and_stays_small(
+    peer: Peer, tmp_path: Path, seed: int
+):
+    chance = random.Random(seed)
+    environment = gateways.environment(tmp_path, peer, TELEGRAM)
+    async with peer.hands() as hands:
+        anna = await hands.user("Anna")
+        async with await segue.store.open(environment["SEGUE_STORE"]) as store:
+            await store.owners.ensure(ME)
+            await store.owners.introduced(ME)
+            await store.owners.link(Sender(platform=TELEGRAM, user_id=anna), ME)
+        crowd = await Crowd.of(hands, anna, SOAKED)
+        async with gateways.gateway(environment, hands) as gateway:
+            await crowd.at_once(2, within=120)
+            before = gateway.memory
+            for _ in range(20):
+                each, chats = chance.randint(1, 3), chance.randint(1, SOAKED)
+                await crowd.at_once(each, chats=chats, within=120)
+            grown = gateway.memory - before
+        assert all(talk.answered == talk.said for talk in await crowd.talks())
+        assert grown < MOST_GROWTH
+
+
+@pytest.fixture
+def peer() -> Generator[Peer]:
+    """A platform in a process of its own, as quiet as any."""
+    with running(Rules(echo=False, typing=False, edits=False)) as peer:
+        yield peer

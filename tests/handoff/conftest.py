@@ -39,8 +39,8 @@ class Gateway:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    async def announce(self, *platforms: Platform) -> None:
-        await self.store.gateways.announce("gateway", platforms or (TELEGRAM,))
+    async def announce(self, *platforms: Platform, **more: Any) -> None:
+        await self.store.gateways.announce("gateway", platforms or (TELEGRAM,), **more)
 
     async def claim(self) -> Handoff:
         """The next one, as soon as there is one."""

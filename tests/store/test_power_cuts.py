@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -159,3 +160,28 @@ async def test_a_handoff_that_has_begun_at_a_platform_is_known_after_it(folder: 
         async with await disk.after_the_cut() as found:
             (known,) = await found.in_flight()
             assert (known.id, known.step) == (asked.id, Step.OPENING)
+
+
+@pytest.mark.fuzz
+async def test_at_any_moment_all_that_was_acknowledged_is_there(
+    folder: Path, disk: Disk, seed: int
+):
+    chance = random.Random(seed)
+    kept: dict[str, list[str]] = {}
+    async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
+        for number in range(200):
+            if not kept or chance.random() < 0.1:
+                kept[(await begun(store)).id] = []
+            session = chance.choice(list(kept))
+            words = [f"{number}.{n}" for n in range(chance.randint(1, 4))]
+            lease = await store.leases.acquire(session, "the terminal", take_over=True)
+            await store.transcripts.append(lease, [said(word) for word in words])
+            kept[session] += words
+            if chance.random() < 0.5:
+                await store.leases.release(lease)
+            if chance.random() < 0.8:
+                continue
+            async with await disk.after_the_cut() as found:
+                for there, texts in kept.items():
+                    loaded = await found.transcripts.load(there)
+                    assert [message.content for message in loaded] == texts

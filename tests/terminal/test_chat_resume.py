@@ -38,7 +38,7 @@ async def a_turn(person: Person, *, serving: bool = True) -> AsyncGenerator[Turn
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         if serving:
-            await store.gateways.announce("gateway", [Platform.TELEGRAM])
+            await store.gateways.announce("gateway", [Platform.TELEGRAM], seconds=600)
         session = await store.sessions.create(ME, Platform.TELEGRAM, title="Boats")
         await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
         lease = await store.leases.acquire(session.id, "the gateway", seconds=600)

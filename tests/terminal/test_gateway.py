@@ -59,7 +59,7 @@ async def announced(person: Person, *platforms: Platform) -> AsyncGenerator[Stor
     """A gateway that is this very test."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
-        await store.gateways.announce("the gateway of the test", platforms)
+        await store.gateways.announce("the gateway of the test", platforms, seconds=600)
         yield store
 
 
@@ -166,7 +166,7 @@ async def test_a_gateway_that_does_not_end_is_told_with_its_process(person: Pers
         "async def main():\n"
         "    signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'heard\\n'))\n"
         "    async with await segue.store.open(sys.argv[1]) as store:\n"
-        "        await store.gateways.announce('a deaf one', [])\n"
+        "        await store.gateways.announce('a deaf one', [], seconds=600)\n"
         "        print('here', flush=True)\n"
         "        while True: await asyncio.sleep(0.1)\n"
         "asyncio.run(main())\n"

@@ -132,7 +132,7 @@ async def test_what_is_refused_ends_with_1(person: Person, words: list[str], tol
 async def test_a_session_that_is_open_elsewhere_is_not_taken_away(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
-        await gateway.store.leases.acquire(session.id, "a terminal on desk")
+        await gateway.store.leases.acquire(session.id, "a terminal on desk", seconds=600)
         refused = await asyncio.to_thread(segue_says, person, "handoff", "Boats", "telegram")
         assert refused.returncode == 1
         assert "open in a terminal on desk" in refused.stderr

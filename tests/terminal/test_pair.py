@@ -32,7 +32,7 @@ async def opened(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         if platforms:
-            await store.gateways.announce("gateway", platforms)
+            await store.gateways.announce("gateway", platforms, seconds=600)
         yield store
 
 

@@ -21,7 +21,8 @@ PAGE = "http://127.0.0.1:8790"
 async def at_work(store: Store) -> None:
     """A gateway with two platforms, sessions here and there, a handoff, a trouble."""
     await store.owners.ensure(ME)
-    await store.gateways.announce("the gateway of the test", [Platform.WEB, Platform.TELEGRAM])
+    platforms = [Platform.WEB, Platform.TELEGRAM]
+    await store.gateways.announce("the gateway of the test", platforms, seconds=600)
     await store.gateways.report(
         Platform.WEB, Link.CONNECTED, account="page", link=f"{PAGE}/#t={{code}}"
     )
