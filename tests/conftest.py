@@ -43,7 +43,7 @@ def pytest_configure() -> None:
 def seed(pytestconfig: pytest.Config) -> int:
     """0 in `make test`: what is chosen at random is always the same, and few rounds are enough.
     Anything else in `make fuzz`."""
-    return pytestconfig.getoption("--seed")
+    return int(pytestconfig.getoption("--seed") or 0)
 
 
 @pytest.fixture(autouse=True)

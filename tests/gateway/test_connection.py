@@ -50,7 +50,7 @@ async def test_a_poll_that_works_resets_the_pause(house: House, works: bool, att
     adapter = Dropping(backoff, works=works)
     async with Turns(house.store, house.settings, models=Offered(house.model)) as turns:
         gateway = Gateway(house.store, turns, house.settings, [adapter])
-        connection = Connection(house.store, adapter, gateway.inbounds, backoff)
+        connection = Connection(house.store, adapter, gateway.inbounds, lambda: None, backoff)
         running = asyncio.create_task(connection.run())
         await asyncio.wait(
             {running, asyncio.create_task(adapter.enough.wait())},

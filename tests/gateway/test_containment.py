@@ -329,7 +329,7 @@ async def test_an_adapter_that_fails_is_connected_again(
     failures = 2
 
     class Recovering(PeerAdapter):
-        def receive(self) -> AsyncGenerator[Inbound]:
+        def receive(self) -> AsyncGenerator[Inbound | None]:
             nonlocal failures
             if failures:
                 failures -= 1

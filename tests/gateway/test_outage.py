@@ -12,8 +12,9 @@ import pytest
 import segue.store
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.errors import StoreError, StoreFailed, StoreUncertain
+from segue.core.events import NO_ANSWER
 from segue.core.handoff import State
-from segue.gateway import conversing, texts
+from segue.gateway import conversing
 from segue.gateway.service import Gateway
 from segue.handoff import deliver
 from segue.store import Store, handoffs, outbox, retries, transcripts
@@ -133,9 +134,9 @@ async def test_the_end_of_a_turn_is_kept_and_the_turn_is_not_taken_again(house: 
     chat = await house.chat()
     async with stumbling(house, conversing._conclude):
         await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message(texts.SILENT, chat=chat)
+        await house.hands.message(NO_ANSWER, chat=chat)
         await house.idle()
-    assert (await house.hands.look(chat)).texts == ["hello", texts.SILENT]
+    assert (await house.hands.look(chat)).texts == ["hello", NO_ANSWER]
 
 
 @pytest.mark.parametrize("work", [handoffs.record_step, handoffs.complete, outbox.enqueue])
