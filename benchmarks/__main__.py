@@ -10,7 +10,7 @@ from typing import Protocol, cast
 from benchmarks import figures
 from benchmarks.figures import Figure
 
-GROUPS = ("store", "agent", "terminal", "gateway")
+GROUPS = ("store", "agent", "rendering", "terminal", "gateway")
 """Each is a module `benchmarks.<name>` with a function `measure`."""
 
 

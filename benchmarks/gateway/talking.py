@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from benchmarks.figures import Figure, median, milliseconds, percentile, progress, rate
+from benchmarks.figures import Figure, growth, median, milliseconds, percentile, progress, rate
 from benchmarks.gateway.house import house
 from segue.testing.crowd import Crowd, Talk
 from segue.testing.gateways import Process
 
 CHATS = 500
+FEW = 20
+"""Chats that write at once beside which the price of a message is compared."""
 PACE = 60.0
 """Messages in a second that people send who wait for their answers."""
 P99 = 100.0
@@ -29,7 +31,12 @@ async def _measure(*, quick: bool) -> list[Figure]:
         crowd = await Crowd.of(place.hands, place.owner, CHATS)
         async with place.gateway() as gateway:
             await crowd.at_once(within=120)  # every chat has its session from now on
+            used = gateway.processor
             took = await crowd.at_once(each, within=120)
+            many = (gateway.processor - used) / (CHATS * each)
+            used = gateway.processor
+            await crowd.at_once(10 * each, chats=FEW, within=120)
+            few = (gateway.processor - used) / (FEW * 10 * each)
             count = int(PACE * seconds)
             used = gateway.processor
             talks = await crowd.at_pace(PACE, count, within=120)
@@ -37,6 +44,7 @@ async def _measure(*, quick: bool) -> list[Figure]:
             waits = [wait for talk in talks for wait in talk.seconds]
             figures = [
                 rate(f"messages of {CHATS} chats at once", "messages", CHATS * each / took),
+                growth(f"CPU of a message of {CHATS} chats against {FEW}", few, many),
                 milliseconds(f"overhead of a message at {PACE:.0f}/s: p50", median(waits)),
                 milliseconds(
                     f"overhead of a message at {PACE:.0f}/s: p99", percentile(waits, 99), P99
@@ -44,7 +52,9 @@ async def _measure(*, quick: bool) -> list[Figure]:
                 milliseconds(f"CPU of a message at {PACE:.0f}/s", used / count),
             ]
             if not quick:
-                figures.append(await _growth(crowd, gateway, CHATS * (1 + each) + count))
+                figures.append(
+                    await _growth(crowd, gateway, (CHATS + 10 * FEW) * (1 + each) + count)
+                )
             _check(await crowd.talks())
             return figures
 
