@@ -220,9 +220,9 @@ async def nothing_was_executed(household: Household, calls: int) -> None:
     assert all(handoff.attempt == 0 for handoff in await household.handoffs())
 
 
-@pytest.mark.parametrize("key", ["n", "c-c"])
+@pytest.mark.parametrize("keys", [("n", "enter"), ("c-c",)])
 async def test_without_a_gateway_it_is_said_and_nothing_is_left_to_execute(
-    household: Household, key: str
+    household: Household, keys: tuple[str, ...]
 ):
     """5. No gateway: a minute of silence; Ctrl-C leaves `pending`, and a gateway started later
     executes that ghost and pays for a model call."""
@@ -230,7 +230,7 @@ async def test_without_a_gateway_it_is_said_and_nothing_is_left_to_execute(
         shown.say("/handoff telegram")
         await shown.shows("No gateway is running")
         await shown.see("Start one now?")
-        shown.press(key)
+        shown.press(*keys)
         await shown.gone("Start one now?")
         await shown.ready()
         await household.says(shown, "two", after=1)

@@ -14,7 +14,7 @@ from segue.core.approval import Answer
 from segue.core.errors import ApprovalNotShown, ApprovalOver
 from segue.core.session import ME
 from segue.core.transcript import Role
-from segue.gateway import approving
+from segue.gateway import approving, inbound
 from segue.testing.platform import Message, Rules, Shape
 from segue.turns import hold
 from tests.gateway.conftest import House
@@ -137,6 +137,9 @@ async def test_a_question_outlives_the_gateway(house: House, tmp_path: Path):
         await house.hands.say(house.anna, chat, "make it")
         message = await question(house, chat)
     assert not made.exists()
+    for _ in range(inbound.MOST_STARTS):  # as often as it is restarted, too
+        async with house.gateway(model=[]):
+            await question(house, chat)
     async with house.gateway(model=script[1:]):
         await house.hands.press(house.anna, message.id, "Allow")
         await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)

@@ -157,6 +157,8 @@ class Gateway:
         await self._outbound.finish(LAST_WORDS)
         for adapter in self._adapters.values():
             await adapter.close()
+        if graceful:
+            await self._store.inbox.hand_back(self._serving)
         await self._store.gateways.withdraw()
         logger.info("The gateway has stopped")
 

@@ -67,6 +67,11 @@ class Inbox:
         """All that waits on these, for a gateway that starts; each counts the start."""
         return await self._engine.write(take_over, platforms)
 
+    async def hand_back(self, platforms: Collection[Platform]) -> None:
+        """Leave what waits on these to the next gateway. One that stops in order was not stopped by
+        a message, so its start does not count."""
+        await self._engine.write(hand_back, platforms)
+
     async def rewrite(self, no: int, body: str) -> bool:
         """Its sender says something else now; False when it is taken or done with already."""
         return await self._engine.write(rewrite, no, body)
@@ -142,6 +147,11 @@ def take_over(tx: Tx, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
         f"UPDATE inbox SET starts = starts + 1 WHERE finished IS NULL AND platform IN ({among})"
     )
     return waiting(tx, platforms, ALL)
+
+
+def hand_back(tx: Tx, platforms: Collection[Platform]) -> None:
+    among = listed(platforms)
+    tx.change(f"UPDATE inbox SET starts = 0 WHERE finished IS NULL AND platform IN ({among})")
 
 
 def troubled(tx: Tx, limit: int) -> tuple[Incoming, ...]:
