@@ -144,7 +144,7 @@ async def test_who_is_paired_is_listed_and_revoked(person: Person):
         revoked = segue_says(person, "pair", "revoke", "telegram", "42", "--yes")
         assert revoked.returncode == 0, revoked.stderr
         assert "Anna[2J (telegram user 42) is no longer answered." in revoked.stdout
-        assert "its home channel is forgotten" in revoked.stdout
+        assert "its home channel is removed" in revoked.stdout
         assert await store.owners.who(Platform.TELEGRAM, "42") is None
         assert await store.owners.homes(ME) == ()
         assert await store.owners.who(Platform.MATRIX, "@a:b") is not None

@@ -63,7 +63,7 @@ def hide_secrets() -> None:
 
     On Linux, what a process was started with stays readable in /proc/PID/environ, whatever it does
     to its variables. So the values are erased there; the variables stay as they are for us and for
-    what we start. The kernel is told to let nobody but root look into this process.
+    what we start. The kernel lets only root look into this process.
     """
     if sys.platform != "linux":
         return

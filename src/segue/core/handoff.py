@@ -123,7 +123,7 @@ class Handoff:
 
     @property
     def warning(self) -> str:
-        """What to look for where nobody knows whether the person was reached; else empty."""
+        """What to look for if the platform did not confirm the arrival; else empty."""
         if self.state is not State.COMPLETED or self.confirmed:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""Secrets taken out of texts that quote somebody else: a server may send back the address that it
+"""Secrets taken out of texts from outside: a server may send back the address that it
 was asked at, and a bot's token is part of that address."""
 
 from __future__ import annotations

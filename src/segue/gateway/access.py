@@ -48,7 +48,7 @@ class Gate:
         """Link a stranger who sent an owner's code, record that, and say so, all at once; False,
         without a word to them, for anything else. An owner may use a code up in the same way.
 
-        After too many wrong codes the right one is void, and its sender is told why. To say only
+        After too many wrong codes the right one is void, and its sender learns why. To say only
         that it was right would let anyone guess on, and use what they found from another account.
         """
         if inbound.kind not in _PAIRING:

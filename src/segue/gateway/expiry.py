@@ -80,7 +80,7 @@ class Expiry:
     async def _try(self, session: Session) -> None:
         try:
             await self._end(session)
-        except SessionError as error:  # somebody goes on with it after all
+        except SessionError as error:  # it is in use again
             logger.info("%s is not ended: %s", session.id, error)
 
     async def _not_ended(self, session: Session, reason: str) -> None:

@@ -223,7 +223,7 @@ class Outbound:
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
         parts = await _parts(body, adapter.capabilities)
-        if not parts:  # nothing counts as sent that nobody could see
+        if not parts:  # what cannot be seen does not count as sent
             able = adapter.capabilities
             parts = [_NOTHING] if isinstance(file, Upload) else await _parts(NO_ANSWER, able)
         box = self._store.outbox

@@ -75,7 +75,7 @@ def not_ended(name: str) -> str:
 
 
 def not_handed_off(reason: str) -> str:
-    """For a handoff that failed in a way that nobody foresaw."""
+    """For a handoff that failed unexpectedly."""
     return (
         f"Something went wrong in Segue itself ({reason}). The session stayed where it was. Type"
         " `segue gateway logs` to see more, then /handoff again."

@@ -272,7 +272,7 @@ def claim(
     for outgoing in taken:
         if outgoing.state is OutgoingState.FAILED:
             finish(tx, outgoing, OutgoingState.FAILED, error=outgoing.error or "")
-            tx.nudge(Topic.OUTBOX)  # its address cannot tell what waits behind it
+            tx.nudge(Topic.OUTBOX)  # what waits behind it is not known from its address
     return taken
 
 

@@ -66,7 +66,7 @@ def _private(path: str, flags: int) -> int:
 
 
 class _Visible(logging.Formatter):
-    """What somebody else wrote can neither move a cursor nor hide, and holds no key of ours."""
+    """Text from outside without escapes, hidden characters and keys of ours."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(redacted(super().format(record)))

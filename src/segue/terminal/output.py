@@ -55,7 +55,7 @@ def draw(lines: Sequence[str]) -> None:
 
 
 def harmless(text: str) -> str:
-    """`text` as it may be printed, whoever wrote it. Tabs, which part columns, stay."""
+    """`text` from anywhere, made safe to print. Tabs, which separate columns, stay."""
     return "\t".join(clean(part) for part in redacted(text).split("\t"))
 
 

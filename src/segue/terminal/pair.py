@@ -73,7 +73,7 @@ def list_(*, as_json: bool) -> None:
 def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
     """Answer a platform's user no more.
 
-    When nobody of that platform is left, its home channel is forgotten, too.
+    When no account of yours is left on that platform, its home channel is removed, too.
     """
     target = Platform(platform)
     identity = with_store(lambda store: _paired(store, target, user_id))
@@ -85,7 +85,7 @@ def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
         return
     say(f"{_who(identity)} is no longer answered.")
     if forgotten:
-        say(f"Nobody of yours is left on {target}, so its home channel is forgotten.")
+        say(f"No account of yours is left on {target}, so its home channel is removed.")
 
 
 async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:

@@ -92,11 +92,11 @@ async def _begin(store: Store, seconds: float) -> _Offer:
 def _tell(offer: _Offer, minutes: str) -> None:
     if offer.code:
         say(f"Your code: {offer.code}\n")
-        say(f"Send it to your bot, within {minutes}. It can be used once, and")
-        say("whoever sends it is you from then on: show it to nobody.")
+        say(f"Send it to your bot, within {minutes}. It works once.")
+        say("Anyone who sends it can act as you. Keep it secret.")
     else:
-        say(f"Open this link within {minutes}. It can be used once, and whoever opens")
-        say("it is you from then on: show it to nobody.")
+        say(f"Open this link within {minutes}. It works once. Anyone who opens")
+        say("it can act as you. Keep it secret.")
     if not offer.served:
         notice(_NO_GATEWAY)
     for health in offer.served:

@@ -219,9 +219,9 @@ def _invite(code: str, gateway: Gateway, wish: Wish) -> None:
     if link:
         draw(["", *qr.on_screen(link)])
         say(f"Open this on your phone within {minutes}, and press Start:\n{link}")
-        say(f"Or send {code} to the bot. Whoever does is you: show it to nobody.")
+        say(f"Or send {code} to the bot. Anyone who does can act as you. Keep it secret.")
     else:
-        say(f"\nSend {code} to the bot within {minutes}. Whoever does is you.")
+        say(f"\nSend {code} to the bot within {minutes}. Anyone who does can act as you.")
     say("In a group, send the code there, then /sethome.")
 
 

@@ -1,6 +1,6 @@
 """Which model to talk to: the one that somebody named, else the first that can work.
 
-The order, when nobody named one: a provider whose key is set, the embedded model. A server on this
+The order, when none is named: a provider whose key is set, the embedded model. A server on this
 machine hears a conversation only if the person chose it: any program can have its port. A model
 that was named is used or refused, and never replaced by another.
 """

@@ -112,7 +112,7 @@ async def _start(command: str, cwd: Path, environment: dict[str, str], output: i
         os.close(output)
         raise ToolFailed("The command could not be started: it has a NUL in it")
     try:
-        # Interrupted in the middle, it might run, and nobody would know.
+        # Interrupted in the middle, it might run without anything waiting for it.
         started, interrupted = await _whole(launch(command, cwd, environment, output))
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolFailed(f"The command could not be started: {error}") from error

@@ -35,7 +35,7 @@ _MOST_LOOKS = 100
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    if os.fork():  # so that nobody has to wait for us
+    if os.fork():  # so that the caller need not wait for us
         os._exit(0)
     adopt = _adopting()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
