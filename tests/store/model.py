@@ -94,11 +94,6 @@ class World(Protocol):
     @property
     def sessions(self) -> tuple[str, ...]: ...
 
-    @property
-    def sees_the_dead(self) -> bool:
-        """Whether a process that ended is known to have, before its leases run out."""
-        ...
-
     def open(self) -> Opening: ...
     def observe(self) -> dict[str, Seen]: ...
     def restart(self) -> bool:
@@ -180,9 +175,9 @@ class StoreOpening:
 class StoreWorld:
     """The store at `url`. Everybody opens it for themselves, and so does the observer."""
 
-    def __init__(self, url: str, *, sees_the_dead: bool) -> None:
+    def __init__(self, url: str, *, one_machine: bool) -> None:
         self.clock = FakeClock()
-        self.sees_the_dead = sees_the_dead
+        self._one_machine = one_machine
         self._url = url
         self._runner = asyncio.Runner()
         self._opened: list[StoreOpening] = []
@@ -228,10 +223,10 @@ class StoreWorld:
 
     def restart(self) -> bool:
         self._observer.crash()
-        if self.sees_the_dead:  # one machine; elsewhere the server's clock goes on
+        if self._one_machine:  # elsewhere the server's clock goes on
             self.clock.restart()
         self._observer = self.open()
-        return self.sees_the_dead
+        return self._one_machine
 
     def close(self) -> None:
         for opening in [*self._opened]:
@@ -254,7 +249,7 @@ def fast_folder() -> Path | None:
 class SqliteWorld(StoreWorld):
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="segue-model-", dir=fast_folder())
-        super().__init__(f"sqlite://{self._folder}/segue.db", sees_the_dead=True)
+        super().__init__(f"sqlite://{self._folder}/segue.db", one_machine=True)
 
     def close(self) -> None:
         super().close()
@@ -264,7 +259,7 @@ class SqliteWorld(StoreWorld):
 class PostgresWorld(StoreWorld):
     def __init__(self, server: postgres.Server) -> None:
         self._database = server.database()
-        super().__init__(self._database.__enter__(), sees_the_dead=False)
+        super().__init__(self._database.__enter__(), one_machine=False)
 
     def close(self) -> None:
         super().close()
@@ -311,7 +306,6 @@ class SketchWorld:
 
     flaws: frozenset[Flaw] = frozenset()
     clock: FakeClock = field(default_factory=FakeClock)
-    sees_the_dead: bool = True
     table: dict[str, SketchSession] = field(default_factory=dict[str, SketchSession])
     handoffs: dict[int, Handoff] = field(default_factory=dict[int, Handoff])
     asked: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])

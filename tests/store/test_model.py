@@ -148,7 +148,7 @@ class Conversations(RuleBasedStateMachine):
         return self.now() + int(seconds * SECOND)
 
     def dead(self, process: Process | None) -> bool:
-        return self.world.sees_the_dead and process is not None and not process.alive
+        return process is not None and not process.alive
 
     def holder(self, session: str) -> Held | None:
         """Whoever holds it, if they are alive and their lease has not run out."""

@@ -4,19 +4,26 @@ const NAME = "segue";
 
 let memory = null;
 
-/** The answer to a request of a database. */
-const done = (request) =>
+/** The database, once it is open. */
+const opened = (opening) =>
   new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
+    opening.onsuccess = () => resolve(opening.result);
+    opening.onerror = () => reject(opening.error);
+  });
+
+/** The answer to a request, once its transaction is complete. */
+const committed = (request) =>
+  new Promise((resolve, reject) => {
+    request.transaction.oncomplete = () => resolve(request.result);
+    request.transaction.onabort = () => reject(request.transaction.error);
   });
 
 async function stored(mode, act) {
   const opening = indexedDB.open(NAME, 1);
   opening.onupgradeneeded = () => opening.result.createObjectStore(NAME);
-  const database = await done(opening);
+  const database = await opened(opening);
   try {
-    return await done(act(database.transaction(NAME, mode).objectStore(NAME)));
+    return await committed(act(database.transaction(NAME, mode).objectStore(NAME)));
   } finally {
     database.close();
   }

@@ -106,8 +106,10 @@ export class Live {
     this.#proven = false;
     this.#owed.set("hello", Date.now());
     socket.onopen = () => this.#greet();
+    // One frame after the other, although some take a moment.
+    let received = Promise.resolve();
     socket.onmessage = ({ data }) => {
-      if (socket === this.#socket) this.#receive(socket, JSON.parse(data));
+      received = received.then(() => this.#receive(socket, JSON.parse(data))).catch(reportError);
     };
     socket.onclose = () => {
       if (socket !== this.#socket) return;
@@ -134,9 +136,10 @@ export class Live {
   }
 
   async #receive(socket, frame) {
+    if (socket !== this.#socket) return;
     if (frame.is === "unknown") this.#forget();
     else if (frame.is === "proof") await this.#prove(socket, frame);
-    else if (this.#proven) this.#hear(frame);
+    else if (this.#proven) await this.#hear(socket, frame);
     else this.#distrust();
   }
 
@@ -180,12 +183,13 @@ export class Live {
     this.#timer = setTimeout(() => this.#attempt(), pause * 1000);
   }
 
-  #hear(frame) {
+  async #hear(socket, frame) {
     if (frame.is === "hello") {
+      if (this.#fresh) await keep(this.#fresh); // a reload must find it
+      if (socket !== this.#socket) return;
       this.#failures = 0;
       this.#token = null;
       this.#linkFailed = false;
-      if (this.#fresh) keep(this.#fresh);
       this.#fresh = null;
       this.settled("hello");
       this.#tell("live");
