@@ -15,13 +15,14 @@ from hypothesis import HealthCheck, settings
 # which takes the profile "fuzz" and a seed.
 settings.register_profile(
     "test",
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
     database=None,
     print_blob=True,
 )
-settings.register_profile("fuzz", settings.get_profile("test"), derandomize=False)
+settings.register_profile("fuzz", settings.get_profile("test"), max_examples=300, derandomize=False)
 settings.load_profile("test")
 
 

@@ -7,6 +7,8 @@ import importlib
 from pathlib import Path
 
 import segue
+from segue.agent.models.http import trusted
+from segue.testing.peers import tls
 
 _CODE = Path(segue.__file__).parents[1]
 
@@ -29,4 +31,6 @@ for name in (
     "truststore",
 ):  # which libraries import when they are first used
     importlib.import_module(name)
+trusted()
+tls()
 gc.freeze()  # so that it stays in shared memory

@@ -116,22 +116,34 @@ def start(
     cwd: Path | str,
     output: int,
     errors: int,
-    terminal: int | None = None,
+    given: int | None = None,
+    terminal: bool = False,
 ) -> Program:
-    """`segue` with these arguments; it reads from `terminal`, which it belongs to, or nothing."""
-    files = _Files([output, errors] if terminal is None else [output, errors, terminal])
-    arguments_of_main = (arguments, dict(environment), str(cwd), files)
+    """`segue` with these arguments; it reads what is `given`, or nothing. With `terminal`, that is
+    the terminal to which it belongs."""
+    files = _Files([output, errors] if given is None else [output, errors, given])
+    arguments_of_main = (arguments, dict(environment), str(cwd), files, terminal)
     process = _processes.Process(target=_main, args=arguments_of_main, daemon=True)
     process.start()
     return Program(process)
 
 
 def run(
-    *arguments: str, environment: Mapping[str, str], cwd: Path | str, timeout: float = 55
+    *arguments: str,
+    environment: Mapping[str, str],
+    cwd: Path | str,
+    given: bytes = b"",
+    timeout: float = 55,
 ) -> subprocess.CompletedProcess[str]:
-    """The same, to its end, without a terminal and without input."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        files = {"output": output.fileno(), "errors": errors.fileno()}
+    """The same, to its end, without a terminal."""
+    with (
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+        tempfile.TemporaryFile() as written,
+    ):
+        written.write(given)
+        written.seek(0)
+        files = {"output": output.fileno(), "errors": errors.fileno(), "given": written.fileno()}
         program = start(*arguments, environment=environment, cwd=cwd, **files)
         try:
             code = program.wait(timeout)
@@ -161,10 +173,11 @@ def _main(
     environment: Mapping[str, str],
     cwd: str,
     files: Sequence[Any],
+    terminal: bool,
 ) -> None:
-    output, errors, *terminal = (file.detach() for file in files)
+    output, errors, *given = (file.detach() for file in files)
     os.setsid()
-    for fd, number in ((output, 1), (errors, 2), (terminal[0] if terminal else _nothing(), 0)):
+    for fd, number in ((output, 1), (errors, 2), (given[0] if given else _nothing(), 0)):
         os.dup2(fd, number)
         os.close(fd)
     if terminal:
@@ -194,5 +207,6 @@ def _nothing() -> int:
 
 def _open(fd: int, mode: str, errors: str = "surrogateescape", buffering: int = -1) -> TextIO:
     """A stream as Python opens it in the locale C.UTF-8."""
-    stream = open(fd, mode, buffering, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+    encoding = os.environ.get("PYTHONIOENCODING", "utf-8")  # noqa: TID251
+    stream = open(fd, mode, buffering, encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
     return cast("TextIO", stream)

@@ -197,7 +197,7 @@ def resets_of_a_year(hour: int, start: datetime, there: tzinfo) -> Iterator[date
             yield policy.expires(active=active, zone=there) or active
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6)
 @given(
     st.sampled_from(ZONES),
     st.integers(min_value=0, max_value=23),
@@ -348,7 +348,7 @@ def test_an_override_for_every_chat_is_refused_rather_than_ignored():
     st.integers(1, 72),
     st.sampled_from(ZONES),
 )
-@settings(max_examples=500)
+@settings(max_examples=150)
 def test_whoever_was_active_later_than_the_latest_that_is_over_has_not_ended(
     now: datetime, ago: int, mode: ResetMode, hour: int, idle: int, name: str
 ):

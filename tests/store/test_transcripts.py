@@ -396,7 +396,7 @@ budgets = st.one_of(st.integers(0, 60), st.integers(0, 3 * _PAGE), st.just(10**9
 
 
 def test_window_and_tail_are_those_of_the_whole(store: Store, runner: asyncio.Runner):
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(messages=conversations, wanted=st.lists(budgets, min_size=1, max_size=6))
     def check(messages: list[Message], wanted: list[int]) -> None:
         runner.run(same_ends(store, messages, wanted))

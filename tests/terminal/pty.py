@@ -187,8 +187,8 @@ async def terminal(
     _set_size(theirs, columns, lines)
     env = {**CODE, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}
     if command is None:
-        files = {"output": theirs, "errors": theirs, "terminal": theirs}
-        process = start(*arguments, environment=env, cwd=cwd, **files)
+        files = {"output": theirs, "errors": theirs, "given": theirs}
+        process = start(*arguments, environment=env, cwd=cwd, **files, terminal=True)
     else:
         process = subprocess.Popen(  # noqa: ASYNC220 - the pty is read, and nothing waits for it
             [*command, *arguments],

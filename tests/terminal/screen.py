@@ -6,10 +6,12 @@ import fcntl
 import os
 import pty
 import struct
-import subprocess
 import sys
 import termios
 from collections.abc import Mapping
+from pathlib import Path
+
+from tests.program import start
 
 
 def plain(environment: Mapping[str, str]) -> dict[str, str]:
@@ -32,13 +34,14 @@ def on_screen(
     if not prompt:
         os.write(ours, keys)
     with os.fdopen(ours, "rb", 0) as screen:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "segue", *words],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=plain(environment),
-            start_new_session=True,  # whoever asks /dev/tty must not find another one
+        process = start(
+            *words,
+            environment=plain(environment),
+            cwd=Path.cwd(),
+            output=theirs,
+            errors=theirs,
+            given=theirs,
+            terminal=True,
         )
         os.close(theirs)
         printed = b""

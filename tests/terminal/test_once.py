@@ -8,27 +8,18 @@ from asyncio.subprocess import PIPE
 from typing import Any
 
 from segue.core.events import NO_ANSWER
+from tests import program
 from tests.terminal.conftest import Person, shell
 from tests.terminal.pty import CODE, SEGUE
 
 
-async def run(
-    person: Person, *arguments: str, given: bytes = b"", **variables: str
-) -> tuple[int, str, str]:
-    """Exit code, output and errors of `segue` with pipes instead of a terminal."""
-    process = await asyncio.create_subprocess_exec(
-        *SEGUE,
-        *arguments,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        cwd=person.cwd,
-        env={**CODE, "LANG": "C.UTF-8", **person.environment, **variables},
+async def run(person: Person, *arguments: str, given: bytes = b"") -> tuple[int, str, str]:
+    """Exit code, output and errors of `segue` without a terminal."""
+    environment = {**CODE, "LANG": "C.UTF-8", **person.environment}
+    done = await asyncio.to_thread(
+        program.run, *arguments, environment=environment, cwd=person.cwd, given=given
     )
-    async with asyncio.timeout(30):
-        output, errors = await process.communicate(given)
-    assert process.returncode is not None
-    return process.returncode, output.decode(), errors.decode()
+    return done.returncode, done.stdout, done.stderr
 
 
 async def sh(person: Person, line: str) -> tuple[int, str, str]:
@@ -133,7 +124,7 @@ async def test_a_reader_that_leaves_early_leaves_no_traceback(person: Person):
 
 async def test_an_output_that_is_not_utf_8_stops_nothing(person: Person):
     async with person.talks_to("Grüße"):
-        answer = await run(person, "-p", "hello", PYTHONIOENCODING="ascii")
+        answer = await sh(person, "PYTHONIOENCODING=ascii segue -p hello")
     assert answer == (0, "Gr??e\n", "")
 
 

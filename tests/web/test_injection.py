@@ -221,7 +221,7 @@ PIECES = st.sampled_from(
 WRITTEN = st.lists(PIECES | st.text(max_size=8), max_size=30).map("".join)
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(WRITTEN)
 def test_nothing_that_can_be_written_is_more_than_words(text: str):
     read(render.html(text))

@@ -46,7 +46,7 @@ _ANSWERS = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     script=st.lists(_ANSWERS, max_size=4),
     answers=st.lists(st.sampled_from([*Answer, None]), max_size=6),

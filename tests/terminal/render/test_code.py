@@ -97,7 +97,7 @@ def test_data_is_shown_without_colours():
     assert set(*colours(lines)) == {"none"}
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(code_lines, code_lines)
 def test_every_line_comes_out_as_it_went_in(first: list[str], second: list[str]):
     highlighter = Highlighter("python")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -132,6 +134,7 @@ class Client:
                 headers={"Content-Type": "application/json", **end.headers},
                 timeout=timeout,
                 limits=limits,
+                verify=trusted(),
                 mounts=around_proxies(end.base_url),
             )
         return self._http
@@ -184,6 +187,12 @@ async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
         async with asyncio.timeout(seconds):
             async for _ in events:
                 pass
+
+
+@functools.cache
+def trusted() -> ssl.SSLContext:
+    """The certificates that are trusted, read once: that takes longer than a request."""
+    return httpx2.create_ssl_context()
 
 
 def around_proxies(url: str) -> dict[str, None]:

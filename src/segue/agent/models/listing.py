@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.catalog import Server, Wire
-from segue.agent.models.http import around_proxies
+from segue.agent.models.http import around_proxies, trusted
 from segue.agent.models.routes import Route
 from segue.core.errors import BadKey, ModelError, ModelOffline
 from segue.core.text import one_line
@@ -57,6 +57,7 @@ def _client(route: Route) -> httpx2.AsyncClient:
         base_url=route.base_url,
         headers=headers,
         timeout=None,
+        verify=trusted(),
         mounts=around_proxies(route.base_url),
     )
 

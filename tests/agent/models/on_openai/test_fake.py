@@ -12,11 +12,12 @@ from segue.testing.models.openai import (
     FakeOpenAI,
     Say,
 )
+from segue.testing.peers import tls
 from segue.testing.pictures import BMP, png
 
 
 async def post(fake: FakeOpenAI, body: dict[str, Any], key: str = "sk-test") -> tuple[int, Any]:
-    async with fake.serving() as url, httpx2.AsyncClient() as http:
+    async with fake.serving() as url, httpx2.AsyncClient(verify=tls()) as http:
         headers = {"Authorization": f"Bearer {key}"}
         answer = await http.post(f"{url}/chat/completions", json=body, headers=headers)
         return answer.status_code, answer.json()["error"]
