@@ -32,8 +32,9 @@ from segue.store.outbox import Draft
 
 _QUESTIONS = 0.1
 """Seconds between two looks at whether a turn waits for an answer, when the gateway stops."""
-MOST_STARTS = 5
-"""So many gateways may end before they are done with a message; perhaps they end because of it."""
+MOST_STARTS = 20
+"""So many gateways in a row may be killed before they are done with a message. The next one sets it
+aside: perhaps they ended because of it. Far more than an innocent message meets."""
 
 _decoder = msgspec.json.Decoder(Inbound)
 
