@@ -26,8 +26,10 @@ async def next_ones(store: Store, seconds: float = SECONDS) -> list[Outgoing]:
     return list(await store.outbox.claim(ALL, seconds=seconds))
 
 
-async def claimed(store: Store, key: str = "1", address: Address = DM) -> Outgoing:
-    assert await store.outbox.enqueue(draft(key, address))
+async def claimed(
+    store: Store, key: str = "1", address: Address = DM, session_id: str | None = None
+) -> Outgoing:
+    assert await store.outbox.enqueue(replace(draft(key, address), session_id=session_id))
     (outgoing,) = await next_ones(store)
     return outgoing
 
@@ -384,9 +386,13 @@ async def test_what_is_troubled_is_listed_the_newest_first(store: Store):
     assert [o.key for o in await store.outbox.troubled(limit=1)] == ["5"]
 
 
-async def test_what_is_troubled_is_reported_once(store: Store, open_store: OpenStore):
-    failed, uncertain = await claimed(store, "1"), await claimed(store, "2", TOPIC)
-    sent = await claimed(store, "3", ROOM)
+async def test_what_is_troubled_is_reported_once(
+    store: Store, open_store: OpenStore, session: Session
+):
+    failed, uncertain, sent = [
+        await claimed(store, key, address, session.id)
+        for key, address in (("1", DM), ("2", TOPIC), ("3", ROOM))
+    ]
     assert not await store.outbox.reported(failed.no)
     await store.outbox.failed(failed, "no")
     await store.outbox.uncertain(uncertain, "who knows")
@@ -401,6 +407,14 @@ async def test_what_is_troubled_is_reported_once(store: Store, open_store: OpenS
     ]
     assert [o.key for o in await store.outbox.troubled(reported=False)] == ["2"]
     assert [o.key for o in await store.outbox.troubled(reported=True)] == ["1"]
+
+
+async def test_trouble_without_a_session_crowds_out_no_report(store: Store, session: Session):
+    await store.outbox.failed(await claimed(store, "1", DM, session.id), "no")
+    for key in "23":
+        await store.outbox.failed(await claimed(store, key), "no")
+    assert [o.key for o in await store.outbox.troubled(limit=2)] == ["3", "2"]
+    assert [o.key for o in await store.outbox.troubled(reported=False, limit=2)] == ["1"]
 
 
 async def test_the_live_bubble_of_an_address_is_found_by_the_next_gateway(

@@ -166,7 +166,8 @@ class Outbox:
     async def troubled(
         self, *, reported: bool | None = None, limit: int = 50
     ) -> tuple[Outgoing, ...]:
-        """What failed or is uncertain, the newest first; all, or those that were (not) reported."""
+        """What failed or is uncertain, the newest first; all, or those that were (not) reported in
+        their session."""
         return await self._engine.read(troubled, reported, limit)
 
     async def reported(self, no: int) -> bool:
@@ -384,7 +385,8 @@ def recover(
 
 
 def troubled(tx: Tx, reported: bool | None, limit: int) -> tuple[Outgoing, ...]:
-    only = "" if reported is None else f" AND reported = {int(reported)}"
+    # What belongs to no session is reported in none, and must not crowd out the rest.
+    only = "" if reported is None else f" AND reported = {int(reported)} AND session_id IS NOT NULL"
     rows = tx.rows(
         f"SELECT {_COLUMNS} FROM outbox WHERE state IN ('failed', 'uncertain'){only}"
         " ORDER BY no DESC LIMIT :limit",
