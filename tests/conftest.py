@@ -44,7 +44,7 @@ def pytest_configure() -> None:
 def seed(pytestconfig: pytest.Config) -> int:
     """0 in `make test`: what is chosen at random is always the same, and few rounds are enough.
     Anything else in `make fuzz`."""
-    return int(pytestconfig.getoption("--seed") or 0)
+    return cast("int", pytestconfig.getoption("--seed"))
 
 
 @pytest.fixture(autouse=True)

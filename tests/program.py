@@ -143,8 +143,14 @@ def run(
     ):
         written.write(given)
         written.seek(0)
-        files = {"output": output.fileno(), "errors": errors.fileno(), "given": written.fileno()}
-        program = start(*arguments, environment=environment, cwd=cwd, **files)
+        program = start(
+            *arguments,
+            environment=environment,
+            cwd=cwd,
+            output=output.fileno(),
+            errors=errors.fileno(),
+            given=written.fileno(),
+        )
         try:
             code = program.wait(timeout)
         finally:

@@ -25,11 +25,8 @@ def answers(texts: list[str], words: str) -> int:
 @pytest.mark.parametrize(
     "trouble",
     [
-        Trouble.BUSY,
         Trouble.BROKEN,
-        Trouble.DROP_BEFORE,
         Trouble.DROP_AFTER,
-        Trouble.GARBLED,
     ],
 )
 async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_seen_once(

@@ -116,6 +116,7 @@ async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(house: Hou
     async with house.gateway():
         await house.hands.message("(1) hello", chat=chat, within=30)
         await house.idle()
+    assert len(house.model.prompts) == 1, "the agent was asked by one who was sent away"
 
 
 async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, tmp_path: Path):
