@@ -42,6 +42,11 @@ def visible(text: str) -> str:
     )
 
 
+def visible_name(name: object) -> str:
+    """A path or an address as `visible` shows it, on one line."""
+    return visible(str(name)).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def _is_deceptive(c: str, before: str) -> bool:
     if c in " \n\t":
         return False

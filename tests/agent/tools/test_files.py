@@ -256,6 +256,13 @@ def test_a_write_that_leads_out_says_so(place: Workplace, cwd: Path) -> None:
     )
 
 
+def test_a_path_cannot_add_lines_to_the_question(place: Workplace, cwd: Path) -> None:
+    path = "notes\nread x\tand y"
+    assert told(WRITE, place, path=path, content="x").splitlines()[0] == (
+        f"write {cwd}/notes\\nread x\\tand y:"
+    )
+
+
 def test_a_path_that_cannot_be_is_answered_when_the_person_would_be_asked(
     place: Workplace,
 ) -> None:

@@ -27,6 +27,7 @@ from segue.agent.tools.base import (
     clean,
     shorten,
     visible,
+    visible_name,
 )
 from segue.agent.tools.finding import Private
 from segue.agent.tools.targets import Target, aim
@@ -168,10 +169,11 @@ def _text(target: Target, limit: int) -> str:
 
 def described(path: Path, target: Target, place: Workplace) -> str:
     """A path for the person who is asked: where it really leads, and what is special about it."""
-    leads = f" (which is {target.path})" if target.path != path else ""
+    leads = f" (which is {visible_name(target.path)})" if target.path != path else ""
     inside = target.path.is_relative_to(os.path.realpath(place.cwd))
+    outside = "" if inside else ", outside the working directory"
     secret = ", which may hold passwords or keys" if _is_private(target, place) else ""
-    return f"{path}{leads}{'' if inside else ', outside the working directory'}{secret}"
+    return f"{visible_name(path)}{leads}{outside}{secret}"
 
 
 def _is_private(target: Target, place: Workplace) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible, visible_name
 from segue.agent.tools.files import PathArgument, resolve
 from segue.agent.tools.targets import Target, aim
 from segue.core.address import Platform
@@ -105,7 +105,8 @@ def send_file(send: Send) -> Tool[SendFileArguments]:
 
         return Plan(
             what=visible(
-                f"send {target.path}{secret} to {_where(to)}\n{arguments.caption}".rstrip()
+                f"send {visible_name(target.path)}{secret} to {_where(to)}"
+                f"\n{arguments.caption}".rstrip()
             ),
             work=work,
             exact=target.version,

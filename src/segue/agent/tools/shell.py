@@ -25,6 +25,7 @@ from segue.agent.tools.base import (
     Workplace,
     shorten,
     visible,
+    visible_name,
 )
 from segue.agent.tools.launcher import Command, launch
 
@@ -62,7 +63,7 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
             return (lambda: _run(arguments, place, quiet)) if harmless else None
 
         return Plan(
-            what=visible(f"run in {place.cwd}:\n{arguments.command}"),
+            what=visible(f"run in {visible_name(place.cwd)}:\n{arguments.command}"),
             work=lambda: _run(arguments, place, environment),
             guarded=guarded,
         )

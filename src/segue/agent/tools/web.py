@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from segue.agent.tools.base import Plan, Risk, Tool, Workplace, visible
+from segue.agent.tools.base import Plan, Risk, Tool, Workplace, visible, visible_name
 
 
 class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,7 +24,7 @@ def _plan(arguments: FetchArguments, place: Workplace) -> Plan:
 
     asks = not place.may_fetch(arguments.url)
     asked = f"\n{_ASKED}" if asks else ""
-    return Plan(what=visible(f"fetch {arguments.url}{asked}"), work=work, asks=asks)
+    return Plan(what=visible(f"fetch {visible_name(arguments.url)}{asked}"), work=work, asks=asks)
 
 
 FETCH = Tool(
