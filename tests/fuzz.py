@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import random
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -86,10 +88,16 @@ def _search(searches: tuple[Search, ...] | list[Search], first: int, seconds: fl
 def _found(command: list[str], seconds: float) -> str:
     """The end of what a run shows that fails; empty for one that does not. One that takes longer
     than `seconds` is ended, with a TimeoutExpired."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    if done.returncode == 0:
-        return ""
-    return "\n".join([*done.stdout.splitlines()[-_SHOWN:], done.stderr])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as run:
+        try:
+            output, errors = run.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)  # and all that it has started
+            raise
+    return "\n".join([*output.splitlines()[-_SHOWN:], errors]) if run.returncode else ""
 
 
 def _clock(seconds: float) -> str:
