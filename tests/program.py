@@ -98,9 +98,9 @@ class Program:
             os.kill(self.pid, number)
 
     def stop(self) -> None:
-        """Freeze it, and see it frozen."""
+        """Freeze it, and see all its threads frozen: one may be about to take a lock."""
         self.send_signal(signal.SIGSTOP)
-        while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        while {_state(thread) for thread in Path(f"/proc/{self.pid}/task").iterdir()} != {"T"}:
             time.sleep(0.001)
 
     def terminate(self) -> None:
@@ -108,6 +108,14 @@ class Program:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def _state(thread: Path) -> str:
+    """As the kernel abbreviates it; T for a thread that is stopped, also if it is gone by now."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "T"
 
 
 def start(
