@@ -170,7 +170,7 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
         shown.say(HANDOFF)
         (pair,) = await told(shown, "There is no home channel on telegram yet. Send /sethome")
         async with household.person.opens(*shlex.split(pair)[1:], columns=100, lines=60) as pairing:
-            await pairing.shows("Your code:")
+            await pairing.shows("Keep it secret.")
             code = re.search(r"Your code: (\S+)", pairing.text)
             assert code is not None
             await hands.say(anna, chat, code[1])

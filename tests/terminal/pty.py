@@ -82,7 +82,7 @@ class Terminal:
         """Wait until it is so; the test fails, showing the screen, when it never is."""
         try:
             async with asyncio.timeout(seconds):
-                while not condition():
+                while not (self._is_drawn() and condition()):
                     if self._over:
                         break
                     self._changed.clear()
@@ -107,6 +107,10 @@ class Terminal:
     async def ready(self) -> None:
         """Wait for the prompt, with nothing typed and nothing under way."""
         await self.until(lambda: _is_prompt(self.screen), "a prompt")
+
+    def _is_drawn(self) -> bool:
+        """Whether the screen is whole: the program hides the cursor while it draws."""
+        return not self._screen.cursor.hidden
 
     async def end(self) -> int:
         """Wait until the program has ended; its exit code."""

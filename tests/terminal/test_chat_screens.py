@@ -43,6 +43,7 @@ async def test_words_of_the_model_cannot_steer_the_terminal(person: Person):
         await shown.ready()
         shown.say("hello")
         await shown.see("over")
+        await shown.ready()
         assert_clean(shown)
 
 
@@ -56,6 +57,7 @@ async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: P
         await shown.see("Allow it?")
         shown.say("y")
         await shown.until(lambda: shown.text.count("needs your approval") == 2, "a second call")
+        await shown.see("Allow it?")
         assert r"\x1b]52;c;" in shown.text
         shown.say("y")
         await shown.see("over")
