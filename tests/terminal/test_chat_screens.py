@@ -44,6 +44,8 @@ async def test_words_of_the_model_cannot_steer_the_terminal(person: Person):
         shown.say("hello")
         await shown.see("over")
         await shown.ready()
+        shown.press("c-d")
+        await shown.end()
         assert_clean(shown)
 
 
