@@ -11,7 +11,7 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.core.handoff import State
+from segue.core.handoff import Handoff, State
 from segue.core.lease import SECOND, Ticks
 from segue.gateway import service
 from segue.gateway.service import Gateway
@@ -155,16 +155,23 @@ async def test_a_handoff_to_a_platform_that_was_lost_can_be_claimed_at_once(hous
     async with on_two(house), house.terminal(("What is 6 times 7?", "42.")) as desk:
         handing_off = asyncio.create_task(desk.hand_off())
         await model.asked.wait()
-        async with rival(house) as other:
-            await other.take()
-            await until_given_up(house)
-            (running,) = await house.store.in_flight()
-            assert running.state is State.RUNNING
-            async with await segue.store.open(house.url) as next_one:
+        (running,) = await house.store.in_flight()
+        assert running.state is State.RUNNING
+        assert running.lease_until is not None
+        async with rival(house) as other, await segue.store.open(house.url) as next_one:
+            claim: Handoff | None = None
+
+            async def is_claimed() -> bool:
+                nonlocal claim
                 claim = await next_one.claim_next_handoff([TELEGRAM])
-                assert claim is not None
-                assert claim.thread == running.thread
-                await next_one.fail_handoff(claim, "enough")
+                return claim is not None
+
+            await other.take()
+            await until(is_claimed)
+            assert claim is not None
+            assert SystemClock().ticks() < running.lease_until, "it was not given up, but ran out"
+            assert claim.thread == running.thread
+            await next_one.fail_handoff(claim, "enough")
         assert (await handing_off).error == "enough"
 
 
