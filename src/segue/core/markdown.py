@@ -12,8 +12,8 @@ from markdown_it.token import Token
 _DEEPEST = 20
 """Levels of lists and quotes in each other."""
 _QUOTE = 100
-"""Lines of a quote; what is longer is several quotes. For each quote in another, markdown-it looks
-at all lines of the outer one, so that without an end the time would grow with their square."""
+"""Most lines of one quote; a longer one becomes several. markdown-it scans every line of the outer
+quote for each quote inside it, so without this limit the time grows with the square."""
 _ENDED_BY_QUOTES = ["paragraph", "reference", "blockquote", "list"]
 
 
