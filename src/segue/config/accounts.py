@@ -32,7 +32,7 @@ def listeners(port: int) -> frozenset[int]:
     """The user ids of the accounts whose processes listen on that port, at any address. Empty where
     the system does not say."""
     ending = f":{port:04X}"
-    return frozenset(one.uid for one in _sockets() if one.listens and one.local.endswith(ending))
+    return frozenset(one.uid for one in _sockets(port) if one.listens and one.local.endswith(ending))
 
 
 def holder(port: int) -> int | None:
@@ -46,7 +46,7 @@ def is_foreign(peer: tuple[str, int], here: tuple[str, int]) -> bool:
     """Whether the connection from `peer` to `here` was made by a process of another account of this
     machine. False where the system does not say; root can do everything anyway."""
     ends = (_as_in_table(peer), _as_in_table(here))
-    uids = {one.uid for one in _sockets() if (one.local, one.remote) == ends}
+    uids = {one.uid for one in _sockets(peer[1]) if (one.local, one.remote) == ends}
     return not uids <= {os.getuid(), 0}
 
 
@@ -60,12 +60,14 @@ class _Socket(NamedTuple):
     uid: int
 
 
-def _sockets() -> Iterator[_Socket]:
+def _sockets(port: int) -> Iterator[_Socket]:
+    """Those that have this port at one of their ends; there may be thousands of others."""
     for table in TABLES:
         try:
-            lines = table.read_text().splitlines()[1:]
+            rows = table.read_text().splitlines()
         except OSError:
             continue
+        lines = [row for row in rows if f":{port:04X} " in row]
         for _, local, remote, state, _, _, _, uid, *_ in map(str.split, lines):
             yield _Socket(
                 local=local.removeprefix(_MAPPED),

@@ -111,7 +111,10 @@ class _Program:
                 self._soon(conversation.look_up_model())
                 threading.Thread(target=stream.warm, daemon=True).start()
                 opening = Opening(session=session, title=wish.title, here=wish.here, now=wish.now)
-                await self._under_way(conversation.begin(opening))
+                if session is None:  # at once, so that there is nothing for Ctrl-C to stop
+                    await conversation.begin(opening)
+                else:
+                    await self._under_way(conversation.begin(opening))
                 yield conversation
 
     async def _under_way(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -166,7 +169,7 @@ class _Program:
             self._leaving.cancel()  # is no answer to the question
         elif self._stopped():
             self._warned = True
-        elif self._doing is None and self._console.clear():
+        elif not self._is_busy() and self._console.clear():
             return
         elif not self._draws:
             self._left()
@@ -183,10 +186,13 @@ class _Program:
 
     def _refused(self, text: str) -> bool:
         """A handoff moves what is there when it is asked for, so it cannot wait for a turn."""
-        if self._doing is None or text.split(maxsplit=1)[0].lower() != _HANDOFF:
+        if not self._is_busy() or text.split(maxsplit=1)[0].lower() != _HANDOFF:
             return False
         self._soon(self._display.trouble(TurnRunning()))
         return True
+
+    def _is_busy(self) -> bool:
+        return self._doing is not None and not self._doing.done()
 
     def _stopped(self) -> bool:
         """Stop what is under way; False when nothing is, or it was stopped before."""
