@@ -31,8 +31,8 @@ def name(uid: int) -> str:
 def listeners(port: int) -> frozenset[int]:
     """The user ids of the accounts whose processes listen on that port, at any address. Empty where
     the system does not say."""
-    ending = f":{port:04X}"
-    return frozenset(one.uid for one in _sockets(port) if one.listens and one.local.endswith(ending))
+    end = f":{port:04X}"
+    return frozenset(one.uid for one in _sockets(port) if one.listens and one.local.endswith(end))
 
 
 def holder(port: int) -> int | None:
