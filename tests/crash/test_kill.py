@@ -32,10 +32,7 @@ SELECTED = [
         WITH_KEYS,
         named(
             of_handoffs(*Victim),
-            "claimed: the gateway is killed",
             "a thread was opened: both is killed",
-            "the agent replies: the gateway is killed",
-            "the recap was sent: the terminal is killed",
             "before the commit: the gateway is killed",
             "after the commit: both is killed",
         ),
@@ -45,17 +42,15 @@ SELECTED = [
         WITH_KEYS,
         named(
             of_answers(),
-            "before it is recorded",
             "the agent thinks",
             "the answer was sent",
             "the tool runs",
-            "the bubble is shown",
         ),
     ),
     Chapter("without keys", WITHOUT_KEYS, named(of_answers(), "the answer was sent")),
     Chapter("in pieces", SHORT, named(of_pieces(), "a piece is noted: the gateway is killed")),
 ]
-"""Of every kind one or more, for every day."""
+"""A few of every kind, for `make test`; `make test-kill` plays all."""
 CHAPTERS = [
     *chapters("handoffs", WITH_KEYS, of_handoffs(*Victim), SIZE),
     *chapters("handoffs without keys", WITHOUT_KEYS, of_handoffs(Victim.GATEWAY), SIZE),
