@@ -54,6 +54,7 @@ class PeerRig:
         self.anna = ""
         self.name = "Anna"
         self.lacks: frozenset[Lack] = frozenset()
+        self.many = 5
         self.usual = Shape.GROUP.value
         self.adapter: Adapter = self.another()
 

@@ -20,57 +20,58 @@ from tests.web.proving import entered
 # Frames
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        "",
-        "null",
-        "[]",
-        "{}",
-        '"open"',
-        "{",
-        '{"do":"open"',
-        "[" * 100_000,
-        '{"do":"open","chat":' + "[" * 50_000 + "]" * 50_000 + "}",
-        '{"a":' * 50_000 + "1" + "}" * 50_000,
-        '{"do":"open","chat":"x","more":' + '{"a":' * 20_000 + "1" + "}" * 20_000 + "}",
-        '{"do":"no such"}',
-        '{"do":"open"}',
-        '{"do":"open","chat":1}',
-        '{"do":"open","chat":"x","chat":"y","do":"health","z":1}',
-        '{"do":"open","chat":"x","after":-1}',
-        '{"do":"open","chat":"x","after":1.5}',
-        '{"do":"open","chat":"x","after":"1"}',
-        '{"do":"open","chat":"x","after":9007199254740992}',
-        '{"do":"open","chat":"x","after":' + "9" * 5000 + "}",
-        '{"do":"open","chat":"x","after":1e400}',
-        '{"do":"open","chat":"x","after":NaN}',
-        '{"do":"open","chat":"' + "x" * 101 + '"}',
-        '{"do":"say","chat":"CHAT","key":"short","text":"x"}',
-        '{"do":"say","chat":"CHAT","key":"' + "x" * 65 + '","text":"x"}',
-        '{"do":"say","chat":"CHAT","key":"12345678/x","text":"x"}',
-        '{"do":"say","chat":"CHAT","key":"12345678\\n","text":"x"}',
-        '{"do":"say","chat":"CHAT","key":"12345678","text":""}',
-        '{"do":"say","chat":"CHAT","key":"12345678","text":null}',
-        '{"do":"say","chat":"CHAT","key":"12345678","text":"x","author":"agent"}',
-        '{"do":"say","chat":"CHAT","key":"12345678","text":"' + "x" * (TEXT_LIMIT + 1) + '"}',
-        '{"do":"press","chat":"CHAT","key":"12345678","message":9007199254740991,"data":"x"}',
-        '{"do":"press","chat":"CHAT","key":"12345678","message":1,"data":"' + "x" * 101 + '"}',
-        '{"do":"new","key":"12345678","title":"x"}',
-        '{"do":"say","chat":"CHAT","key":"12345678","text":"x"}\0',
-        '{"do":"say","chat":"CHAT","key":"12345678","text":"x"}{"do":"health"}',
-    ],
-    ids=lambda frame: frame[:50],
+SENSELESS = (
+    "",
+    "null",
+    "[]",
+    "{}",
+    '"open"',
+    "{",
+    '{"do":"open"',
+    "[" * 100_000,
+    '{"do":"open","chat":' + "[" * 50_000 + "]" * 50_000 + "}",
+    '{"a":' * 50_000 + "1" + "}" * 50_000,
+    '{"do":"open","chat":"x","more":' + '{"a":' * 20_000 + "1" + "}" * 20_000 + "}",
+    '{"do":"no such"}',
+    '{"do":"open"}',
+    '{"do":"open","chat":1}',
+    '{"do":"open","chat":"x","chat":"y","do":"health","z":1}',
+    '{"do":"open","chat":"x","after":-1}',
+    '{"do":"open","chat":"x","after":1.5}',
+    '{"do":"open","chat":"x","after":"1"}',
+    '{"do":"open","chat":"x","after":9007199254740992}',
+    '{"do":"open","chat":"x","after":' + "9" * 5000 + "}",
+    '{"do":"open","chat":"x","after":1e400}',
+    '{"do":"open","chat":"x","after":NaN}',
+    '{"do":"open","chat":"' + "x" * 101 + '"}',
+    '{"do":"say","chat":"CHAT","key":"short","text":"x"}',
+    '{"do":"say","chat":"CHAT","key":"' + "x" * 65 + '","text":"x"}',
+    '{"do":"say","chat":"CHAT","key":"12345678/x","text":"x"}',
+    '{"do":"say","chat":"CHAT","key":"12345678\\n","text":"x"}',
+    '{"do":"say","chat":"CHAT","key":"12345678","text":""}',
+    '{"do":"say","chat":"CHAT","key":"12345678","text":null}',
+    '{"do":"say","chat":"CHAT","key":"12345678","text":"x","author":"agent"}',
+    '{"do":"say","chat":"CHAT","key":"12345678","text":"' + "x" * (TEXT_LIMIT + 1) + '"}',
+    '{"do":"press","chat":"CHAT","key":"12345678","message":9007199254740991,"data":"x"}',
+    '{"do":"press","chat":"CHAT","key":"12345678","message":1,"data":"' + "x" * 101 + '"}',
+    '{"do":"new","key":"12345678","title":"x"}',
+    '{"do":"say","chat":"CHAT","key":"12345678","text":"x"}\0',
+    '{"do":"say","chat":"CHAT","key":"12345678","text":"x"}{"do":"health"}',
 )
-async def test_a_frame_that_makes_no_sense_is_refused_and_does_nothing(door: Door, frame: str):
+
+
+async def test_a_frame_that_makes_no_sense_is_refused_and_does_nothing(door: Door):
+    pages = door.store.pages
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
-        await browser.wire.send(frame.replace("CHAT", chat))
-        await browser.until("refused")
+        for frame in SENSELESS:
+            await browser.wire.send(frame.replace("CHAT", chat))
+            await browser.until("refused")
+            assert not await pages.unheard(), frame[:50]
         key = await browser.ask("say", chat=chat, text="good")
         await browser.until("taken", key=key)
-    assert [update.text for update in await door.store.pages.unheard()] == ["good"]
-    assert len(await door.store.pages.list("me")) == 1
+    assert [update.text for update in await pages.unheard()] == ["good"]
+    assert len(await pages.list("me")) == 1
 
 
 async def test_a_binary_frame_does_nothing(door: Door):
