@@ -11,7 +11,8 @@ import pytest
 
 from segue.core.address import Platform
 from segue.platforms.base import Adapter, Dialect
-from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, Upload, running
+from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, Upload
+from segue.testing.platform.running import FAKE
 from segue.testing.platform.wire import (
     Changed,
     Commanded,
@@ -24,6 +25,7 @@ from segue.testing.platform.wire import (
     WireMessage,
     WireUser,
 )
+from tests.peers import forked
 from tests.platforms.contract import RemoteContract
 from tests.platforms.malformed import Path, Specimen
 from tests.platforms.rig import Act, File, Lack, Place, RemoteRig, Seen
@@ -66,7 +68,6 @@ class PeerRig:
 
     async def end(self) -> None:
         await self.adapter.close()
-        await self._hands.clear()
 
     def another(self) -> Adapter:
         return PeerAdapter(Platform.MATRIX, self._peer.url, self._peer.token)
@@ -193,7 +194,7 @@ SPECIMENS = (
 
 @pytest.fixture(scope="module")
 def peer() -> Generator[Peer]:
-    with running() as peer:
+    with forked(FAKE) as peer:
         yield peer
 
 
