@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
+import io
+import runpy
 from pathlib import Path
+
+import pytest
 
 from segue.core.session import ME
 from segue.store import open as open_store
@@ -12,21 +14,31 @@ from segue.store import open as open_store
 EXAMPLE = Path(__file__).parents[1] / "examples" / "take_a_turn.py"
 
 
-async def test_a_turn_is_taken_in_under_20_lines(tmp_path: Path):
-    assert len(EXAMPLE.read_text().splitlines()) < 20
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """That of the store of who runs the example."""
     url = f"sqlite://{tmp_path}/segue.db"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        EXAMPLE,
-        env={"SEGUE_STORE": url, "SEGUE_MODEL": "scripted", "HOME": str(tmp_path)},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    printed, _ = await process.communicate(b"Hello there\n")
-    assert process.returncode == 0
-    assert printed.decode().endswith(
-        "not a real model, and can only repeat what I hear: Hello there"
-    )
+    for name, value in {
+        "SEGUE_STORE": url,
+        "SEGUE_MODEL": "scripted",
+        "SEGUE_CONFIG": f"{tmp_path}/config.toml",
+        "HOME": str(tmp_path),
+    }.items():
+        monkeypatch.setenv(name, value)
+    return url
+
+
+@pytest.fixture
+def printed(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the example prints when it is run, and told hello."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello there\n"))
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    return capsys.readouterr().out
+
+
+async def test_a_turn_is_taken_in_under_20_lines(url: str, printed: str):
+    assert len(EXAMPLE.read_text().splitlines()) < 20
+    assert printed.endswith("not a real model, and can only repeat what I hear: Hello there")
     async with await open_store(url) as store:
         (session,) = await store.sessions.list(ME)
         kept = await store.transcripts.load(session.id)

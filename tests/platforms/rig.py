@@ -90,6 +90,12 @@ class Rig(Protocol):
     @property
     def lacks(self) -> frozenset[Lack]: ...
 
+    @property
+    def many(self) -> int:
+        """So many updates that the platform hands them out in more than one batch, if it does so
+        in batches."""
+        ...
+
     def another(self) -> Adapter:
         """One more for the same account, not connected: as after a restart."""
         ...

@@ -200,8 +200,8 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("dialect", [Dialect.MARKDOWN, Dialect.MATRIX])
 def test_hostile_text_takes_no_more_than_its_length_deserves(name: str, dialect: Dialect):
-    able = capabilities(dialect, 200)
-    assert growth(lambda length: parts((HOSTILE[name] * length)[:length], able), 250) < 1.6
+    able = capabilities(dialect, 120)
+    assert growth(lambda length: parts((HOSTILE[name] * length)[:length], able), 150) < 1.6
 
 
 def test_deep_nesting_takes_no_more_than_its_length_deserves():
@@ -214,6 +214,7 @@ def test_deep_nesting_takes_no_more_than_its_length_deserves():
         assert growth(nested, 50) < 1.5
 
 
-def test_fifty_thousand_of_anything_give_parts():
+def test_thousands_of_anything_give_parts():
+    """How the work grows is seen above."""
     for sign in ("`", "[", "*", "_", "(", "<", "> ", "- ", "|", "~"):
-        assert whole_parts(sign * 50_000, Dialect.MARKDOWN, 2000, Unit.CHARACTERS)
+        assert whole_parts(sign * 5_000, Dialect.MARKDOWN, 2000, Unit.CHARACTERS)

@@ -11,7 +11,8 @@ import pytest
 
 from segue.core.address import Platform
 from segue.platforms.base import Adapter, Dialect
-from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, Upload, running
+from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, Upload
+from segue.testing.platform.running import FAKE
 from segue.testing.platform.wire import (
     Changed,
     Commanded,
@@ -24,6 +25,7 @@ from segue.testing.platform.wire import (
     WireMessage,
     WireUser,
 )
+from tests.peers import forked
 from tests.platforms.contract import RemoteContract
 from tests.platforms.malformed import Path, Specimen
 from tests.platforms.rig import Act, File, Lack, Place, RemoteRig, Seen
@@ -54,6 +56,7 @@ class PeerRig:
         self.anna = ""
         self.name = "Anna"
         self.lacks: frozenset[Lack] = frozenset()
+        self.many = 5
         self.usual = Shape.GROUP.value
         self.adapter: Adapter = self.another()
 
@@ -65,7 +68,6 @@ class PeerRig:
 
     async def end(self) -> None:
         await self.adapter.close()
-        await self._hands.clear()
 
     def another(self) -> Adapter:
         return PeerAdapter(Platform.MATRIX, self._peer.url, self._peer.token)
@@ -192,7 +194,7 @@ SPECIMENS = (
 
 @pytest.fixture(scope="module")
 def peer() -> Generator[Peer]:
-    with running() as peer:
+    with forked(FAKE) as peer:
         yield peer
 
 
@@ -217,18 +219,49 @@ class TestWithEverything(RemoteContract):
     def rig(self, peer: Peer, runner: asyncio.Runner) -> Generator[RemoteRig]:
         yield from plugged(peer, FULL, runner)
 
-    @pytest.fixture(params=Shape)
+    @pytest.fixture(params=[Shape.DM, Shape.CHANNEL, Shape.NO_THREADS, Shape.THREADS_REFUSED])
     def shape(self, request: pytest.FixtureRequest) -> str:
+        """Whose threads begin with a message or not, or are not there, or refused. A group is the
+        usual one."""
         return request.param
 
 
-class TestWithNothing(RemoteContract):
-    """No threads, edits, buttons, typing, keys or markup."""
+class TestWithNothing:
+    """No threads, edits, buttons, typing, keys or markup: the part of the contract in which that
+    makes a difference."""
 
     @pytest.fixture
     def rig(self, peer: Peer, runner: asyncio.Runner) -> Generator[RemoteRig]:
         yield from plugged(peer, BARE, runner)
 
-    @pytest.fixture(params=[Shape.DM, Shape.GROUP])
-    def shape(self, request: pytest.FixtureRequest) -> str:
-        return request.param
+    @pytest.fixture
+    def shape(self) -> str:
+        return Shape.GROUP
+
+    test_a_thread = RemoteContract.test_a_reply_in_the_thread_that_was_opened_has_its_address
+    test_what_happens = RemoteContract.test_all_that_happens_in_a_thread_has_its_address
+    test_two_threads = RemoteContract.test_two_threads_and_two_chats_are_different_addresses
+    test_a_deleted_thread = RemoteContract.test_a_deleted_thread_is_not_silently_the_chat
+    test_titles = RemoteContract.test_titles_of_any_kind_open_a_thread
+    test_own_messages = RemoteContract.test_own_messages_and_those_of_other_bots_do_not_come
+    test_a_message = RemoteContract.test_a_message_is_seen_where_it_was_sent
+    test_an_edit = RemoteContract.test_an_edit_changes_what_the_message_says
+    test_a_button = RemoteContract.test_a_button_gives_its_data_back
+    test_typing = RemoteContract.test_typing_is_shown_where_the_answer_will_be
+    test_a_file = RemoteContract.test_a_file_is_seen_where_it_was_sent
+    test_a_preview = RemoteContract.test_a_preview_is_no_message
+    test_one_key_sends = RemoteContract.test_one_key_sends_one_message
+    test_one_key_opens = RemoteContract.test_one_key_opens_one_thread
+
+    @pytest.mark.parametrize("trouble", [Trouble.DROP_BEFORE, Trouble.DROP_AFTER])
+    async def test_what_may_have_arrived_is_repeated(
+        self, rig: RemoteRig, trouble: Trouble
+    ) -> None:
+        contract = RemoteContract()
+        await contract.test_what_may_have_arrived_is_repeated_safely_under_its_key(rig, trouble)
+
+    @pytest.mark.parametrize("act", [Act.EDIT, Act.TYPING, Act.OPEN_THREAD])
+    async def test_what_it_cannot_do_fails_for_good(self, rig: RemoteRig, act: Act) -> None:
+        await RemoteContract().test_a_failure_says_whether_to_try_again_and_whether_it_arrived(
+            rig, act, Trouble.BUSY
+        )

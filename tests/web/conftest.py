@@ -21,14 +21,12 @@ from segue.gateway import speaking
 from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.gateways import Link
-from segue.testing.clock import FakeClock
 from segue.turns import Turns
 from segue.web import links
-from segue.web.server import Server
 from tests.gateway.conftest import Desk, echoing, terminal
 from tests.turns.conftest import Offered
 from tests.web.browser import WITHIN, Browser
-from tests.web.door import Door
+from tests.web.door import Door, opened_door, reserved_port
 from tests.web.proving import Key, entered, pair
 
 
@@ -107,6 +105,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
+def port() -> Generator[int]:
+    with reserved_port() as port:
+        yield port
+
+
+@pytest.fixture
 def site(settings: Settings, runner: asyncio.Runner) -> Generator[Site]:
     async def build() -> Site:
         store = await segue.store.open(settings.store)
@@ -121,19 +125,5 @@ def site(settings: Settings, runner: asyncio.Runner) -> Generator[Site]:
 
 @pytest.fixture
 def door(tmp_path: Path, runner: asyncio.Runner) -> Generator[Door]:
-    async def build() -> Door:
-        clock = FakeClock()
-        store = await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=clock)
-        await store.owners.ensure("me")
-        await store.owners.ensure("you")
-        server = Server(store)
-        await server.start(0)
-        return Door(server, store, clock)
-
-    async def end() -> None:
-        await door.server.stop()
-        await door.store.close()
-
-    door = runner.run(build())
-    yield door
-    runner.run(end())
+    with opened_door(tmp_path, runner) as door:
+        yield door

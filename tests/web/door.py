@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Generator, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+import segue.store
 from segue.store import Store
 from segue.testing.clock import FakeClock
 from segue.web.server import Server
@@ -17,10 +19,13 @@ from tests.web.proving import Key, entered, opened, pair, prove
 Headers = Iterable[tuple[str, str]]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@contextlib.contextmanager
+def reserved_port() -> Generator[int]:
+    """A port that the kernel gives to nobody meanwhile; who names it can listen there."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,28 @@ class Door:
     async def browser(self, key: Key) -> AsyncGenerator[Browser]:
         async with entered(self.server.url, key, max_queue=None) as (wire, hello):
             yield Browser(wire, hello)
+
+
+@contextlib.contextmanager
+def opened_door(folder: Path, runner: asyncio.Runner) -> Generator[Door]:
+    """One whose store is in that folder."""
+
+    async def begin() -> Door:
+        clock = FakeClock()
+        store = await segue.store.open(f"sqlite://{folder}/segue.db", clock=clock)
+        await store.owners.ensure("me")
+        await store.owners.ensure("you")
+        server = Server(store)
+        await server.start(0)
+        return Door(server, store, clock)
+
+    async def end() -> None:
+        await door.server.stop()
+        await door.store.close()
+
+    door = runner.run(begin())
+    yield door
+    runner.run(end())
 
 
 def parse(raw: bytes) -> Answer:

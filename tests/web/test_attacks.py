@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from segue.web import files
 from segue.web.server import Server
 from segue.web.strangers import MOST, Strangers
 from tests.web.browser import WITHIN
-from tests.web.door import Door, parse
+from tests.web.door import Door, opened_door, parse
 from tests.web.proving import opened
 
 SAFE = {
@@ -29,10 +30,39 @@ SAFE = {
 }
 EVERY_PATH = ("/", "/live", "/app.js", "/nothing")
 
+
+@pytest.fixture(scope="module", autouse=True)
+def runner() -> Generator[asyncio.Runner]:
+    """One for all tests here, which share a server."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory, runner: asyncio.Runner) -> Generator[Door]:
+    """One for all tests here; none of them leaves anything there."""
+    with opened_door(tmp_path_factory.mktemp("door"), runner) as door:
+        yield door
+        runner.run(is_as_it_was(door))
+
+
+async def is_as_it_was(door: Door) -> None:
+    assert (await door.ask("/")).status == 200
+    assert await door.store.pages.list("me") == ()
+    assert not await door.store.pages.unheard()
+    assert not door.server._talks
+
+
+@pytest.fixture
+def own_door(tmp_path: Path, runner: asyncio.Runner) -> Generator[Door]:
+    """For a test that takes up all room, or the server itself."""
+    with opened_door(tmp_path, runner) as door:
+        yield door
+
+
 # Under another name
 
 
-@pytest.mark.parametrize("path", EVERY_PATH)
 @pytest.mark.parametrize(
     "host",
     [
@@ -61,21 +91,22 @@ EVERY_PATH = ("/", "/live", "/app.js", "/nothing")
         "http://127.0.0.1:{port}",
     ],
 )
-async def test_a_request_under_another_name_is_misdirected(door: Door, host: str, path: str):
+async def test_a_request_under_another_name_is_misdirected(door: Door, host: str):
     named = host.format(port=door.port, other=door.port ^ 1)
-    assert (await door.ask(path, host=named)).status == 421
+    for path in EVERY_PATH:
+        assert (await door.ask(path, host=named)).status == 421, path
 
 
-@pytest.mark.parametrize("path", EVERY_PATH)
-async def test_a_request_without_a_name_is_misdirected(door: Door, path: str):
-    assert (await door.ask(path, host=None)).status == 421
-    assert (await door.ask(path, [("Host", "")], host=None)).status == 421
+async def test_a_request_without_a_name_is_misdirected(door: Door):
+    for path in EVERY_PATH:
+        assert (await door.ask(path, host=None)).status == 421, path
+        assert (await door.ask(path, [("Host", "")], host=None)).status == 421, path
 
 
-@pytest.mark.parametrize("path", EVERY_PATH)
-async def test_a_request_with_two_names_is_misdirected(door: Door, path: str):
-    assert (await door.ask(path, [("Host", "evil.test")])).status == 421
-    assert (await door.ask(path, [("Host", door.host)])).status == 421
+async def test_a_request_with_two_names_is_misdirected(door: Door):
+    for path in EVERY_PATH:
+        assert (await door.ask(path, [("Host", "evil.test")])).status == 421, path
+        assert (await door.ask(path, [("Host", door.host)])).status == 421, path
 
 
 async def test_an_old_request_without_a_name_is_misdirected(door: Door):
@@ -121,14 +152,14 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("path", EVERY_PATH)
 @pytest.mark.parametrize("origin", FOREIGN)
-async def test_a_request_from_another_origin_is_forbidden(door: Door, origin: str, path: str):
+async def test_a_request_from_another_origin_is_forbidden(door: Door, origin: str):
     """Another of the server's own names is another origin, too."""
     named = origin.format(host=door.host, port=door.port, other=door.port ^ 1)
-    answer = await door.ask(path, [("Origin", named)])
-    assert answer.status == 403
-    assert not answer.all("Access-Control-Allow-Origin")
+    for path in EVERY_PATH:
+        answer = await door.ask(path, [("Origin", named)])
+        assert answer.status == 403, path
+        assert not answer.all("Access-Control-Allow-Origin"), path
 
 
 @pytest.mark.parametrize("origin", FOREIGN)
@@ -144,14 +175,12 @@ async def test_the_websocket_has_to_say_from_where_it_comes(door: Door):
     assert await door.upgrade([]) == 403
 
 
-@pytest.mark.parametrize("path", EVERY_PATH)
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site", "", "odd"])
-async def test_what_a_browser_says_comes_from_another_site_is_forbidden(
-    door: Door, site: str, path: str
-):
+async def test_what_a_browser_says_comes_from_another_site_is_forbidden(door: Door, site: str):
     headers = [("Sec-Fetch-Site", site)]
-    assert (await door.ask(path, headers)).status == 403
-    assert (await door.ask(path, [("Sec-Fetch-Site", "none"), *headers])).status == 403
+    for path in EVERY_PATH:
+        assert (await door.ask(path, headers)).status == 403, path
+        assert (await door.ask(path, [("Sec-Fetch-Site", "none"), *headers])).status == 403, path
 
 
 @pytest.mark.parametrize("site", ["none", "same-origin"])
@@ -163,10 +192,10 @@ async def test_the_pages_own_requests_are_good(door: Door, site: str):
 @pytest.mark.parametrize(
     "method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "get", "X"]
 )
-@pytest.mark.parametrize("path", EVERY_PATH)
-async def test_only_get_is_answered(door: Door, method: str, path: str):
-    answer = await door.ask(path, [("Origin", f"http://{door.host}")], method=method)
-    assert (answer.status, answer.one("Allow")) == (405, "GET")
+async def test_only_get_is_answered(door: Door, method: str):
+    for path in EVERY_PATH:
+        answer = await door.ask(path, [("Origin", f"http://{door.host}")], method=method)
+        assert (answer.status, answer.one("Allow")) == (405, "GET"), path
 
 
 async def test_a_form_of_another_site_does_nothing(door: Door):
@@ -367,21 +396,21 @@ async def silent(door: Door, count: int) -> AsyncGenerator[list[asyncio.StreamRe
 
 
 async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
-    door: Door, caplog: pytest.LogCaptureFixture
+    own_door: Door, caplog: pytest.LogCaptureFixture
 ):
-    key = await door.key()
-    async with door.browser(key) as before, silent(door, 3 * MOST):
-        assert (await door.ask("/")).status == 200
-        async with door.browser(key) as browser, silent(door, 2 * MOST):
+    key = await own_door.key()
+    async with own_door.browser(key) as before, silent(own_door, 3 * MOST):
+        assert (await own_door.ask("/")).status == 200
+        async with own_door.browser(key) as browser, silent(own_door, 2 * MOST):
             await browser.new()
             await before.new()
-            assert await door.pair(await door.store.pages.link("me"))
-        assert len(door.server._strangers) <= MOST
+            assert await own_door.pair(await own_door.store.pages.link("me"))
+        assert len(own_door.server._strangers) <= MOST
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(door: Door):
-    async with silent(door, MOST + 2) as readers:
+async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(own_door: Door):
+    async with silent(own_door, MOST + 2) as readers:
         async with asyncio.timeout(WITHIN):
             answers = [parse(await reader.read()) for reader in readers[:2]]
         assert [answer.status for answer in answers] == [503, 503]
@@ -390,8 +419,8 @@ async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(door:
         assert not readers[2].at_eof()
 
 
-async def test_a_page_that_has_proven_nothing_makes_way_and_is_told_so(door: Door):
-    async with opened(door.server.url) as wire, silent(door, MOST):
+async def test_a_page_that_has_proven_nothing_makes_way_and_is_told_so(own_door: Door):
+    async with opened(own_door.server.url) as wire, silent(own_door, MOST):
         async with asyncio.timeout(WITHIN):
             await wire.wait_closed()
         assert (wire.close_code, wire.close_reason) == (1013, "too many connections")
@@ -406,9 +435,9 @@ def test_the_address_with_the_most_connections_makes_way():
     assert gone == [*range(2 * MOST + 1)]
 
 
-async def test_a_server_full_of_strangers_can_be_stopped(door: Door):
-    held = [socket.create_connection(("127.0.0.1", door.port)) for _ in range(20)]
+async def test_a_server_full_of_strangers_can_be_stopped(own_door: Door):
+    held = [socket.create_connection(("127.0.0.1", own_door.port)) for _ in range(20)]
     async with asyncio.timeout(WITHIN):
-        await door.server.stop()
+        await own_door.server.stop()
     for one in held:
         one.close()

@@ -21,22 +21,24 @@ from segue.store import Store, Tx
 from segue.testing.clock import FakeClock
 from segue.web import render
 from segue.web.adapter import WebAdapter
+from segue.web.server import Server
 from tests.platforms.contract import AdapterContract, part
 from tests.platforms.malformed import Path, Specimen
 from tests.platforms.rig import File, Lack, Place, Rig, Seen
 from tests.web.browser import Browser
-from tests.web.door import Door, free_port
+from tests.web.door import Door
 from tests.web.proving import Key
 
 
 class WebRig:
-    """Anna has a browser, with a tab for every conversation that she looks at."""
+    """Anna has an open page, on which she looks at all her conversations."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, port: int) -> None:
         self._store = store
-        self._settings = WebSettings(port=free_port())
+        self._settings = WebSettings(port=port)
         self._open = contextlib.AsyncExitStack()
-        self._tabs: dict[str, Browser] = {}
+        self._pages: dict[tuple[str, Server], Browser] = {}
+        self._followed: set[tuple[int, str]] = set()
         self._places: set[str] = set()
         self._adapters: list[WebAdapter] = []
         self._keys: dict[str, Key] = {}
@@ -44,40 +46,28 @@ class WebRig:
         self.anna = ""
         self.name = ""
         self.lacks = frozenset(Lack)
+        self.many = 5
         self.usual = "dm"
         self.adapter: Adapter = self.another()
 
     async def begin(self) -> None:
         await self.adapter.connect()
-        self._keys["anna"] = await self._paired(ME)
+        await self._store.owners.ensure("eve")
+        [server] = self._serving()
+        for name, owner in (("anna", ME), ("eve", "eve")):
+            self._keys[name] = await self._door(server).key(owner)
         [identity] = await self._store.owners.identities(ME)
         self.anna = identity.sender.user_id
-        await self._store.owners.ensure("eve")
-        self._keys["eve"] = await self._paired("eve")
 
     async def end(self) -> None:
         await self._open.aclose()
         await self.adapter.close()
 
-    async def _paired(self, owner: str) -> Key:
-        async with self._door() as door:
-            return await door.key(owner)
+    def _serving(self) -> list[Server]:
+        return [adapter._server for adapter in self._adapters if adapter._server is not None]
 
-    @contextlib.asynccontextmanager
-    async def _door(self) -> AsyncGenerator[Door]:
-        """Of the adapter that serves the page; of one for the moment, when none does."""
-        serving = [adapter for adapter in self._adapters if adapter._server is not None]
-        for_now = None if serving else WebAdapter(WebSettings(port=0), self._store)
-        if for_now is not None:
-            await for_now.connect()
-            serving.append(for_now)
-        [adapter] = serving
-        assert adapter._server is not None
-        try:
-            yield Door(adapter._server, self._store, FakeClock())
-        finally:
-            if for_now is not None:
-                await for_now.close()
+    def _door(self, server: Server) -> Door:
+        return Door(server, self._store, FakeClock())
 
     def another(self) -> Adapter:
         self._adapters.append(WebAdapter(self._settings, self._store))
@@ -90,38 +80,61 @@ class WebRig:
 
     @contextlib.asynccontextmanager
     async def _browser(self, who: str = "anna") -> AsyncGenerator[Browser]:
-        async with self._door() as door:
-            key = self._keys[who]
-            if not await door.knows(key):  # it is at another place, for now
-                key = await door.key(ME)
-            async with door.browser(key) as browser:
+        """A page that was opened just now, at the adapter that serves it; at one for the moment,
+        when none does."""
+        if serving := self._serving():
+            [server] = serving
+            async with self._door(server).browser(self._keys[who]) as browser:
                 yield browser
+            return
+        adapter = WebAdapter(WebSettings(port=0), self._store)
+        await adapter.connect()
+        try:
+            assert adapter._server is not None
+            door = self._door(adapter._server)
+            async with door.browser(await door.key(ME)) as browser:
+                yield browser
+        finally:
+            await adapter.close()
 
-    async def _tab(self, page: str) -> Browser:
-        """One with that conversation open, now that it has seen all there is."""
-        tab = self._tabs.get(page)
-        if tab is None or tab.wire.close_code is not None:
-            tab = self._tabs[page] = await self._open.enter_async_context(self._browser())
-            await tab.ask("open", chat=page)
-        await tab.ask("open", chat="nowhere")
-        await tab.until("refused")
-        return tab
+    async def _page(self, who: str = "anna") -> Browser:
+        """The open page, which is opened again after its server was."""
+        [server] = self._serving()
+        if (who, server) not in self._pages:
+            opened = await self._open.enter_async_context(self._browser(who))
+            self._pages[who, server] = opened
+        return self._pages[who, server]
+
+    async def _follow(self, chat: str) -> Browser:
+        """The open page, once it has seen all there is of that conversation."""
+        page = await self._page()
+        if (id(page), chat) not in self._followed:
+            self._followed.add((id(page), chat))
+            await page.ask("open", chat=chat)
+        await page.ask("open", chat="nowhere")
+        await page.until("refused")
+        return page
 
     async def _do(self, do: str, **fields: Any) -> str:
         """Let Anna do it; the conversation that it is taken in."""
         self._last = {"do": do, "key": str(uuid.uuid4()), **fields}
-        async with self._browser() as browser:
-            await browser.ask(**self._last)
-            return (await browser.until("taken", key=self._last["key"]))["chat"]
+        return await self._do_again()
 
-    async def _chats(self) -> list[str]:
-        async with self._browser() as browser:
-            return [chat["id"] for chat in (await browser.until("hello"))["chats"]]
+    async def _do_again(self) -> str:
+        page = await self._page()
+        await page.ask(**self._last)
+        return (await page.until("taken", key=self._last["key"]))["chat"]
 
-    async def _messages(self, page: str) -> list[dict[str, Any]]:
+    async def _messages(self) -> list[tuple[str, dict[str, Any]]]:
+        """All there are, each with its conversation, as a page shows them that is opened now."""
         async with self._browser() as browser:
-            await browser.ask("open", chat=page)
-            return (await browser.until("shown"))["messages"]
+            chats = [chat["id"] for chat in (await browser.until("hello"))["chats"]]
+            found: list[tuple[str, dict[str, Any]]] = []
+            for chat in chats:
+                await browser.ask("open", chat=chat)
+                shown = await browser.until("shown", chat=chat)
+                found.extend((chat, message) for message in shown["messages"])
+            return found
 
     # Anna
 
@@ -132,10 +145,10 @@ class WebRig:
 
     async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
         assert not files
-        tab = await self._tab(at.thread or "")
+        page = await self._follow(at.thread or "")
         self._last = {"do": "say", "key": str(uuid.uuid4()), "chat": at.thread, "text": text}
-        await tab.ask(**self._last)
-        said = await tab.until("message", lambda t: t["message"]["key"] == self._last["key"])
+        await page.ask(**self._last)
+        said = await page.until("message", lambda t: t["message"]["key"] == self._last["key"])
         return str(said["message"]["no"])
 
     async def command(self, at: Place, text: str) -> str:
@@ -151,11 +164,10 @@ class WebRig:
         raise NotImplementedError
 
     async def press(self, message: str, label: str) -> None:
-        for page in await self._chats():
-            for shown in await self._messages(page):
-                if shown["no"] == int(message):
-                    [data] = [b["data"] for b in shown["buttons"] if b["label"] == label]
-                    await self._do("press", chat=page, message=shown["no"], data=data)
+        for chat, shown in await self._messages():
+            if shown["no"] == int(message):
+                [data] = [b["data"] for b in shown["buttons"] if b["label"] == label]
+                await self._do("press", chat=chat, message=shown["no"], data=data)
 
     async def join(self, at: Place) -> None:
         raise NotImplementedError
@@ -168,50 +180,50 @@ class WebRig:
 
     async def other_bot_says(self, at: Place, text: str) -> None:
         """There are none; but somebody else's browser can try."""
-        async with self._browser("eve") as browser:
-            await browser.ask("say", chat=at.thread, text=text)
-            await browser.until("refused")
+        page = await self._page("eve")
+        await page.ask("say", chat=at.thread, text=text)
+        await page.until("refused")
 
     # Her eyes
 
     async def seen(self, text: str) -> Sequence[Seen]:
-        found: list[Seen] = []
-        for page in await self._chats():
-            await self._tab(page)
-            found.extend(
-                Seen(
-                    str(shown["no"]),
-                    Place(ME, page),
-                    text,
-                    tuple(button["label"] for button in shown["buttons"]),
-                )
-                for shown in await self._messages(page)
-                if shown["html"] in (render.html(text), render.plain(text))
+        looks = (render.html(text), render.plain(text))
+        found = [
+            Seen(
+                str(shown["no"]),
+                Place(ME, chat),
+                text,
+                tuple(button["label"] for button in shown["buttons"]),
             )
+            for chat, shown in await self._messages()
+            if shown["html"] in looks
+        ]
+        for seen in found if self._serving() else ():
+            await self._follow(seen.place.thread or "")
         return sorted(found, key=lambda seen: int(seen.id))
 
     async def typing(self, at: Place) -> int:
-        tab = await self._tab(at.thread or "")
-        return sum(told["is"] == "working" and told["chat"] == at.thread for told in tab.told)
+        page = await self._follow(at.thread or "")
+        return sum(told["is"] == "working" and told["chat"] == at.thread for told in page.told)
 
     async def threads(self, at: Place) -> int:
-        return len(set(await self._chats()) - self._places)
+        async with self._browser() as browser:
+            chats = (await browser.until("hello"))["chats"]
+        return len({chat["id"] for chat in chats} - self._places)
 
     # The platform
 
     async def repeat(self) -> None:
-        async with self._browser() as browser:
-            await browser.ask(**self._last)
-            await browser.until("taken", key=self._last["key"])
+        await self._do_again()
 
     async def inject(self, updates: Iterable[str]) -> None:
         """Each is refused, and the page goes on."""
-        async with self._browser() as browser:
-            for update in updates:
-                await browser.wire.send(update)
-                await browser.until("refused")
-            await browser.ask("health")
-            await browser.until("health")
+        page = await self._page()
+        for update in updates:
+            await page.wire.send(update)
+            await page.until("refused")
+        await page.ask("health")
+        await page.until("health")
 
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS
@@ -238,11 +250,11 @@ SPECIMENS = (
 
 class TestPage(AdapterContract):
     @pytest.fixture
-    def rig(self, tmp_path: FilePath, runner: asyncio.Runner) -> Generator[Rig]:
+    def rig(self, tmp_path: FilePath, port: int, runner: asyncio.Runner) -> Generator[Rig]:
         async def begin() -> tuple[WebRig, Store]:
             store = await segue.store.open(f"sqlite://{tmp_path}/segue.db")
             await store.owners.ensure(ME)
-            rig = WebRig(store)
+            rig = WebRig(store, port)
             await rig.begin()
             return rig, store
 

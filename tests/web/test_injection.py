@@ -258,7 +258,7 @@ def test_code_in_other_languages_is_shown_without_colours(language: str):
     assert "alert(1)" in read(html).text
 
 
-@pytest.mark.parametrize("language", sorted(LANGUAGES))
+@pytest.mark.parametrize("language", ["python", "html", "no-such"])
 def test_code_that_is_too_long_for_colours_is_shown_without(language: str):
     """How long the colours of code up to that length take is a figure of the page's benchmark."""
     code = ("a\n" * LONGEST)[: LONGEST + 1]
@@ -285,8 +285,8 @@ def test_code_that_takes_too_long_is_shown_without_colours_as_is_all_that_follow
     ],
 )  # fmt: skip
 def test_text_that_is_made_to_take_long_takes_what_its_length_deserves(unit: str):
-    assert growth(lambda size: render.html(unit * (size // len(unit))), 240) < 1.5
-    read(render.html(unit * (10_000 // len(unit))))
+    assert growth(lambda size: render.html(unit * (size // len(unit))), 180) < 1.5
+    read(render.html(unit * (2_000 // len(unit))))
 
 
 def test_runs_of_backticks_take_what_their_length_deserves():

@@ -18,7 +18,6 @@ from segue.core.session import ME
 from segue.handoff import Completed, hand_off
 from tests.gateway.conftest import Desk
 from tests.web.conftest import Site
-from tests.web.door import free_port
 from tests.web.killed import Killer
 from tests.web.reader import Reader
 
@@ -77,15 +76,16 @@ async def moves(
     return [await move(site, killer, reader, f"boat {terminal}/{n}") for n in range(count)]
 
 
-HANDOFFS = [1, *(pytest.param(6, marks=pytest.mark.kill, id=f"6, {n}") for n in range(3))]
+HANDOFFS = [1, *(pytest.param(6, id=f"6, {n}") for n in range(3))]
 """Of each terminal, in one round."""
 
 
+@pytest.mark.kill
 @pytest.mark.parametrize("count", HANDOFFS)
 async def test_handoffs_to_the_page_survive_any_death_of_the_gateway(
-    site: Site, tmp_path: Path, seed: int, count: int, request: pytest.FixtureRequest
+    site: Site, tmp_path: Path, port: int, seed: int, count: int, request: pytest.FixtureRequest
 ):
-    environment = at_one_place(tmp_path)
+    environment = at_one_place(tmp_path, port)
     site.settings = config.load(environment)
     site.url = f"http://127.0.0.1:{site.settings.web.port}"
     async with site.gateway():
@@ -127,10 +127,10 @@ async def are_there_once(site: Site, reader: Reader, everything: list[Moved]) ->
         assert len(said) == 6
 
 
-def at_one_place(folder: Path) -> dict[str, str]:
+def at_one_place(folder: Path, port: int) -> dict[str, str]:
     """Settings whose page stays where it is, whichever gateway serves it."""
     path = folder / "config.toml"
-    path.write_text(f"[web]\nport = {free_port()}\n")
+    path.write_text(f"[web]\nport = {port}\n")
     path.chmod(0o600)
     return {
         "SEGUE_CONFIG": str(path),

@@ -22,7 +22,7 @@ from segue.store.processes import machine
 from segue.web import networks, ports
 from segue.web.adapter import WebAdapter
 from segue.web.ports import USUAL, PortHeld
-from tests.web.door import Door, free_port
+from tests.web.door import Door
 from tests.web.proving import Key, opened, prove
 
 NOBODY = 65534
@@ -122,10 +122,11 @@ def impostor(port: int) -> Generator[None]:
 
 
 @as_root
-async def test_a_page_whose_port_another_account_has_is_not_served_elsewhere(tmp_path: Path):
+async def test_a_page_whose_port_another_account_has_is_not_served_elsewhere(
+    tmp_path: Path, port: int
+):
     """And the browsers that were paired there are to be paired again: that account may have served
     them pages that can use their keys."""
-    port = free_port()
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         await store.owners.ensure(ME)
         await store.pages.settle(machine(), Place(port=port, addresses=("127.0.0.1",)))

@@ -7,13 +7,15 @@ from collections.abc import Generator
 
 import pytest
 
-from segue.testing.telegram import Hands, Peer, Settings, running
+from segue.testing.telegram import Hands, Peer, Settings
+from segue.testing.telegram.running import FAKE
+from tests.peers import forked
 from tests.platforms.telegram.rig import TelegramRig
 
 
 @pytest.fixture(scope="session")
 def peer() -> Generator[Peer]:
-    with running() as peer:
+    with forked(FAKE) as peer:
         yield peer
 
 

@@ -56,6 +56,6 @@ def eyes(chromium: Browser, runner: asyncio.Runner) -> Generator[Eyes]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, port: int) -> Settings:
     """A page at a place of its own."""
-    return config.load(environment(tmp_path))
+    return config.load(environment(tmp_path, port))

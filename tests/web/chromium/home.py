@@ -17,7 +17,7 @@ from segue.testing.models.openai import Answer, Say
 from tests.terminal.conftest import Model, Person
 from tests.terminal.gateways import alive, none_left, segue_says
 from tests.web.chromium.watching import link
-from tests.web.door import free_port
+from tests.web.door import reserved_port
 
 
 class Remembering(Model):
@@ -58,22 +58,25 @@ class Home:
 async def at_home(folder: Path) -> AsyncGenerator[Home]:
     """With a gateway; none is left behind."""
     (folder / "project").mkdir()
-    told = {"HOME": str(folder), "PATH": "/usr/bin:/bin", **environment(folder)}
-    person = Person(told, folder / "project")
     model = Remembering()
-    async with model.serving() as url, none_left(person):
-        told.update(SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test")
-        home = Home(person, model)
-        await home.start_gateway()
-        yield home
-        model.go.set()
+    with reserved_port() as port:
+        told = {"HOME": str(folder), "PATH": "/usr/bin:/bin", **environment(folder, port)}
+        person = Person(told, folder / "project")
+        async with model.serving() as url, none_left(person):
+            told.update(
+                SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
+            )
+            home = Home(person, model)
+            await home.start_gateway()
+            yield home
+            model.go.set()
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, port: int) -> dict[str, str]:
     """Whose page is always at the same place, which nobody else has: a page that tries again must
     not meet the gateway of another test there."""
     settings = folder / "config.toml"
-    settings.write_text(f"[web]\nport = {free_port()}\n")
+    settings.write_text(f"[web]\nport = {port}\n")
     settings.chmod(0o600)
     return {
         "SEGUE_CONFIG": str(settings),

@@ -1,0 +1,47 @@
+"""Fakes of platforms, each in a process of its own, which is forked as `tests.program` forks the
+program. How they start by themselves is tested with their own `running`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import Generator
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from segue.testing.peers import Peer
+from segue.testing.peers.running import Fake
+from tests import program
+
+_STOP_SECONDS = 10.0
+
+AnyPeer = TypeVar("AnyPeer", bound=Peer)
+
+
+@contextlib.contextmanager
+def forked(fake: Fake[Any, AnyPeer]) -> Generator[AnyPeer]:
+    """It runs until the end of the `with`, or of this process."""
+    ours, its = program._processes.Pipe()
+    process = program._processes.Process(target=_serve, args=(fake.package, its), daemon=True)
+    process.start()
+    its.close()
+    try:
+        url, control = ours.recv()
+        yield fake.peer(url=url, control=control, token=fake.token)
+    finally:
+        ours.close()
+        process.join(_STOP_SECONDS)
+        process.kill()
+
+
+def _serve(package: str, test: Connection) -> None:
+    asyncio.run(_until_the_end(importlib.import_module(f"{package}.running").FAKE, test))
+
+
+async def _until_the_end(fake: Fake[Any, Any], test: Connection) -> None:
+    over = asyncio.Event()
+    async with fake.serving() as peer:
+        test.send((peer.url, peer.control))
+        asyncio.get_running_loop().add_reader(test.fileno(), over.set)
+        await over.wait()
