@@ -21,6 +21,8 @@ from segue.agent.models.local.weights import Weights, mark
 from tests.agent.models.local.index import weights
 
 CONTENT = b"fake weights"
+STAND_IN = Path(__file__).with_name("stand_in")
+"""Where a stand-in for pip lies."""
 
 
 @pytest.fixture
