@@ -32,7 +32,9 @@ def listeners(port: int) -> frozenset[int]:
     """The user ids of the accounts whose processes listen on that port, at any address. Empty where
     the system does not say."""
     ending = f":{port:04X}"
-    return frozenset(one.uid for one in _sockets(port) if one.listens and one.local.endswith(ending))
+    return frozenset(
+        one.uid for one in _sockets(port) if one.listens and one.local.endswith(ending)
+    )
 
 
 def holder(port: int) -> int | None:
