@@ -9,7 +9,8 @@ import os
 import signal
 from pathlib import Path
 
-import tests.program  # noqa: F401 - has all of the program imported before it forks
+# Has all of the program imported before it forks.
+import tests.program  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.events import TurnDone
 from segue.core.session import Session

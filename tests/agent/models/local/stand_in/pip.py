@@ -55,7 +55,7 @@ def install(requirements: Path) -> None:
 
 
 def main() -> None:
-    given = dict(word.partition("=")[::2] for word in sys.argv if word.startswith("--"))
+    given = dict(word.split("=", 1) for word in sys.argv if re.match("--.*=", word))
     match [word for word in sys.argv[1:] if not word.startswith("--")]:
         case ["download", requirement]:
             download(requirement, Path(given["--dest"]))
