@@ -15,6 +15,7 @@ from segue.core.session import Session
 from segue.store import Store
 from segue.testing import postgres
 from segue.testing.clock import FakeClock
+from tests.store.template import new_store
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -52,6 +53,8 @@ def clock() -> FakeClock:
 def open_store(url: str, clock: FakeClock, runner: asyncio.Runner) -> Generator[OpenStore]:
     """Opens the store once more, as another process would; closes all of them afterwards."""
     opened: list[Store] = []
+    if url.startswith("sqlite"):
+        new_store(Path(url.removeprefix("sqlite://")))
 
     async def open_one() -> Store:
         opened.append(await segue.store.open(url, clock=clock))

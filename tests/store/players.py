@@ -103,8 +103,9 @@ class Player:
         self.stopped()
 
     def stopped(self) -> None:
-        stat = Path(f"/proc/{self.pid}/stat")
-        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        """See all its threads frozen: one may be about to take a lock."""
+        tasks = Path(f"/proc/{self.pid}/task")
+        until(lambda: {_state(thread) for thread in tasks.iterdir()} == {"T"})
 
     def go_on(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -116,6 +117,14 @@ class Player:
         os.close(self._pidfd)
         self._lines.close()
         self._socket.close()
+
+
+def _state(thread: Path) -> str:
+    """As the kernel abbreviates it; T for a thread that is stopped, also if it is gone by now."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "T"
 
 
 class Refused(Exception):

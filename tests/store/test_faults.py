@@ -31,29 +31,37 @@ from segue.core.errors import (
 )
 from segue.core.handoff import Handoff, State
 from segue.core.lease import Lease
-from segue.store import Store, Tx, transcripts
+from segue.store import Store, Tx, files, transcripts
 from segue.testing import postgres
 from segue.testing.descriptors import exhausted
 from tests.store.model import fast_folder
 from tests.store.players import Player, Refused, Troupe, stage_door, until
 from tests.store.samples import TOPIC, said
+from tests.store.template import new_store
 
 # A disk of its own, in a mount namespace of its own
 
 
-@pytest.fixture
-def disk() -> Generator[tuple[Troupe, Path]]:
-    """An empty folder, and players for whom alone something can be mounted there."""
+@pytest.fixture(scope="module")
+def own_mounts() -> Generator[str]:
+    """The door to players for whom alone something can be mounted."""
     unshare = (
         ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
     )
-    with tempfile.TemporaryDirectory(prefix="segue-") as name:
-        folder = Path(name) / "disk"
-        folder.mkdir()
-        with stage_door(Path(name), *unshare) as door:
-            troupe = Troupe(door)
-            yield troupe, folder
-            troupe.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="segue-") as folder,
+        stage_door(Path(folder), *unshare) as door,
+    ):
+        yield door
+
+
+@pytest.fixture
+def disk(own_mounts: str) -> Generator[tuple[Troupe, Path]]:
+    """An empty folder, and players for whom alone something can be mounted there."""
+    with tempfile.TemporaryDirectory(prefix="segue-") as folder:
+        troupe = Troupe(own_mounts)
+        yield troupe, Path(folder)
+        troupe.close()
 
 
 def keep_appending(player: Player, session: str, size: int) -> list[str]:
@@ -337,9 +345,8 @@ async def test_whatever_fails_in_an_append_the_caller_was_told_the_truth(
 
 async def append_with(fault: Fault, place: Path, size: int) -> bool:
     """Append with the fault, then see what a crash, a reopening and going on make of it."""
-    url = f"sqlite://{place}/segue.db"
     before, wanted = ["one", "two"], "three " + "x" * size
-    async with await segue.store.open(url) as store:
+    async with await segue.store.open(new_store(place / "segue.db")) as store:
         lease = await begin(store, before)
         await store.transcripts.load(lease.session_id)  # so that the reader is there
         fault.armed = True
@@ -389,7 +396,7 @@ async def test_whatever_fails_in_a_handoff_all_of_it_has_moved_or_nothing(folder
         place = folder / str(at)
         place.mkdir()
         with failing(Fault(call, code, at, torn=torn)) as fault:
-            async with await segue.store.open(f"sqlite://{place}/segue.db") as store:
+            async with await segue.store.open(new_store(place / "segue.db")) as store:
                 lease = await begin(store, ["one"])
                 claim = await claimed(store, lease)
                 fault.armed = True
@@ -436,7 +443,10 @@ async def test_a_nudge_that_cannot_be_sent_does_not_make_a_failure_of_a_success(
         assert await store.list_pending_handoffs() == (asked,)
 
 
-async def test_a_database_that_somebody_keeps_locked_is_busy_and_then_goes_on(tmp_path: Path):
+async def test_a_database_that_somebody_keeps_locked_is_busy_and_then_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         lease = await begin(store, ["one"])
         other = apsw.Connection(str(tmp_path / "segue.db"))  # which knows nothing of our gate

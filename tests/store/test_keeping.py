@@ -10,7 +10,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import SessionMoved
 from segue.core.session import EndReason, Session
-from segue.store import Store
+from segue.store import Store, sqlite
 from segue.store.keeping import Held
 from segue.store.leases import SECONDS
 from segue.testing.clock import FakeClock
@@ -91,9 +91,10 @@ async def test_a_loss_is_noticed_with_the_next_renewal_too(
 
 @on_sqlite
 async def test_who_looks_after_many_writes_nothing(
-    store: Store, open_store: OpenStore, clock: FakeClock
+    store: Store, open_store: OpenStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ):
     """What others write wakes everybody, again and again; that must not make us write, too."""
+    monkeypatch.setattr(sqlite, "LOOK_SECONDS", 0.05)
     held = await many(store, 50, SECONDS)
     before = [h.lease.until for h in held]
     other = await open_store()

@@ -584,12 +584,12 @@ def test_the_machine_finds_each_single_flaw(flaw: Flaw):
 
 
 def test_the_machine_finds_nothing_in_a_sketch_without_flaws():
-    play(SketchWorld, examples=100, steps=50, known=True)
+    play(SketchWorld, examples=40, steps=50, known=True)
 
 
 @pytest.mark.timeout(300)
 def test_conversations_on_sqlite_are_never_lost_nor_in_two_hands_nor_stuck(seed: int):
-    play(SqliteWorld, examples=200 if seed else 20, steps=50)
+    play(SqliteWorld, examples=200 if seed else 12, steps=50)
 
 
 @pytest.mark.real

@@ -306,12 +306,17 @@ async def test_an_interrupted_creation_is_completed(path: Path):
 # Private
 
 
-@pytest.fixture
-def troupe() -> Generator[Troupe]:
+@pytest.fixture(scope="module")
+def door() -> Generator[str]:
     with tempfile.TemporaryDirectory(prefix="segue-") as folder, stage_door(Path(folder)) as door:
-        troupe = Troupe(door)
-        yield troupe
-        troupe.close()
+        yield door
+
+
+@pytest.fixture
+def troupe(door: str) -> Generator[Troupe]:
+    troupe = Troupe(door)
+    yield troupe
+    troupe.close()
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o777], ids=oct)

@@ -24,6 +24,7 @@ from segue.core.session import Session
 from segue.core.transcript import Message, ToolCall
 from segue.store import Store
 from segue.turns import Place, Turns
+from tests.store.template import new_store
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -92,9 +93,10 @@ def settings(tmp_path: Path) -> Settings:
 def open_store(tmp_path: Path, runner: asyncio.Runner) -> Generator[OpenStore]:
     """Opens the store once more, as another process would; closes all of them afterwards."""
     opened: list[Store] = []
+    url = new_store(tmp_path / "segue.db")
 
     async def open_one() -> Store:
-        opened.append(await segue.store.open(f"sqlite://{tmp_path}/segue.db"))
+        opened.append(await segue.store.open(url))
         return opened[-1]
 
     yield open_one

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import signal
-import sys
 from pathlib import Path
 
-import segue.store
+# Has all of the program imported before it forks.
+import tests.program  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from segue.agent.models.scripted import ScriptedModel
-from segue.config import Settings
 from segue.core.events import TurnDone
 from segue.core.session import Session
-from segue.core.transcript import INTERRUPTED, ToolCall
-from segue.turns import Turns
-from tests.turns.conftest import Desk, Offered, call
-from tests.turns.test_taking import AUTO, NOW, until
+from segue.core.transcript import INTERRUPTED
+from tests.turns import doomed
+from tests.turns.conftest import Desk
+from tests.turns.test_taking import NOW, until
 
-WORDS = "Here is what I found. " * 3
-
-
-async def program(url: str, session_id: str, what: str, settings: Settings) -> None:
-    """One turn, which says `what` it is told to and does not come to its end."""
-    hang = call("shell", command="echo $$ > pid; sleep 50")
-    read = ToolCall("c0", "list_files", "{}")
-    script = {"words": [WORDS], "tool": [read, hang, "Never."]}[what]
-    model = ScriptedModel(script, pause=30 if what == "words" else 0)
-    async with (
-        await segue.store.open(url) as store,
-        Turns(store, settings, models=Offered(model), titles=False) as turns,
-    ):
-        async for event in turns.take_turn(session_id, "Go"):
-            print(type(event).__name__, flush=True)
+_processes = multiprocessing.get_context("forkserver")  # set up by tests.program
 
 
 async def killed(
@@ -41,30 +27,20 @@ async def killed(
 ) -> list[str]:
     """Start the program, kill it once that many messages are kept and, for a tool, the command
     runs; and give the names of the events that it had shown."""
-    url = f"sqlite://{tmp_path}/segue.db"
-    code = f"from {__name__} import begin; begin({url!r}, {session.id!r}, {what!r})"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
-    )
+    shown, pid = tmp_path / "shown", Path(session.cwd or "") / "pid"
+    given = (f"sqlite://{tmp_path}/segue.db", session.id, what, shown)
+    process = _processes.Process(target=doomed.begin, args=given, daemon=True)
+    process.start()
     try:
         async with asyncio.timeout(40):
             while len(await desk.transcript(session)) < messages:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             if what == "tool":
-                await until((Path(session.cwd or "") / "pid").exists)
+                await until(lambda: pid.exists() and pid.read_text().endswith("\n"))
     finally:
         process.kill()
-        shown, _ = await process.communicate()
-    return shown.decode().split()
-
-
-def begin(url: str, session_id: str, what: str) -> None:
-    from dataclasses import replace
-
-    from segue import config
-
-    settings = replace(config.load({"SEGUE_STORE": url}), approvals=AUTO)
-    asyncio.run(program(url, session_id, what, settings))
+        process.join()
+    return shown.read_text().split()
 
 
 async def test_killed_before_the_first_word_the_message_is_kept_and_can_be_answered(

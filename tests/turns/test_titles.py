@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
+import pytest
+
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.errors import ModelBusy
 from segue.core.events import TurnDone
 from segue.core.session import Session
+from segue.turns import taking
 from tests.turns.conftest import Desk
 
 
@@ -63,7 +66,11 @@ async def test_a_model_that_finds_no_name_leaves_the_persons_own_words(
     assert await title(desk, session) == "How far is Bergen?"
 
 
-async def test_the_end_of_the_program_does_not_wait_for_a_name(desk: Desk, session: Session):
+async def test_the_end_of_the_program_does_not_wait_for_a_name(
+    desk: Desk, session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(taking, "_FAREWELL", 0.05)
+
     class Silent(ScriptedModel):
         async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
             if "title" in prompt.system:

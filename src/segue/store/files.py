@@ -36,6 +36,8 @@ from segue.store.processes import open_private
 
 APPLICATION_ID = 0x53656775  # "Segu"
 HEADER = 100
+PATIENCE = 5.0
+"""Seconds to wait for another program that has the database locked, past our gate."""
 
 
 def probe(path: Path, run: Path) -> None:
@@ -127,7 +129,7 @@ def connect(path: Path) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
     connection = apsw.Connection(os.fspath(path), flags=flags)
     try:
-        connection.set_busy_timeout(5000)
+        connection.set_busy_timeout(round(PATIENCE * 1000))
         _refuse_foreign(connection, path)
         _keep_log(connection)
         if connection.pragma("journal_mode", "wal") != "wal":

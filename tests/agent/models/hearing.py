@@ -70,10 +70,10 @@ def kept(pieces: list[Piece]) -> Message:
 
 
 def places(stream: bytes, seed: int) -> list[int]:
-    """Where to cut it: around the end of every event, and at every eighth byte, which another
+    """Where to cut it: around the end of every event, and at every 24th byte, which another
     `seed` makes other bytes."""
     ends = [m.end() for m in re.finditer(rb"\r?\n\r?\n", stream)]
     around = {end + by for end in ends for by in range(-5, 2)}
     return sorted(
-        at for at in {*around, *range(1 + seed % 8, len(stream), 8)} if 0 < at < len(stream)
+        at for at in {*around, *range(1 + seed % 24, len(stream), 24)} if 0 < at < len(stream)
     )

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from segue.agent.models.alternating import ONWARD, OPENING
+from segue.agent.models.anthropic import client
 from segue.agent.models.anthropic.request import build
 from segue.agent.models.base import End, Stop
 from segue.core.errors import (
@@ -53,7 +54,10 @@ async def test_an_answer_with_text_and_two_parallel_calls_arrives_whole():
     assert end == End(stop=Stop.CALLS, usage=Usage(input=315, output=42, cached=300))
 
 
-async def test_an_answer_is_whole_at_its_last_word_even_if_the_stream_stays_open():
+async def test_an_answer_is_whole_at_its_last_word_even_if_the_stream_stays_open(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(client, "_LAST_BYTES", 0.05)
     stream = sse(DONE)
     late = Stream(body=stream, travel=Travel(stall_after=len(stream)))
     assert joined(await exchange(late))[0] == "Done."

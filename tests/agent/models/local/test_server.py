@@ -8,18 +8,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from segue.agent.models.local import private
-from segue.agent.models.local.serve import Reached
+from segue.agent.models.local import private, serve
+from segue.agent.models.local.serve import Reached, Run
 from segue.core.errors import LocalFailed
 from tests.agent.models.local.conftest import put, server, until
 
-IDLE = 0.4
+IDLE = 0.2
 
 
 async def reach(folder: Path, *, idle: float = 600.0) -> Reached:
@@ -36,8 +35,8 @@ async def kill(folder: Path, reached: Reached) -> None:
     await until(lambda: not running(folder))
 
 
-async def test_a_server_is_started_and_answers_only_those_who_know_the_key(here: Path):
-    reached = await reach(here)
+async def test_a_server_is_started_and_answers_only_those_who_know_the_key(shared: Path):
+    reached = await reach(shared)
     assert reached.url.startswith("http://127.0.0.1:")
     with httpx2.Client(trust_env=False) as client:
         body = {"messages": [{"role": "user", "content": "hi"}]}
@@ -47,9 +46,9 @@ async def test_a_server_is_started_and_answers_only_those_who_know_the_key(here:
         assert answer.status_code == 200
 
 
-async def test_its_files_are_for_the_person_alone(here: Path):
-    await reach(here)
-    run = server(here).run
+async def test_its_files_are_for_the_person_alone(shared: Path):
+    await reach(shared)
+    run = server(shared).run
     assert run.folder.stat().st_mode & 0o777 == 0o700
     for path in (run.state, run.lock, run.use, run.log):
         assert path.stat().st_mode & 0o777 == 0o600
@@ -64,8 +63,11 @@ async def test_those_who_come_at_once_share_one_server(here: Path):
 async def test_processes_that_come_at_once_share_one_server(here: Path):
     script = (
         "import asyncio, sys; from pathlib import Path;"
-        "from tests.agent.models.local.test_server import reach;"
-        "print(asyncio.run(reach(Path(sys.argv[1]))).pid)"
+        "from segue.agent.models.local.serve import Run;"
+        "from segue.agent.models.local.server import Server;"
+        "folder = Path(sys.argv[1]);"
+        "ours = Server(run=Run(folder / 'run'), weights=folder / 'tiny.gguf', idle=600);"
+        "print(asyncio.run(ours.serving().__aenter__()).pid)"
     )
     command = (sys.executable, "-c", script, str(here))
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -73,23 +75,22 @@ async def test_processes_that_come_at_once_share_one_server(here: Path):
         await asyncio.create_subprocess_exec(
             *command, env=environment, stdout=asyncio.subprocess.PIPE
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     pids = {(await process.communicate())[0] for process in processes}
     assert len(pids) == 1
     assert int(pids.pop()) == (await reach(here)).pid
 
 
-async def test_it_belongs_to_no_terminal_and_is_nobodys_child(here: Path):
-    reached = await reach(here)
+async def test_it_belongs_to_no_terminal_and_is_nobodys_child(shared: Path):
+    reached = await reach(shared)
     session, parent = shown(reached, "sess="), shown(reached, "ppid=")
     assert session != shown(Reached("", "", os.getpid()), "sess=")
     assert int(parent) != os.getpid()
 
 
-async def test_it_is_told_nothing_of_our_environment(here: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ACME_API_KEY", "secret")
-    reached = await reach(here)
+async def test_it_is_told_nothing_of_our_environment(shared: Path):
+    reached = await reach(shared)
     environment = shown(reached, "command=")
     assert "GOMP_SPINCOUNT=" in environment, "the environment is to be seen at all"
     assert "secret" not in environment
@@ -115,7 +116,7 @@ async def test_the_state_of_one_that_was_killed_is_not_taken_for_that_of_the_nex
     await kill(here, await reach(here))
     put(here, b"slow")
     with pytest.raises(LocalFailed, match="longer than 1 seconds"):
-        async with server(here, patience=1.0).serving():
+        async with server(here, patience=0.6).serving():
             pass
 
 
@@ -132,38 +133,63 @@ async def test_one_that_nobody_uses_ends(here: Path):
     assert (await reach(here)).pid
 
 
-async def test_one_that_is_in_use_does_not_end(here: Path):
-    async with server(here, idle=IDLE).serving() as reached:
-        began = time.monotonic()
-        await until(lambda: time.monotonic() - began > 4 * IDLE)
-        assert running(here)
-        assert await reach(here) == reached
+class Clock:
+    """Stands in for the module `time`."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
 
 
-async def test_each_use_begins_the_wait_anew(here: Path):
-    first = await reach(here, idle=3 * IDLE)
-    began = time.monotonic()
-    while time.monotonic() - began < 6 * IDLE:
-        assert await reach(here) == first
-        await asyncio.sleep(IDLE / 4)
+async def test_one_that_is_in_use_does_not_end(here: Path, monkeypatch: pytest.MonkeyPatch):
+    clock, run, use = watched(here, monkeypatch)
+    async with private.holding(run.use, shared=True):
+        clock.seconds += 1000
+        assert not use.over()
+    assert use.over()
+
+
+async def test_each_use_begins_the_wait_anew(here: Path, monkeypatch: pytest.MonkeyPatch):
+    clock, run, use = watched(here, monkeypatch)
+    clock.seconds += 9
+    assert not use.over()
+    os.utime(run.use, (1, 1))
+    clock.seconds += 9
+    assert not use.over()
+    clock.seconds += 11
+    assert use.over()
+
+
+def watched(here: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Run, serve._Use]:
+    """What decides, in the process of the server, whether it is needed: for 10 seconds more."""
+    clock, run = Clock(), server(here).run
+    monkeypatch.setattr(serve, "time", clock)
+    private.make_folder(run.folder)
+    private.write(run.state, "{}")
+    return clock, run, serve._Use(run, here / "tiny.gguf", 10)
+
+
+async def test_a_use_is_seen_by_the_server(shared: Path):
+    first = await reach(shared)
+    os.utime(server(shared).run.use, (0, 0))
+    assert await reach(shared) == first
+    assert server(shared).run.use.stat().st_mtime > 0
 
 
 @pytest.mark.parametrize("what", ["weights", "run folder"])
 async def test_one_whose_files_vanish_ends(here: Path, what: str):
-    reached = await reach(here, idle=20)
-    if what == "weights":
-        (here / "tiny.gguf").unlink()
-    else:
-        shutil.rmtree(here / "run")
-
-    def gone() -> bool:
+    async with server(here, idle=IDLE).serving():  # in use, it does not end otherwise
+        lock = private.open_file(server(here).run.lock)
         try:
-            os.kill(reached.pid, 0)
-        except ProcessLookupError:
-            return True
-        return False
-
-    await until(gone)
+            if what == "weights":
+                (here / "tiny.gguf").unlink()
+            else:
+                shutil.rmtree(here / "run")
+            await until(lambda: private.lock(lock))
+        finally:
+            os.close(lock)
 
 
 async def test_one_that_cannot_load_its_weights_says_so(here: Path):
@@ -186,5 +212,5 @@ async def test_one_that_misses_a_library_says_which(
 async def test_one_that_takes_too_long_is_not_waited_for(here: Path):
     put(here, b"slow")
     with pytest.raises(LocalFailed, match="longer than 1 seconds"):
-        async with server(here, patience=1.0).serving():
+        async with server(here, patience=0.6).serving():
             pass
