@@ -16,7 +16,7 @@ from segue.core.session import ME
 from segue.testing.telegram import TOKEN, Hands, Kind, Peer, Settings, Shown, Trouble
 from segue.testing.telegram.running import serving
 from tests.terminal.conftest import Person
-from tests.terminal.gateways import begin, none_left, segue_says
+from tests.terminal.gateways import none_left, piped, segue_says
 from tests.terminal.pty import Terminal
 
 WRONG = "123456789:AAwrongwrongwrongwrongwrongwrongwro"
@@ -149,21 +149,16 @@ async def test_a_variable_that_would_win_over_the_token_is_named(person: Person)
 
 async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: Person):
     async with telegram(person, topics=False) as (peer, hands):
-        with begin(
-            person, "setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"
-        ) as process:
-            try:
-                assert process.stdout is not None
-                told = ""
-                while "In a group" not in told:
-                    told += await asyncio.to_thread(process.stdout.readline)
-                anna = await hands.user("Anna")
-                chat = await hands.private(anna)
-                await hands.say(anna, chat, f"/start {code_of(told)}")
-                rest, _ = await asyncio.to_thread(process.communicate, None, 30)
-            finally:
-                process.kill()
-        assert process.returncode == 0
+        words = ["setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"]
+        with piped(person, *words) as command:
+            told = ""
+            while "In a group" not in told:
+                told += await command.line(command.stdout)
+            anna = await hands.user("Anna")
+            chat = await hands.private(anna)
+            await hands.say(anna, chat, f"/start {code_of(told)}")
+            code, rest, errors = await command.ends()
+        assert code == 0, errors
         assert "turn Threaded Mode on" in " ".join(told.split())
         assert "Done." in rest
         assert (await arrived(hands, chat)).topics == ()
