@@ -28,6 +28,7 @@ from functools import partial
 from multiprocessing import forkserver, popen_forkserver, reduction
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import IO, Any, NamedTuple, TextIO, cast
 
 import segue
@@ -71,9 +72,9 @@ class SharedClock(SystemClock):
             return 0.0
 
 
-def constants(values: Mapping[str, float]) -> dict[str, str]:
+def constants(values: Mapping[str, float | str]) -> dict[str, str]:
     """An environment in which these constants, such as `segue.gateway.janitor.LOOK`, have these
-    values."""
+    values; a text names something to import, as `module:function`."""
     return {_CONSTANTS: json.dumps(values)}
 
 
@@ -222,7 +223,8 @@ def _main(started: _Start) -> None:
         segue.store.SystemClock = partial(SharedClock, Path(environment[_CLOCK]))
     for name, value in json.loads(environment.get(_CONSTANTS, "{}")).items():
         module, _, constant = name.rpartition(".")
-        setattr(sys.modules[module], constant, value)
+        found = resolve_name(value) if isinstance(value, str) else value
+        setattr(sys.modules[module], constant, found)
     if not REAL_START.items() <= environment.items():
         background._spawn = partial(_spawn, server)
     sys.argv = [str(Path(segue.__file__).parent / "__main__.py"), *arguments]
