@@ -45,7 +45,7 @@ def segue_says(person: Person, *words: str) -> subprocess.CompletedProcess[str]:
 class Piped:
     """`segue` under way, with pipes; it is killed in the end."""
 
-    def __init__(self, person: Person, words: Sequence[str]) -> None:
+    def __init__(self, person: Person, words: Sequence[str], given: int | None) -> None:
         with contextlib.ExitStack() as theirs:
             self.stdout, output = _pipe(theirs)
             self.stderr, errors = _pipe(theirs)
@@ -55,6 +55,8 @@ class Piped:
                 cwd=person.cwd,
                 output=output,
                 errors=errors,
+                given=given,
+                terminal=given is not None,
             )
 
     def __enter__(self) -> Self:
@@ -85,9 +87,9 @@ def _pipe(theirs: contextlib.ExitStack) -> tuple[TextIO, int]:
     return os.fdopen(ours, encoding="utf-8"), end
 
 
-def piped(person: Person, *words: str) -> Piped:
-    """The same, under way; to be used as a context."""
-    return Piped(person, words)
+def piped(person: Person, *words: str, given: int | None = None) -> Piped:
+    """The same, under way; to be used as a context. It reads from the terminal that is `given`."""
+    return Piped(person, words, given)
 
 
 def begin(person: Person, *words: str) -> subprocess.Popen[str]:

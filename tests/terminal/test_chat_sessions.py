@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from segue.core.transcript import Transcript
 from tests.terminal.conftest import Person, over, shell
-from tests.terminal.pty import SEGUE, Terminal
+from tests.terminal.pty import Terminal
 
 
 async def say(shown: Terminal, text: str) -> None:
@@ -60,9 +63,14 @@ async def test_a_directory_that_is_gone_is_told_and_one_stays(person: Person):
 
 
 async def test_a_conversation_begins_in_a_directory_that_is_gone(person: Person):
-    command = ["/bin/sh", "-c", 'rmdir "$PWD"; exec "$0" "$@"']
-    async with person.opens(command=[*command, *SEGUE]) as shown:
-        await say(shown, "hello")
+    gone = os.open(person.cwd, os.O_RDONLY)
+    person.cwd.rmdir()
+    place = {"cwd": Path(f"/proc/{os.getpid()}/fd/{gone}"), "environment": {"PWD": str(person.cwd)}}
+    try:
+        async with person.opens(**place) as shown:
+            await say(shown, "hello")
+    finally:
+        os.close(gone)
     (session,) = await person.sessions()
     assert session.cwd == str(person.cwd.parent)
 

@@ -164,19 +164,6 @@ async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: P
         assert (await arrived(hands, chat)).topics == ()
 
 
-async def test_run_again_it_only_proves_that_all_is_well(person: Person):
-    async with telegram(person) as (peer, hands):
-        anna = await hands.user("Anna")
-        await hands.private(anna)
-        words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
-        first = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-        assert first.returncode == 0, first.stderr
-        again = await asyncio.to_thread(segue_says, person, "setup", "telegram")
-        assert again.returncode == 0, again.stderr
-        assert "Kept as" not in again.stdout
-        assert "gateway" not in again.stdout
-
-
 async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):
     async with telegram(person) as (peer, _):
         words = ["--url", peer.url, "--token", TOKEN, "--owner", "7", "--home", "-100777"]
@@ -200,13 +187,17 @@ async def test_a_first_message_that_does_not_arrive_is_told(person: Person, trou
 # Later
 
 
-async def test_the_doctor_looks_at_the_same_things(person: Person):
+async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_too(person: Person):
     async with telegram(person, topics=False) as (peer, hands):
         anna = await hands.user("Anna")
         await hands.private(anna)
         words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
         done = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert done.returncode == 0, done.stderr
+        again = await asyncio.to_thread(segue_says, person, "setup", "telegram", "--yes")
+        assert again.returncode == 0, again.stderr
+        assert "Kept as" not in again.stdout
+        assert "gateway" not in again.stdout
         told = await asyncio.to_thread(segue_says, person, "doctor")
         assert "The token is good" in told.stdout
         assert re.search(r"warning +telegram +Direct messages .* Threaded Mode", told.stdout)
