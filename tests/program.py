@@ -249,6 +249,7 @@ def _spawn(server: str, pipe: int, words: IO[bytes], log: Path, options: Sequenc
         started = _Start(arguments, environment, str(Path.home()), files, False, server)
         # Not with `start`, which would end it together with this process.
         popen_forkserver.Popen(_processes.Process(target=_detached, args=(started,), daemon=True))
+    os.close(pipe)
 
 
 def _detached(started: _Start) -> None:

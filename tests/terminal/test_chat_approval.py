@@ -125,7 +125,7 @@ async def test_ctrl_c_ends_a_command_that_runs(person: Person):
         shown.say("y")
         await shown.see("⏺ shell")
         shown.press("c-c")
-        await shown.see("Interrupted.", 5)
+        await shown.see("Interrupted.")
         shown.say("and now?")
         await shown.see("Here.")
     assert not (person.cwd / "over").exists()

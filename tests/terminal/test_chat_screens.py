@@ -84,6 +84,7 @@ async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
         await shown.see("1  note")
         shown.say("/sessions")
         await shown.see("* Named")
+        await shown.ready()
         shown.type("/resume ")
         shown.press("tab")
         shown.press("c-c", "c-d")

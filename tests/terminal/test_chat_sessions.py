@@ -131,7 +131,7 @@ async def test_a_terminal_that_lost_its_session_says_so_refuses_and_takes_it_bac
         async with person.opens("resume", "hello") as second:
             await second.see("Take it over?")
             second.say("y")
-            await first.shows("no longer here", 3)
+            await first.shows("no longer here")
             await first.see("hello · scripted · in another terminal")
             await first.shows("/follow to watch it there, /resume hello to take it back")
             await say(second, "from the second")
@@ -142,7 +142,7 @@ async def test_a_terminal_that_lost_its_session_says_so_refuses_and_takes_it_bac
             await first.see("Take it over?")
             first.say("y")
             await first.shows("from the second")
-            await second.shows("no longer here", 3)
+            await second.shows("no longer here")
             await say(first, "mine again")
             await first.see("hello · scripted · here")
     said = [text for role, text in await person.said("hello") if role == "user"]

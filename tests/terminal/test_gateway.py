@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import stat
+import subprocess
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -206,6 +207,28 @@ async def test_one_that_is_not_ready_in_time_is_ended_again(
         assert child.pid is not None
         await asyncio.to_thread(ended, child.pid)
         assert await store.gateways.alive() == ()
+
+
+async def test_one_whose_start_is_called_off_is_ended(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+):
+    """Also in the moment in which it is started."""
+    log = serving(person)
+    loop = asyncio.get_running_loop()
+    with subprocess.Popen(["/bin/sleep", "60"]) as gateway:  # noqa: ASYNC220
+
+        def spawn(pipe: int, *_: object) -> None:
+            loop.call_soon_threadsafe(starting.cancel)
+            time.sleep(0.1)  # until nobody waits for it any more
+            os.write(pipe, f"{gateway.pid}\n".encode())
+            os.close(pipe)
+
+        monkeypatch.setattr(background, "_spawn", spawn)
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            starting = asyncio.create_task(background.start(store, log))
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        assert await asyncio.to_thread(gateway.wait, 20) == -signal.SIGTERM
 
 
 async def test_in_the_foreground_it_tells_on_standard_error_and_ends_when_told_to(person: Person):
