@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 from segue.core.transcript import Transcript
 from tests.terminal.conftest import Person, over, shell
+from tests.terminal.gateways import segue_says
 from tests.terminal.pty import Terminal
 
 
@@ -20,10 +22,8 @@ async def say(shown: Terminal, text: str) -> None:
 
 async def begin(person: Person, text: str) -> None:
     """A session that was left again."""
-    async with person.opens() as shown:
-        await say(shown, text)
-        shown.press("c-d")
-        assert await shown.end() == 0
+    said = await asyncio.to_thread(segue_says, person, "-p", text)
+    assert said.returncode == 0, said.stderr
 
 
 # Coming back
