@@ -7,6 +7,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,22 @@ from tests.terminal.test_model import openai
 KEY = "sk-very-secret"
 
 
+PATIENT = {"segue.terminal.doctor._SECONDS": 60.0, "segue.terminal.checks._REACH_SECONDS": 30.0}
+"""What answers is heard, however busy the machine is."""
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in PATIENT.items():
+        module, _, constant = name.rpartition(".")
+        monkeypatch.setattr(import_module(module), constant, seconds)
+
+
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """A person who talks to the stand-in."""
     return {
+        **constants(PATIENT),
         "SEGUE_CONFIG": str(tmp_path / "config.toml"),
         "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
         "SEGUE_MODELS": str(tmp_path / "models"),

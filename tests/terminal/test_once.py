@@ -37,8 +37,11 @@ async def sh(person: Person, line: str) -> tuple[int, str, str]:
         cwd=person.cwd,
         env={**CODE, "LANG": "C.UTF-8", **person.environment},
     )
-    async with asyncio.timeout(30):
+    try:
         output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
     assert process.returncode is not None
     return process.returncode, output.decode(), errors.decode()
 
