@@ -1,4 +1,5 @@
-"""Imports the whole program, for the process from which `tests.program` forks all others."""
+"""Imports the whole program, for the process from which `tests.program` forks all others. What it
+finds out once, when it is first needed, is found out here: schemas, certificates, key bindings."""
 
 from __future__ import annotations
 
@@ -6,8 +7,14 @@ import gc
 import importlib
 from pathlib import Path
 
+from prompt_toolkit import PromptSession
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
 import segue
 from segue.agent.models.http import trusted
+from segue.agent.tools.base import Tool
+from segue.terminal.render import stream
 from segue.testing.peers import tls
 
 _CODE = Path(segue.__file__).parents[1]
@@ -20,17 +27,33 @@ for name in (
     "anyio.streams.tls",
     "anyio.to_thread",
     "concurrent.futures.thread",
+    "certifi.core",
+    "getpass",
+    "gzip",
+    "httpcore",
+    "httpcore._async.http11",
+    "httpcore._backends.anyio",
     "httpcore2._async.http11",
     "httpcore2._backends.anyio",
+    "importlib.readers",
     "importlib.resources.readers",
     "prompt_toolkit.input.vt100",
     "prompt_toolkit.key_binding.bindings.search",
     "prompt_toolkit.patch_stdout",
     "pygments.lexers.python",
+    "segno",
+    "tomlkit",
     "tomllib",
     "truststore",
 ):  # which libraries import when they are first used
     importlib.import_module(name)
 trusted()
 tls()
+stream.warm()
+for tool in gc.get_objects():
+    if isinstance(tool, Tool):
+        _ = tool.spec
+with create_pipe_input() as typed:
+    typed.send_text("/help\r")
+    PromptSession[str](input=typed, output=DummyOutput()).prompt()
 gc.freeze()  # so that it stays in shared memory

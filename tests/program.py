@@ -4,6 +4,9 @@ starting Python for each would take most of the time of the tests.
 What depends on how Python starts (its options, the encoding of its streams) needs a real start.
 Nobody has to wait for time to pass in it: its environment may name a `SharedClock`, and constants
 that have other values, see `constants`.
+
+A gateway that it starts in the background is forked from the same process, unless its environment
+has `REAL_START`.
 """
 
 from __future__ import annotations
@@ -22,21 +25,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from multiprocessing import reduction
+from multiprocessing import forkserver, popen_forkserver, reduction
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, TextIO, cast
+from pkgutil import resolve_name
+from typing import IO, Any, NamedTuple, TextIO, cast
 
 import segue
 import segue.store
 from segue.core.lease import SECOND, Ticks
 from segue.store.clock import SystemClock
+from segue.terminal import background
 from segue.terminal.main import main
 
+REAL_START = {"TESTS_REAL_START": "1"}
+"""An environment in which a gateway in the background is started as users start it."""
 _CLOCK = "TESTS_CLOCK"
 _CONSTANTS = "TESTS_CONSTANTS"
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.imported"])
+_processes.set_forkserver_preload(["tests.imported", __name__])
 
 
 class SharedClock(SystemClock):
@@ -65,9 +72,9 @@ class SharedClock(SystemClock):
             return 0.0
 
 
-def constants(values: Mapping[str, float]) -> dict[str, str]:
+def constants(values: Mapping[str, float | str]) -> dict[str, str]:
     """An environment in which these constants, such as `segue.gateway.janitor.LOOK`, have these
-    values."""
+    values; a text names something to import, as `module:function`."""
     return {_CONSTANTS: json.dumps(values)}
 
 
@@ -130,8 +137,9 @@ def start(
     """`segue` with these arguments; it reads what is `given`, or nothing. With `terminal`, that is
     the terminal to which it belongs."""
     files = _Files([output, errors] if given is None else [output, errors, given])
-    arguments_of_main = (arguments, dict(environment), str(cwd), files, terminal)
-    process = _processes.Process(target=_main, args=arguments_of_main, daemon=True)
+    forkserver.ensure_running()
+    started = _Start(arguments, dict(environment), str(cwd), files, terminal, _server_address())
+    process = _processes.Process(target=_main, args=(started,), daemon=True)
     process.start()
     return Program(process)
 
@@ -182,13 +190,24 @@ class _Files:
         return list, ([reduction.DupFd(fd) for fd in self._files],)
 
 
-def _main(
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    cwd: str,
-    files: Sequence[Any],
-    terminal: bool,
-) -> None:
+class _Start(NamedTuple):
+    """All that a new process is told."""
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: str
+    files: Any
+    terminal: bool
+    server: str
+    """The address of the process from which it is forked."""
+
+
+def _server_address() -> str:
+    return cast("Any", forkserver)._forkserver._forkserver_address
+
+
+def _main(started: _Start) -> None:
+    arguments, environment, cwd, files, terminal, server = started
     output, errors, *given = (file.detach() for file in files)
     os.setsid()
     for fd, number in ((output, 1), (errors, 2), (given[0] if given else _nothing(), 0)):
@@ -204,7 +223,10 @@ def _main(
         segue.store.SystemClock = partial(SharedClock, Path(environment[_CLOCK]))
     for name, value in json.loads(environment.get(_CONSTANTS, "{}")).items():
         module, _, constant = name.rpartition(".")
-        setattr(sys.modules[module], constant, value)
+        found = resolve_name(value) if isinstance(value, str) else value
+        setattr(sys.modules[module], constant, found)
+    if not REAL_START.items() <= environment.items():
+        background._spawn = partial(_spawn, server)
     sys.argv = [str(Path(segue.__file__).parent / "__main__.py"), *arguments]
     sys.stdin = _open(0, "r")
     sys.stdout = _open(1, "w")
@@ -213,6 +235,29 @@ def _main(
         main()
     finally:
         atexit._run_exitfuncs()
+
+
+def _spawn(server: str, pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> None:
+    """In place of `background._spawn`: what `segue.terminal.detached` does, but forked."""
+    environment = dict(os.environ)  # noqa: TID251 - it is that of this process
+    arguments = ("gateway", "run", "--log", str(log), *options)
+    known = cast("Any", forkserver)._forkserver
+    known._forkserver_address = server
+    known.ensure_running = lambda: None  # it is no child of this process
+    with Path(os.devnull).open("wb") as nothing:
+        files = _Files([nothing.fileno(), words.fileno(), pipe])
+        started = _Start(arguments, environment, str(Path.home()), files, False, server)
+        # Not with `start`, which would end it together with this process.
+        popen_forkserver.Popen(_processes.Process(target=_detached, args=(started,), daemon=True))
+    os.close(pipe)
+
+
+def _detached(started: _Start) -> None:
+    *files, pipe = started.files
+    held = pipe.detach()
+    os.write(held, f"{os.getpid()}\n".encode())
+    os.set_inheritable(held, False)
+    _main(started._replace(files=files))
 
 
 def _nothing() -> int:

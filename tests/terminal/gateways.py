@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Self, TextIO
 
 import segue.store
 from segue.store.gateways import Gateway
@@ -40,8 +42,58 @@ def segue_says(person: Person, *words: str) -> subprocess.CompletedProcess[str]:
     return program.run(*words, environment={**CODE, **person.environment}, cwd=person.cwd)
 
 
+class Piped:
+    """`segue` under way, with pipes; it is killed in the end."""
+
+    def __init__(self, person: Person, words: Sequence[str], given: int | None) -> None:
+        with contextlib.ExitStack() as theirs:
+            self.stdout, output = _pipe(theirs)
+            self.stderr, errors = _pipe(theirs)
+            self.process = program.start(
+                *words,
+                environment={**CODE, **person.environment},
+                cwd=person.cwd,
+                output=output,
+                errors=errors,
+                given=given,
+                terminal=given is not None,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.stdout.close()
+        self.stderr.close()
+
+    async def line(self, of: TextIO) -> str:
+        """The next one that it prints."""
+        return await asyncio.to_thread(of.readline)
+
+    async def ends(self) -> tuple[int, str, str]:
+        """Wait for that; its exit code, and what it printed that was not read yet."""
+        printed = await asyncio.gather(
+            asyncio.to_thread(self.stdout.read), asyncio.to_thread(self.stderr.read)
+        )
+        return await asyncio.to_thread(self.process.wait, 30), *printed
+
+
+def _pipe(theirs: contextlib.ExitStack) -> tuple[TextIO, int]:
+    """The end that is ours, and theirs, which is closed once they have it."""
+    ours, end = os.pipe()
+    theirs.callback(os.close, end)
+    return os.fdopen(ours, encoding="utf-8"), end
+
+
+def piped(person: Person, *words: str, given: int | None = None) -> Piped:
+    """The same, under way; to be used as a context. It reads from the terminal that is `given`."""
+    return Piped(person, words, given)
+
+
 def begin(person: Person, *words: str) -> subprocess.Popen[str]:
-    """The same, under way; to be used as a context."""
+    """The same, but with a real start."""
     return begin_python(person, "-m", "segue", *words)
 
 

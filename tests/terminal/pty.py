@@ -36,15 +36,46 @@ CODE = {"PYTHONPATH": str(Path(segue.__file__).parents[1])}
 """So that it is the very code of this test that runs in the terminal."""
 
 
-class _Screen(pyte.HistoryScreen):
-    """Answers when it is asked where the cursor is, as every terminal does."""
+class _Screen(pyte.Screen):
+    """Keeps what goes out at its top. Answers when it is asked where the cursor is, as every
+    terminal does."""
 
     def __init__(self, columns: int, lines: int, answer: Callable[[str], None]) -> None:
-        super().__init__(columns, lines, history=10_000)
+        self.above: list[str] = []
+        """The lines that have gone out at its top, without blanks at their ends."""
         self._answer = answer
+        self._rows: list[str] = []
+        super().__init__(columns, lines)
+
+    @property
+    def rows(self) -> list[str]:
+        """The lines that are to be seen now, without blanks at their ends."""
+        changed = self.dirty
+        if changed:
+            rows = self._rows + [""] * (self.lines - len(self._rows))
+            # An accent may belong to the last character of the line above.
+            for y in changed | {y - 1 for y in changed}:
+                if 0 <= y < self.lines:
+                    rows[y] = self._row(y)
+            self._rows = rows[: self.lines]
+            changed.clear()
+        return self._rows
+
+    def index(self) -> None:
+        top, bottom = self.margins or (0, self.lines - 1)
+        if self.cursor.y == bottom:
+            self.above.append(self._row(top))
+        super().index()
 
     def write_process_input(self, data: str) -> None:
         self._answer(data)
+
+    def _row(self, y: int) -> str:
+        if y not in self.buffer:
+            return ""
+        line = self.buffer[y]
+        cells = (line[x].data if x in line else " " for x in range(max(line, default=-1) + 1))
+        return "".join(cells).rstrip()
 
 
 class Terminal:
@@ -67,16 +98,12 @@ class Terminal:
     @property
     def screen(self) -> list[str]:
         """The lines that are to be seen now, without blanks at their ends."""
-        return [line.rstrip() for line in self._screen.display]
+        return self._screen.rows
 
     @property
     def text(self) -> str:
         """All that was shown and stays, from the first line on, and the screen below it."""
-        above = (
-            "".join(line[x].data for x in range(self._screen.columns)).rstrip()
-            for line in self._screen.history.top
-        )
-        return "\n".join([*above, *self.screen])
+        return "\n".join([*self._screen.above, *self.screen])
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = 40) -> None:
         """Wait until it is so; the test fails, showing the screen, when it never is."""

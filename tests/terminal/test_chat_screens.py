@@ -10,7 +10,7 @@ import segue.store
 from segue.core.session import ME
 from segue.testing.models.openai import refusal
 from tests.terminal.conftest import Person, over, shell
-from tests.terminal.pty import SEGUE, Terminal
+from tests.terminal.pty import Terminal
 
 OSC = "\x1b]52;c;ZXZpbA==\x07"
 PAYLOAD = f"a{OSC}b\x1b[2J\x1b[31mc\x1bPq#0~\x1b\\d\x9b2Je\x1b]0;evil\x1b\\f\x08g\x00h"
@@ -84,6 +84,7 @@ async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
         await shown.see("1  note")
         shown.say("/sessions")
         await shown.see("* Named")
+        await shown.ready()
         shown.type("/resume ")
         shown.press("tab")
         shown.press("c-c", "c-d")
@@ -217,10 +218,10 @@ async def test_colours_are_there_without_it(person: Person):
 
 
 async def test_a_terminal_that_is_not_utf_8_gets_ascii(person: Person):
-    plain = {"PYTHONIOENCODING": "ascii", "LANG": "C"}
+    plain = {"PYTHONIOENCODING": "ascii"}
     async with (
         person.talks_to("- Grüße", shell("touch done"), "over"),
-        person.opens(environment=plain, command=SEGUE) as shown,
+        person.opens(environment=plain) as shown,
     ):
         await shown.ready()
         shown.say("hello")

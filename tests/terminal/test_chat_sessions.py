@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
+
 from segue.core.transcript import Transcript
 from tests.terminal.conftest import Person, over, shell
-from tests.terminal.pty import SEGUE, Terminal
+from tests.terminal.gateways import segue_says
+from tests.terminal.pty import Terminal
 
 
 async def say(shown: Terminal, text: str) -> None:
@@ -17,10 +22,8 @@ async def say(shown: Terminal, text: str) -> None:
 
 async def begin(person: Person, text: str) -> None:
     """A session that was left again."""
-    async with person.opens() as shown:
-        await say(shown, text)
-        shown.press("c-d")
-        assert await shown.end() == 0
+    said = await asyncio.to_thread(segue_says, person, "-p", text)
+    assert said.returncode == 0, said.stderr
 
 
 # Coming back
@@ -60,9 +63,14 @@ async def test_a_directory_that_is_gone_is_told_and_one_stays(person: Person):
 
 
 async def test_a_conversation_begins_in_a_directory_that_is_gone(person: Person):
-    command = ["/bin/sh", "-c", 'rmdir "$PWD"; exec "$0" "$@"']
-    async with person.opens(command=[*command, *SEGUE]) as shown:
-        await say(shown, "hello")
+    gone = os.open(person.cwd, os.O_RDONLY)
+    person.cwd.rmdir()
+    place = {"cwd": Path(f"/proc/{os.getpid()}/fd/{gone}"), "environment": {"PWD": str(person.cwd)}}
+    try:
+        async with person.opens(**place) as shown:
+            await say(shown, "hello")
+    finally:
+        os.close(gone)
     (session,) = await person.sessions()
     assert session.cwd == str(person.cwd.parent)
 
@@ -123,7 +131,7 @@ async def test_a_terminal_that_lost_its_session_says_so_refuses_and_takes_it_bac
         async with person.opens("resume", "hello") as second:
             await second.see("Take it over?")
             second.say("y")
-            await first.shows("no longer here", 3)
+            await first.shows("no longer here")
             await first.see("hello · scripted · in another terminal")
             await first.shows("/follow to watch it there, /resume hello to take it back")
             await say(second, "from the second")
@@ -134,7 +142,7 @@ async def test_a_terminal_that_lost_its_session_says_so_refuses_and_takes_it_bac
             await first.see("Take it over?")
             first.say("y")
             await first.shows("from the second")
-            await second.shows("no longer here", 3)
+            await second.shows("no longer here")
             await say(first, "mine again")
             await first.see("hello · scripted · here")
     said = [text for role, text in await person.said("hello") if role == "user"]

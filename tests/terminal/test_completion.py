@@ -1,4 +1,4 @@
-"""Completion in a shell, tried in a real bash."""
+"""Completion in a shell: what is offered, and that a real bash reads it as it is meant."""
 
 from __future__ import annotations
 
@@ -62,7 +62,17 @@ def script(name: str) -> str:
     return result.stdout
 
 
-def offered(shell: dict[str, str], line: str, words: list[str] | None = None) -> list[str]:
+def offered(shell: dict[str, str], line: str, incomplete: str = "") -> list[str]:
+    """What the program offers at the end of `line`, or for a word after it that has blanks."""
+    words = [*line.split(" "), shlex.quote(incomplete)] if incomplete else line.split(" ")
+    asked = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
+    environment = {**shell, **asked, "_SEGUE_COMPLETE": "bash_complete"}
+    result = CliRunner().invoke(main, [], env=environment, prog_name="segue")
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [told.removeprefix("plain,") for told in result.stdout.split("\n") if told]
+
+
+def offered_by_bash(shell: dict[str, str], line: str, words: list[str] | None = None) -> list[str]:
     """What bash would offer at the end of `line`, which it has split into `words`."""
     words = line.split(" ") if words is None else words
     given = f"COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} COMP_CWORD={len(words) - 1}"
@@ -101,31 +111,34 @@ def test_commands_and_options_complete(shell: dict[str, str]):
     assert offered(shell, "segue completion ") == ["bash", "zsh", "fish"]
 
 
+@pytest.mark.real
 def test_titles_complete_so_that_the_shell_reads_them_as_one_word(
     shell: dict[str, str], ids: list[str]
 ):
-    assert offered(shell, "segue sessions show my") == [r"my\ project"]
-    odd = offered(shell, "segue sessions show what")
+    assert offered_by_bash(shell, "segue sessions show my") == [r"my\ project"]
+    odd = offered_by_bash(shell, "segue sessions show what")
     assert [as_bash_reads(reply, shell) for reply in odd] == [ODD]
     words = ["segue", "sessions", "show", r"my\ p"]
-    assert offered(shell, " ".join(words), words) == [r"my\ project"]
+    assert offered_by_bash(shell, " ".join(words), words) == [r"my\ project"]
 
 
+@pytest.mark.real
 def test_titles_complete_within_quotes(shell: dict[str, str], ids: list[str]):
     for quote in "'\"":
         words = ["segue", "sessions", "show", f"{quote}my p"]
-        assert offered(shell, " ".join(words), words) == ["my project"]
+        assert offered_by_bash(shell, " ".join(words), words) == ["my project"]
         words[-1] = f"{quote}what"
-        (reply,) = offered(shell, " ".join(words), words)
+        (reply,) = offered_by_bash(shell, " ".join(words), words)
         assert as_bash_reads(f"{quote}{reply}{quote}", shell) == ODD
 
 
+@pytest.mark.real
 def test_a_title_goes_on_after_a_colon_at_which_bash_splits(shell: dict[str, str], ids: list[str]):
     line = r"segue sessions show My\ other:"
-    assert offered(shell, line, [*line[:-1].rsplit(" ", 2)[0].split(" "), r"My\ other", ":"]) == [
-        r"\ thing"
-    ]
-    assert offered(
+    assert offered_by_bash(
+        shell, line, [*line[:-1].rsplit(" ", 2)[0].split(" "), r"My\ other", ":"]
+    ) == [r"\ thing"]
+    assert offered_by_bash(
         shell, line + r"\ t", ["segue", "sessions", "show", r"My\ other", ":", r"\ t"]
     ) == [r"\ thing"]
 
@@ -133,9 +146,9 @@ def test_a_title_goes_on_after_a_colon_at_which_bash_splits(shell: dict[str, str
 def test_the_case_of_letters_is_the_persons_unless_nothing_fits(
     shell: dict[str, str], ids: list[str]
 ):
-    assert offered(shell, "segue sessions show My") == [r"My\ other:\ thing"]
-    words = ["segue", "sessions", "delete", r"MY\ P"]
-    assert offered(shell, " ".join(words), words) == [r"my\ project"]
+    assert offered(shell, "segue sessions show My") == ["My other: thing"]
+    assert offered(shell, "segue sessions show what") == [ODD]
+    assert offered(shell, "segue sessions delete", "MY P") == ["my project"]
 
 
 def test_ids_complete_where_there_is_no_title_and_on_request(shell: dict[str, str], ids: list[str]):
@@ -171,6 +184,7 @@ def test_what_is_broken_completes_nothing_and_says_nothing(shell: dict[str, str]
     assert offered(shell, "segue sessions show ") == []
 
 
+@pytest.mark.real
 def test_the_tab_key_completes_in_a_bash_that_somebody_types_into(
     shell: dict[str, str], ids: list[str]
 ):
@@ -218,6 +232,7 @@ def test_there_is_a_script_for_each_shell():
     assert refused.exit_code == 2
 
 
+@pytest.mark.real
 def test_every_shell_that_is_here_can_read_its_script(tmp_path: Path):
     for name in ("bash", "zsh", "fish"):
         if program := shutil.which(name):

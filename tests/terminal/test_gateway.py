@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import stat
+import subprocess
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -24,14 +25,15 @@ from segue.store.gateways import Link
 from segue.store.outbox import Draft
 from segue.store.processes import whose
 from segue.terminal import background
+from tests.program import REAL_START
 from tests.store.samples import DM
 from tests.terminal import quiet
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import (
     alive,
-    begin,
     begin_python,
     none_left,
+    piped,
     segue_says,
     serving,
 )
@@ -52,6 +54,8 @@ def ended(pid: int) -> None:
         assert select.select([process], [], [], 20)[0], "it lives on"
     finally:
         os.close(process)
+    while Path(f"/proc/{pid}").exists():  # until its parent has taken note
+        time.sleep(0.001)
 
 
 @asynccontextmanager
@@ -68,6 +72,7 @@ async def announced(person: Person, *platforms: Platform) -> AsyncGenerator[Stor
 
 async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person: Person):
     log = serving(person)
+    person.environment.update(REAL_START)
     async with none_left(person):
         async with person.opens("gateway", "start", columns=200) as shown:
             assert await shown.end() == 0
@@ -141,6 +146,7 @@ async def test_one_that_was_killed_is_neither_running_nor_signalled(person: Pers
         assert segue_says(person, "gateway", "start").returncode == 0
         pid = await pid_of_the_only_one(person)
         os.kill(pid, signal.SIGKILL)
+        ended(pid)
         assert segue_says(person, "gateway", "status").returncode == 3
         stopped = segue_says(person, "gateway", "stop")
         assert stopped.returncode == 1
@@ -203,20 +209,39 @@ async def test_one_that_is_not_ready_in_time_is_ended_again(
         assert await store.gateways.alive() == ()
 
 
+async def test_one_whose_start_is_called_off_is_ended(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+):
+    """Also in the moment in which it is started."""
+    log = serving(person)
+    loop = asyncio.get_running_loop()
+    with subprocess.Popen(["/bin/sleep", "60"]) as gateway:  # noqa: ASYNC220
+
+        def spawn(pipe: int, *_: object) -> None:
+            loop.call_soon_threadsafe(starting.cancel)
+            time.sleep(0.1)  # until nobody waits for it any more
+            os.write(pipe, f"{gateway.pid}\n".encode())
+            os.close(pipe)
+
+        monkeypatch.setattr(background, "_spawn", spawn)
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            starting = asyncio.create_task(background.start(store, log))
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        assert await asyncio.to_thread(gateway.wait, 20) == -signal.SIGTERM
+
+
 async def test_in_the_foreground_it_tells_on_standard_error_and_ends_when_told_to(person: Person):
     serving(person)
-    with begin(person, "gateway", "run") as process:
-        try:
-            async with announced(person) as store, store.listen(Topic.HANDOFFS) as wake:
-                while len(await store.gateways.alive()) < 2:
-                    assert await wake.wait(20)
-                pids = {whose(gateway.process)[1] for gateway in await store.gateways.alive()}
-            assert process.pid in pids
-            process.send_signal(signal.SIGTERM)
-            _, told = await asyncio.to_thread(process.communicate, None, 45)
-        finally:
-            process.kill()
-    assert process.returncode == 0, told
+    with piped(person, "gateway", "run") as gateway:
+        async with announced(person) as store, store.listen(Topic.HANDOFFS) as wake:
+            while len(await store.gateways.alive()) < 2:
+                assert await wake.wait(20)
+            pids = {whose(gateway.process)[1] for gateway in await store.gateways.alive()}
+        assert gateway.process.pid in pids
+        gateway.process.terminate()
+        code, _, told = await gateway.ends()
+    assert code == 0, told
     assert " INFO segue.gateway" in told
     assert await alive(person) == ()
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import signal
-import subprocess
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -18,23 +16,13 @@ from segue.store import Topic
 from tests.handoff.conftest import STEPS, Gateway
 from tests.store.samples import DM, TOPIC
 from tests.terminal.conftest import Person
-from tests.terminal.gateways import begin, segue_says
+from tests.terminal.gateways import Piped, piped, segue_says
 from tests.terminal.test_chat_handoff import a_gateway
 
 
-@contextlib.asynccontextmanager
-async def segue_handoff(person: Person, *words: str) -> AsyncGenerator[subprocess.Popen[str]]:
+def segue_handoff(person: Person, *words: str) -> Piped:
     """The command, under way."""
-    with begin(person, "handoff", *words) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-async def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = await asyncio.to_thread(process.communicate, None, 30)
-    return process.returncode, out, err
+    return piped(person, "handoff", *words)
 
 
 async def session_of(gateway: Gateway, title: str = "Boats") -> Session:
@@ -48,13 +36,12 @@ def events(out: str) -> Sequence[dict[str, object]]:
 async def test_it_moves_tells_the_steps_and_ends_with_0(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
-        async with segue_handoff(person, "boats", "telegram", "--message", "I am off") as process:
+        with segue_handoff(person, "boats", "telegram", "--message", "I am off") as command:
             claim = await gateway.claim()
             assert (claim.home, claim.message) == (DM, "I am off")
-            assert process.stderr is not None
-            assert "a gateway" in await asyncio.to_thread(process.stderr.readline)
+            assert "a gateway" in await command.line(command.stderr)
             assert await gateway.complete(claim)
-            code, out, _ = await ended(process)
+            code, out, _ = await command.ends()
         assert (code, out) == (
             0,
             f"Boats goes on at {TOPIC} (Home).\nTo come back: segue resume Boats\n",
@@ -68,12 +55,12 @@ async def test_it_moves_tells_the_steps_and_ends_with_0(person: Person):
 async def test_as_json_every_step_is_a_line_and_the_last_tells_the_end(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
-        async with segue_handoff(person, session.id, f"telegram:{DM.chat_id}", "--json") as process:
+        with segue_handoff(person, session.id, f"telegram:{DM.chat_id}", "--json") as command:
             claim = await gateway.claim()
             for step in STEPS:
                 assert await gateway.store.record_handoff_step(claim, step)
             assert await gateway.complete(claim)
-            code, out, err = await ended(process)
+            code, out, err = await command.ends()
         assert (code, err) == (0, "")
         *steps, last = events(out)
         assert {step["event"] for step in steps} <= {"waiting", "working"}
@@ -92,10 +79,10 @@ async def test_what_fails_ends_with_1_and_its_reason(person: Person):
         session = await session_of(gateway)
         for as_json in (False, True):
             words = ["Boats", "telegram", *(["--json"] if as_json else [])]
-            async with segue_handoff(person, *words) as process:
+            with segue_handoff(person, *words) as command:
                 claim = await gateway.claim()
                 assert await gateway.store.fail_handoff(claim, "The chat is closed.\x1b[2J")
-                code, out, err = await ended(process)
+                code, out, err = await command.ends()
             assert code == 1
             if as_json:
                 last = events(out)[-1]
@@ -147,14 +134,13 @@ async def test_what_is_asked_for_in_a_wrong_way_ends_with_2(person: Person, word
 async def test_ctrl_c_calls_it_off_and_ends_with_130(person: Person, ending: signal.Signals):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
-        async with segue_handoff(person, "Boats", "telegram", "--json") as process:
+        with segue_handoff(person, "Boats", "telegram", "--json") as command:
             async with gateway.store.listen(Topic.HANDOFFS) as wake:
                 while not await gateway.store.list_pending_handoffs():
                     await wake.wait(0.25)
-            assert process.stdout is not None
-            assert "waiting" in await asyncio.to_thread(process.stdout.readline)
-            process.send_signal(ending)
-            code, out, _ = await ended(process)
+            assert "waiting" in await command.line(command.stdout)
+            command.process.send_signal(ending)
+            code, out, _ = await command.ends()
         assert code == 130
         assert events(out)[-1]["cancelled"] is True
         latest = await gateway.store.get_handoff_state(session.id)

@@ -26,6 +26,7 @@ from segue.terminal.main import main
 from segue.terminal.model import Around
 from segue.testing.http import Handler, Request, Response, serving
 from segue.testing.models.openai import FakeOpenAI, Say, refusal, too_many
+from tests import program
 
 Segue = Callable[..., Result]
 KEY = "sk-very-secret"
@@ -343,14 +344,8 @@ def test_without_a_model_there_is_nothing_to_try(segue: Segue):
 
 def test_the_program_has_the_command(environ: dict[str, str]):
     given = {**environ, "SEGUE_MODEL": "scripted", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
-    given["PYTHONPATH"] = os.pathsep.join(sys.path)
-    ran = subprocess.run(
-        [sys.executable, "-m", "segue", "model"],
-        env=given,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = program.run("model", environment=given, cwd="/")
+    assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("scripted\n  SEGUE_MODEL says so.\n")
     helped = CliRunner().invoke(main, ["--help"]).output
     assert "Show which model is used, and why" in helped

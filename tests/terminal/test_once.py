@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
 from asyncio.subprocess import PIPE
 from typing import Any
 
 from segue.core.events import NO_ANSWER
 from tests import program
 from tests.terminal.conftest import Person, shell
+from tests.terminal.gateways import piped
 from tests.terminal.pty import CODE, SEGUE
 
 
@@ -23,7 +26,7 @@ async def run(person: Person, *arguments: str, given: bytes = b"") -> tuple[int,
 
 
 async def sh(person: Person, line: str) -> tuple[int, str, str]:
-    """The same for a line of a shell, in which `segue` is ours."""
+    """The same for a line of a shell, in which `segue` is ours, with a real start and end."""
     command = " ".join(SEGUE)
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",
@@ -34,8 +37,11 @@ async def sh(person: Person, line: str) -> tuple[int, str, str]:
         cwd=person.cwd,
         env={**CODE, "LANG": "C.UTF-8", **person.environment},
     )
-    async with asyncio.timeout(30):
+    try:
         output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
     assert process.returncode is not None
     return process.returncode, output.decode(), errors.decode()
 
@@ -61,7 +67,7 @@ async def test_an_answer_that_nobody_can_see_is_told_apart_from_none(person: Per
 
 
 async def test_a_dash_reads_what_is_said_from_a_pipe(person: Person):
-    code, output, errors = await sh(person, "echo hi there | segue -p -")
+    code, output, errors = await run(person, "-p", "-", given=b"hi there\n")
     assert (code, errors) == (0, "")
     assert output.endswith("what I hear: hi there\n")
 
@@ -123,9 +129,9 @@ async def test_a_reader_that_leaves_early_leaves_no_traceback(person: Person):
 
 
 async def test_an_output_that_is_not_utf_8_stops_nothing(person: Person):
+    person.environment["PYTHONIOENCODING"] = "ascii"
     async with person.talks_to("Grüße"):
-        answer = await sh(person, "PYTHONIOENCODING=ascii segue -p hello")
-    assert answer == (0, "Gr??e\n", "")
+        assert await run(person, "-p", "hello") == (0, "Gr??e\n", "")
 
 
 # Pipes
@@ -155,13 +161,20 @@ async def test_nobody_at_a_pipe_can_approve(person: Person):
 
 
 async def test_an_output_that_is_a_pipe_gets_no_drawing(person: Person):
-    command = ["/bin/sh", "-c", '"$@" | cat', "sh", *SEGUE]
-    async with person.opens(command=command) as shown:
-        shown.say("hello")
-        await shown.shows("what I hear: hello")
-        shown.press("c-d")
-        assert await shown.end() == 0
-        assert b"\x1b" not in shown.raw
+    ours, theirs = pty.openpty()
+    try:
+        with piped(person, given=theirs) as command:
+            os.write(ours, b"hello\r")
+            printed = ""
+            while "what I hear: hello" not in " ".join(printed.split()):
+                printed += await command.line(command.stdout)
+            os.write(ours, b"\x04")
+            code, rest, errors = await command.ends()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert code == 0, errors
+    assert "\x1b" not in printed + rest
 
 
 # The first start

@@ -16,7 +16,7 @@ from segue.core.session import ME
 from segue.testing.telegram import TOKEN, Hands, Kind, Peer, Settings, Shown, Trouble
 from segue.testing.telegram.running import serving
 from tests.terminal.conftest import Person
-from tests.terminal.gateways import begin, none_left, segue_says
+from tests.terminal.gateways import none_left, piped, segue_says
 from tests.terminal.pty import Terminal
 
 WRONG = "123456789:AAwrongwrongwrongwrongwrongwrongwro"
@@ -149,37 +149,19 @@ async def test_a_variable_that_would_win_over_the_token_is_named(person: Person)
 
 async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: Person):
     async with telegram(person, topics=False) as (peer, hands):
-        with begin(
-            person, "setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"
-        ) as process:
-            try:
-                assert process.stdout is not None
-                told = ""
-                while "In a group" not in told:
-                    told += await asyncio.to_thread(process.stdout.readline)
-                anna = await hands.user("Anna")
-                chat = await hands.private(anna)
-                await hands.say(anna, chat, f"/start {code_of(told)}")
-                rest, _ = await asyncio.to_thread(process.communicate, None, 30)
-            finally:
-                process.kill()
-        assert process.returncode == 0
+        words = ["setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"]
+        with piped(person, *words) as command:
+            told = ""
+            while "In a group" not in told:
+                told += await command.line(command.stdout)
+            anna = await hands.user("Anna")
+            chat = await hands.private(anna)
+            await hands.say(anna, chat, f"/start {code_of(told)}")
+            code, rest, errors = await command.ends()
+        assert code == 0, errors
         assert "turn Threaded Mode on" in " ".join(told.split())
         assert "Done." in rest
         assert (await arrived(hands, chat)).topics == ()
-
-
-async def test_run_again_it_only_proves_that_all_is_well(person: Person):
-    async with telegram(person) as (peer, hands):
-        anna = await hands.user("Anna")
-        await hands.private(anna)
-        words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
-        first = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-        assert first.returncode == 0, first.stderr
-        again = await asyncio.to_thread(segue_says, person, "setup", "telegram")
-        assert again.returncode == 0, again.stderr
-        assert "Kept as" not in again.stdout
-        assert "gateway" not in again.stdout
 
 
 async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):
@@ -205,13 +187,17 @@ async def test_a_first_message_that_does_not_arrive_is_told(person: Person, trou
 # Later
 
 
-async def test_the_doctor_looks_at_the_same_things(person: Person):
+async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_too(person: Person):
     async with telegram(person, topics=False) as (peer, hands):
         anna = await hands.user("Anna")
         await hands.private(anna)
         words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
         done = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert done.returncode == 0, done.stderr
+        again = await asyncio.to_thread(segue_says, person, "setup", "telegram", "--yes")
+        assert again.returncode == 0, again.stderr
+        assert "Kept as" not in again.stdout
+        assert "gateway" not in again.stdout
         told = await asyncio.to_thread(segue_says, person, "doctor")
         assert "The token is good" in told.stdout
         assert re.search(r"warning +telegram +Direct messages .* Threaded Mode", told.stdout)

@@ -1,5 +1,4 @@
-"""From the terminal to a chat and back, with the real gateway and a platform in a process of its
-own: everything as a person does it."""
+"""From the terminal to a chat and back, with the real gateway: everything as a person does it."""
 
 from __future__ import annotations
 
@@ -9,8 +8,9 @@ import os
 import signal
 
 from segue.store.processes import whose
-from segue.testing.platform import Peer, Shape, running
+from segue.testing.platform import Peer, Shape
 from segue.testing.platform.hands import Hands
+from segue.testing.platform.running import serving as platform
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import alive, none_left, segue_says, serving
 from tests.terminal.pty import Terminal
@@ -47,7 +47,7 @@ def heard(text: str) -> str:
 
 
 async def test_a_session_goes_to_a_chat_and_comes_back(person: Person):
-    with running() as peer:
+    async with platform() as peer:
         serving_peer(person, peer)
         async with none_left(person), peer.hands() as hands:
             started = await asyncio.to_thread(segue_says, person, "gateway", "start")

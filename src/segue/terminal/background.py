@@ -102,11 +102,10 @@ async def _spawned(words: IO[bytes], log: Path, options: Sequence[str]) -> Async
     ours, theirs = os.pipe()
     loop = asyncio.get_running_loop()
     child = _Child()
+    # Whoever gives up now still waits for what has begun, which needs its end of the pipe.
+    spawning = loop.run_in_executor(None, _spawn, theirs, words, log, options)
     try:
-        try:
-            await asyncio.to_thread(_spawn, theirs, words, log, options)
-        finally:
-            os.close(theirs)
+        await asyncio.shield(spawning)
         loop.add_reader(ours, child.read, ours)
         yield child
     finally:
@@ -119,16 +118,19 @@ async def _spawned(words: IO[bytes], log: Path, options: Sequence[str]) -> Async
 
 
 def _spawn(pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> None:
-    subprocess.run(
-        [sys.executable, "-P", "-m", detached.__name__, str(pipe), str(log), *options],
-        check=False,  # it leaves at once; what became of its child, the pipe tells
-        cwd=Path.home(),  # it must not keep the folder of this terminal in use
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=words,
-        pass_fds=(pipe,),
-        start_new_session=True,
-    )
+    try:
+        subprocess.run(
+            [sys.executable, "-P", "-m", detached.__name__, str(pipe), str(log), *options],
+            check=False,  # it leaves at once; what became of its child, the pipe tells
+            cwd=Path.home(),  # it must not keep the folder of this terminal in use
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+            pass_fds=(pipe,),
+            start_new_session=True,
+        )
+    finally:
+        os.close(pipe)
 
 
 async def _shown(store: Store, child: _Child, seconds: float) -> Gateway:

@@ -24,7 +24,7 @@ ANSWER = (Path(__file__).parent / "answer.md").read_text()
 # Bold, dim, italic, underlined, struck through, and six of the sixteen colours.
 CALM = {"0", "1", "2", "3", "4", "9", "31", "32", "33", "34", "35", "36"}
 
-slowly = settings(max_examples=20)
+slowly = settings(max_examples=settings().max_examples // 3)
 
 
 @slowly
@@ -58,7 +58,7 @@ def test_no_line_is_wider_than_the_screen_or_holds_what_a_terminal_obeys(
         assert "\n" not in line
 
 
-@settings(max_examples=15)
+@slowly
 @given(answers | nonsense, st.integers(10, 60))
 def test_what_is_live_fits_and_looking_at_it_changes_nothing(text: str, step: int):
     answer = stream.begin(SCREEN)
