@@ -37,7 +37,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new store may be made."""
     if request.param == "sqlite":
         return f"sqlite://{tmp_path}/segue.db"
-    database: str = request.getfixturevalue("postgres_database")
+    return emptied(request.getfixturevalue("postgres_database"))
+
+
+def emptied(database: str) -> str:
+    """That database, without a store in it."""
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("DROP SCHEMA IF EXISTS segue CASCADE")
     return database
