@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Generator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,14 +19,14 @@ from segue.handoff import request as requests
 from segue.store import Store, Topic
 from segue.store.base import Engine
 from segue.turns import Held, hold
-from tests import made
-from tests.store.conftest import OpenStore, emptied
+from tests.store.conftest import OpenStore
 from tests.store.conftest import clock as clock
 from tests.store.conftest import open_store as open_store
 from tests.store.conftest import postgres_database as postgres_database
 from tests.store.conftest import postgres_server as postgres_server
 from tests.store.conftest import session as session
 from tests.store.conftest import store as store
+from tests.store.conftest import url as url
 from tests.store.samples import DM, TOPIC
 
 TELEGRAM = Platform.TELEGRAM
@@ -155,14 +154,6 @@ async def nothing_is_left(store: Store, session: Session) -> None:
 def outcome(last: Progress) -> Handoff:
     assert isinstance(last, Completed | Failed)
     return last.handoff
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Of an empty store."""
-    if request.param == "sqlite":
-        return made.store(tmp_path / "segue.db")
-    return emptied(request.getfixturevalue("postgres_database"))
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 import segue.store
@@ -15,6 +14,7 @@ from segue.core.session import Session
 from segue.store import Store
 from segue.testing import postgres
 from segue.testing.clock import FakeClock
+from tests import made
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -34,17 +34,13 @@ def postgres_database(postgres_server: postgres.Server) -> Generator[str]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a new store may be made."""
+    """Of an empty store, for `open_store`. A test that opens it by itself finds none there yet."""
+    is_made = "open_store" in request.fixturenames
     if request.param == "sqlite":
-        return f"sqlite://{tmp_path}/segue.db"
-    return emptied(request.getfixturevalue("postgres_database"))
-
-
-def emptied(database: str) -> str:
-    """That database, without a store in it."""
-    with psycopg.connect(database, autocommit=True) as admin:
-        admin.execute("DROP SCHEMA IF EXISTS segue CASCADE")
-    return database
+        path = tmp_path / "segue.db"
+        return made.store(path) if is_made else f"sqlite://{path}"
+    database: str = request.getfixturevalue("postgres_database")
+    return made.emptied(database) if is_made else made.without(database)
 
 
 @pytest.fixture
