@@ -44,9 +44,9 @@ async def killed(house: House, model: ScriptedModel) -> AsyncGenerator[None]:
         await asyncio.wait({running})
 
 
-def _until_there(path: Path) -> None:
+def _until_written(path: Path, words: str) -> None:
     deadline = time.monotonic() + 20
-    while not path.exists():
+    while not path.exists() or path.read_text() != words:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -127,7 +127,7 @@ async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, t
         await house.hands.say(house.anna, chat, "do it")
         asked = await told(house, chat, "May I do this?")
         await house.hands.press(house.anna, asked.id, "Allow")
-        await asyncio.to_thread(_until_there, ran)
+        await asyncio.to_thread(_until_written, ran, "x\n")
 
     seen: list[str] = []
 
