@@ -93,7 +93,11 @@ async def test_a_turn_that_was_cut_off_goes_on(house: House):
     assert [role for role, _ in await house.said(session.id)] == ["user", "assistant"]
 
 
-async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(house: House):
+async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    at_once = 20
+    monkeypatch.setitem(inbox.Inbox.waiting.__kwdefaults__, "limit", at_once)
     chat = await house.chat()
     address = Address(platform=TELEGRAM, chat_type=ChatType.DM, chat_id=chat)
 
@@ -107,8 +111,8 @@ async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(house: Hou
         )
 
     def record(tx: Tx) -> None:
-        for number in range(1001):
-            said = heard(number, house.anna if number == 1000 else "who was sent away")
+        for number in range(at_once + 1):
+            said = heard(number, house.anna if number == at_once else "who was sent away")
             body = msgspec.json.encode(said).decode()
             inbox.record(tx, "bot:1", said.update_id, address, body)
 
