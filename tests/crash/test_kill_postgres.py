@@ -20,7 +20,8 @@ ROUNDS = [
     *of_chance(3),
 ]
 WORLDS = 5
-"""At once, since most of the time everybody waits for the next look."""
+"""At once, since most of the time everybody waits for the next look. The tests are played one after
+the other: more worlds than these would only keep each other waiting."""
 TESTS = 6
 
 
@@ -36,6 +37,7 @@ def test_every_round_is_played():
 
 
 @pytest.mark.real
+@pytest.mark.xdist_group("worlds")
 @pytest.mark.parametrize("test", range(TESTS))
 async def test_nothing_is_lost_stuck_or_doubled_when_another_gateway_takes_over(
     test: int, nursery: Nursery, postgres_server: postgres.Server

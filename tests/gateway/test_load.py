@@ -23,7 +23,7 @@ from segue.testing.crowd import Crowd
 from segue.testing.platform import Peer, Rules, running
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 
-FEW, MANY, EACH = 4, 30, 2
+FEW, MANY, EACH = 4, 16, 2
 SOAKED = 100
 """Chats."""
 MOST_GROWTH = 10.0

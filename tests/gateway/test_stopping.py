@@ -44,9 +44,9 @@ async def killed(house: House, model: ScriptedModel) -> AsyncGenerator[None]:
         await asyncio.wait({running})
 
 
-def _until_there(path: Path) -> None:
+def _until_written(path: Path, words: str) -> None:
     deadline = time.monotonic() + 20
-    while not path.exists():
+    while not path.exists() or path.read_text() != words:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -93,7 +93,12 @@ async def test_a_turn_that_was_cut_off_goes_on(house: House):
     assert [role for role, _ in await house.said(session.id)] == ["user", "assistant"]
 
 
-async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(house: House):
+async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    at_once = 20
+    defaults = inbox.Inbox.waiting.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "limit", at_once)
     chat = await house.chat()
     address = Address(platform=TELEGRAM, chat_type=ChatType.DM, chat_id=chat)
 
@@ -107,8 +112,8 @@ async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(house: Hou
         )
 
     def record(tx: Tx) -> None:
-        for number in range(1001):
-            said = heard(number, house.anna if number == 1000 else "who was sent away")
+        for number in range(at_once + 1):
+            said = heard(number, house.anna if number == at_once else "who was sent away")
             body = msgspec.json.encode(said).decode()
             inbox.record(tx, "bot:1", said.update_id, address, body)
 
@@ -127,7 +132,7 @@ async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, t
         await house.hands.say(house.anna, chat, "do it")
         asked = await told(house, chat, "May I do this?")
         await house.hands.press(house.anna, asked.id, "Allow")
-        await asyncio.to_thread(_until_there, ran)
+        await asyncio.to_thread(_until_written, ran, "x\n")
 
     seen: list[str] = []
 

@@ -15,6 +15,7 @@ from segue.core.handoff import Handoff, State, Step
 from segue.core.session import Session
 from segue.core.transcript import Message
 from segue.handoff import Completed, Failed, Progress, hand_off
+from segue.handoff import request as requests
 from segue.store import Store, Topic
 from segue.store.base import Engine
 from segue.turns import Held, hold
@@ -153,6 +154,12 @@ async def nothing_is_left(store: Store, session: Session) -> None:
 def outcome(last: Progress) -> Handoff:
     assert isinstance(last, Completed | Failed)
     return last.handoff
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody hears of a death, or of time that passes: it is seen at the next look."""
+    monkeypatch.setattr(requests, "LOOK", 0.05)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 import segue.store
@@ -15,7 +14,7 @@ from segue.core.session import Session
 from segue.store import Store
 from segue.testing import postgres
 from segue.testing.clock import FakeClock
-from tests.store.template import new_store
+from tests import made
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -35,13 +34,13 @@ def postgres_database(postgres_server: postgres.Server) -> Generator[str]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a new store may be made."""
+    """Of an empty store, for `open_store`. A test that opens it by itself finds none there yet."""
+    is_made = "open_store" in request.fixturenames
     if request.param == "sqlite":
-        return f"sqlite://{tmp_path}/segue.db"
+        path = tmp_path / "segue.db"
+        return made.store(path) if is_made else f"sqlite://{path}"
     database: str = request.getfixturevalue("postgres_database")
-    with psycopg.connect(database, autocommit=True) as admin:
-        admin.execute("DROP SCHEMA IF EXISTS segue CASCADE")
-    return database
+    return made.emptied(database) if is_made else made.without(database)
 
 
 @pytest.fixture
@@ -53,8 +52,6 @@ def clock() -> FakeClock:
 def open_store(url: str, clock: FakeClock, runner: asyncio.Runner) -> Generator[OpenStore]:
     """Opens the store once more, as another process would; closes all of them afterwards."""
     opened: list[Store] = []
-    if url.startswith("sqlite"):
-        new_store(Path(url.removeprefix("sqlite://")))
 
     async def open_one() -> Store:
         opened.append(await segue.store.open(url, clock=clock))

@@ -22,6 +22,7 @@ from segue.store import Store, Topic, Tx, Waiter, jobs, lifeline, sqlite
 from segue.store.approvals import Approval
 from segue.store.leases import SECONDS
 from segue.testing.clock import FakeClock
+from tests import made
 from tests.store.conftest import OpenStore
 from tests.store.samples import (
     CHANNEL,
@@ -35,7 +36,6 @@ from tests.store.samples import (
     said,
     settled,
 )
-from tests.store.template import new_store
 
 SOON = 20.0
 """Seconds after which a waiter is not woken any more, on the slowest machine."""
@@ -407,7 +407,7 @@ async def test_a_store_with_a_path_too_long_for_a_socket_wakes_its_waiters(
     for length in (60, 150, 200):
         folder = tmp_path / ("x" * length)
         folder.mkdir()
-        url = new_store(folder / "segue.db")
+        url = made.store(folder / "segue.db")
         async with (
             await segue.store.open(url, clock=clock) as gateway,
             await segue.store.open(url, clock=clock) as terminal,

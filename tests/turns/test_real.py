@@ -22,7 +22,7 @@ from segue.store import Store
 from segue.turns import Turns
 from tests.agent.models.local.conftest import end
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("model")]
 
 
 @pytest.fixture

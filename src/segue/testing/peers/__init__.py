@@ -22,6 +22,7 @@ from segue.testing.peers.faults import Faults as Faults
 from segue.testing.peers.faults import Garble as Garble
 from segue.testing.peers.hands import WITHIN as WITHIN
 from segue.testing.peers.hands import Hands as Hands
+from segue.testing.peers.hands import Obey as Obey
 from segue.testing.peers.hands import OrderRefused as OrderRefused
 from segue.testing.peers.main import main as main
 from segue.testing.peers.orders import Clear as Clear

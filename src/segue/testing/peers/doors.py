@@ -128,11 +128,17 @@ class Doors(ABC, Generic[Settings, AnyWorld]):
                 journal.write(msgspec.json.encode(entry) + b"\n")
 
     async def _answer_test(self, request: Request) -> Response:
+        done, answer = await self.obey(request.body)
+        return Response(200 if done else 400, body=answer)
+
+    async def obey(self, said: bytes) -> tuple[bool, bytes]:
+        """Whether an order could be carried out, and its answer; all of it in JSON, as at the
+        test's door."""
         try:
-            order: Order = msgspec.json.decode(request.body, type=self.orders)
-            return Response(body=msgspec.json.encode(await self._obey(order)))
+            order: Order = msgspec.json.decode(said, type=self.orders)
+            return True, msgspec.json.encode(await self._obey(order))
         except (msgspec.MsgspecError, Refuse) as refused:
-            return Response(400, body=msgspec.json.encode(str(refused)))
+            return False, msgspec.json.encode(str(refused))
 
     async def _obey(self, order: Order) -> object:
         if (step := self._steps.get(type(order))) is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import httpx2
 import msgspec
@@ -17,6 +17,9 @@ WITHIN = 10.0
 """Seconds that a test waits for what should come."""
 _LOOK_SECONDS = 5.0
 
+Obey: TypeAlias = Callable[[bytes], Awaitable[tuple[bool, bytes]]]
+"""Carries out an order: whether that could be done, and the answer. All of it is JSON."""
+
 T = TypeVar("T")
 Chat = TypeVar("Chat")
 Message = TypeVar("Message")
@@ -28,15 +31,17 @@ class OrderRefused(Exception):
 
 
 class Hands(Generic[Chat, Message, Shown]):
-    """Hands and eyes at a fake that runs; any process may have some, by the control URL. Each fake
-    adds what its people do."""
+    """Hands and eyes at a fake that runs; any process may have some, by the control URL, and the
+    one in which it runs can do without it. Each fake adds what its people do."""
 
-    def __init__(self, url: str, shown: type[Shown]) -> None:
-        self._url = url
+    def __init__(self, to: str | Obey, shown: type[Shown]) -> None:
+        """`to`: the control URL, or what obeys in this event loop."""
         self._shown = shown
-        self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(WITHIN + _LOOK_SECONDS), verify=tls(), trust_env=False
-        )
+        self._far: _Far | None = None
+        if isinstance(to, str):
+            self._far = _Far(to)
+            to = self._far.obey
+        self._obey = to
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,7 +50,8 @@ class Hands(Generic[Chat, Message, Shown]):
         await self.close()
 
     async def close(self) -> None:
-        await self._http.aclose()
+        if self._far is not None:
+            await self._far.close()
 
     # Eyes
 
@@ -126,10 +132,27 @@ class Hands(Generic[Chat, Message, Shown]):
 
     async def _do(self, order: Order) -> bytes:
         """What it is answered, in JSON; OrderRefused when it is not possible."""
-        response = await self._http.post(self._url, content=msgspec.json.encode(order))
-        if response.status_code != 200:
-            raise OrderRefused(f"{order}: {msgspec.json.decode(response.content, type=str)}")
-        return response.content
+        done, answer = await self._obey(msgspec.json.encode(order))
+        if not done:
+            raise OrderRefused(f"{order}: {msgspec.json.decode(answer, type=str)}")
+        return answer
 
     async def _ask(self, order: Order, answer: type[T]) -> T:
         return msgspec.json.decode(await self._do(order), type=answer)
+
+
+class _Far:
+    """A fake in another process, or in another event loop."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._http = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(WITHIN + _LOOK_SECONDS), verify=tls(), trust_env=False
+        )
+
+    async def obey(self, said: bytes) -> tuple[bool, bytes]:
+        response = await self._http.post(self._url, content=said)
+        return response.status_code == 200, response.content
+
+    async def close(self) -> None:
+        await self._http.aclose()

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from segue.testing.peers.doors import Doors
+from segue.testing.peers.hands import Obey
 
 _STOP_SECONDS = 10.0
 
@@ -26,6 +27,9 @@ class Peer:
     control: str
     """For the test."""
     token: str
+    obey: Obey | None = None
+    """How orders are given where it runs in this very event loop: HTTP would be most of what a
+    test costs."""
 
 
 Settings = TypeVar("Settings", bound=msgspec.Struct)
@@ -59,7 +63,12 @@ class Fake(Generic[Settings, AnyPeer]):
         doors = self.doors(settings or self.settings(), token=token, port=port, journal=journal)
         try:
             await doors.open()
-            yield self.peer(url=doors.bot.url, control=f"{doors.test.url}/control", token=token)
+            yield self.peer(
+                url=doors.bot.url,
+                control=f"{doors.test.url}/control",
+                token=token,
+                obey=doors.obey,
+            )
         finally:
             await doors.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segue.testing import peers
-from segue.testing.peers import WITHIN
+from segue.testing.peers import WITHIN, Obey
 from segue.testing.peers import OrderRefused as OrderRefused
 from segue.testing.platform import orders
 from segue.testing.platform.orders import Message, Shape, Shown, Thread, Upload
@@ -15,8 +15,8 @@ from segue.testing.platform.wire import Rules
 class Hands(peers.Hands[str, Message, Shown]):
     """People's hands and eyes on the platform; any process may have some, by its control URL."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, Shown)
+    def __init__(self, to: str | Obey) -> None:
+        super().__init__(to, Shown)
 
     # People
 

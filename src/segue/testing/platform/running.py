@@ -15,7 +15,7 @@ class Peer(peers.Peer):
 
     def hands(self) -> Hands:
         """New ones, to be used in an `async with`."""
-        return Hands(self.control)
+        return Hands(self.obey or self.control)
 
 
 FAKE = peers.Fake(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segue.testing import peers
-from segue.testing.peers import WITHIN
+from segue.testing.peers import WITHIN, Obey
 from segue.testing.peers import OrderRefused as OrderRefused
 from segue.testing.telegram import orders
 from segue.testing.telegram.orders import Upload
@@ -28,8 +28,8 @@ class Hands(peers.Hands[int, Message, Shown]):
     What is injected gets an id of Telegram's; what is no JSON object comes in the place of a
     message. The method `download`, which may fail too, is getting a file's bytes."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, Shown)
+    def __init__(self, to: str | Obey) -> None:
+        super().__init__(to, Shown)
 
     # Who and where
 

@@ -1,0 +1,96 @@
+"""Terminals and gateways that are processes of their own, as in tests.program: forked from one in
+which the program is imported already."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from typing import Any, Concatenate, ParamSpec
+
+import segue.store
+from segue.core.address import Address, Platform
+from segue.core.handoff import Step
+from segue.handoff import hand_off
+from segue.store import Topic
+from segue.turns import hold
+from tests import program
+
+BOUND = 30.0
+STEPS = (Step.OPENING, Step.REPLYING, Step.DELIVERING)
+
+P = ParamSpec("P")
+Say = Callable[[str], None]
+_processes = program._processes
+
+
+async def gateway(say: Say, url: str, step: Step, thread: Address) -> None:
+    """Take one handoff up, open `thread` for it, come to `step`, and hang."""
+    async with await segue.store.open(url) as store, store.listen(Topic.HANDOFFS) as wake:
+        await store.gateways.announce("gateway", [Platform.TELEGRAM])
+        say("here")
+        while not (claim := await store.claim_next_handoff([Platform.TELEGRAM])):
+            await wake.wait(0.25)
+        for taken in STEPS[: STEPS.index(step) + 1] if step in STEPS else ():
+            await store.record_handoff_step(claim, taken)
+        await store.record_handoff_step(claim, step, thread=thread)
+        say("claimed")
+        await asyncio.Event().wait()
+
+
+async def terminal(say: Say, url: str, session_id: str) -> None:
+    """Hand a session off, and say what is told."""
+    async with (
+        await segue.store.open(url) as store,
+        hold(store, session_id, "a terminal on sofa") as held,
+    ):
+        async for told in hand_off(store, held, "telegram", patience=BOUND):
+            say(type(told).__name__)
+
+
+class Program:
+    """One of them, running."""
+
+    def __init__(self, process: ForkServerProcess, ear: Connection) -> None:
+        self._process = process
+        self._ear = ear
+
+    async def says(self, line: str) -> None:
+        """Wait until it says that; EOFError when it ends without."""
+        while True:
+            assert await asyncio.to_thread(self._ear.poll, BOUND), f"it does not say {line}"
+            if self._ear.recv() == line:
+                return
+
+    async def ends(self, by: signal.Signals) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, by)
+        await asyncio.to_thread(self._process.join, BOUND)
+        assert self._process.exitcode is not None
+
+
+@contextlib.asynccontextmanager
+async def started(
+    work: Callable[Concatenate[Say, P], Coroutine[Any, Any, None]],
+    *arguments: P.args,
+    **more: P.kwargs,
+) -> AsyncGenerator[Program]:
+    ear, mouth = _processes.Pipe(duplex=False)
+    process = _processes.Process(target=_run, args=(work, mouth, arguments, more), daemon=True)
+    with ear:
+        with mouth:
+            await asyncio.to_thread(process.start)
+        try:
+            yield Program(process, ear)
+        finally:
+            process.kill()
+            await asyncio.to_thread(process.join, BOUND)
+            process.close()
+
+
+def _run(work: Any, mouth: Connection, arguments: Any, more: Any) -> None:
+    asyncio.run(work(mouth.send, *arguments, **more))

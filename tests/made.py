@@ -1,0 +1,95 @@
+"""Stores that are made already: to make one takes longer than most tests of what is in it."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from segue.store import files, postgres
+from segue.store.clock import SystemClock
+
+# SQLite
+
+
+def store(path: Path) -> str:
+    """Put an empty SQLite store at `path`; its URL."""
+    run = _run(path)
+    run.mkdir(0o700)
+    path.touch(0o600)
+    path.write_bytes(_empty())
+    (run / "created").touch(0o600)
+    return f"sqlite://{path}"
+
+
+@functools.cache
+def _empty() -> bytes:
+    """The file of a store as the program makes it."""
+    with tempfile.TemporaryDirectory(prefix="segue-") as folder:
+        path = Path(folder) / "segue.db"
+        _run(path).mkdir(0o700)
+        files.prepare(path, _run(path), SystemClock())
+        return path.read_bytes()
+
+
+def _run(path: Path) -> Path:
+    return path.with_name(f"{path.name}-run")
+
+
+# PostgreSQL
+
+_SCHEMA = """
+SELECT (SELECT version FROM segue.schema_version), count(*), max(changed) FROM (
+    SELECT xmin::text::bigint AS changed FROM pg_class
+        WHERE relnamespace = 'segue'::regnamespace
+    UNION ALL SELECT a.xmin::text::bigint FROM pg_attribute a
+        JOIN pg_class c ON c.oid = attrelid WHERE c.relnamespace = 'segue'::regnamespace
+    UNION ALL SELECT xmin::text::bigint FROM pg_constraint
+        WHERE connamespace = 'segue'::regnamespace
+    UNION ALL SELECT xmin::text::bigint FROM pg_proc WHERE pronamespace = 'segue'::regnamespace
+) AS every
+"""
+_TABLES = """
+SELECT relname FROM pg_class
+WHERE relnamespace = 'segue'::regnamespace AND relkind = 'r' AND relname <> 'schema_version'
+"""
+_FROM_ONE = """
+SELECT setval(oid::regclass, 1, false) FROM pg_class
+WHERE relnamespace = 'segue'::regnamespace AND relkind = 'S'
+"""
+_schemas: dict[str, tuple[Any, ...] | None] = {}
+"""How each database's was when it was made: its version, its size, and its last change."""
+
+
+def emptied(database: str) -> str:
+    """Make a store there, or empty the one that was; its URL. What a test has done to its tables
+    is undone by making them anew."""
+    with psycopg.connect(database, autocommit=True) as admin:
+        if database in _schemas and _schema(admin) == _schemas[database]:
+            with admin.transaction():
+                admin.execute("SET LOCAL session_replication_role = replica")  # in any order
+                tables = [name for (name,) in admin.execute(_TABLES)]
+                admin.execute(";".join(f"DELETE FROM segue.{name}" for name in tables).encode())
+                admin.execute(_FROM_ONE)
+            return database
+    postgres._prepare(without(database))
+    with psycopg.connect(database, autocommit=True) as admin:
+        _schemas[database] = _schema(admin)
+    return database
+
+
+def without(database: str) -> str:
+    """The same without a store."""
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("DROP SCHEMA IF EXISTS segue CASCADE")
+    return database
+
+
+def _schema(admin: psycopg.Connection[Any]) -> tuple[Any, ...] | None:
+    try:
+        return admin.execute(_SCHEMA).fetchone()
+    except psycopg.Error:
+        return None  # there is none, or no longer one of ours
