@@ -24,7 +24,7 @@ from segue.core.session import Session
 from segue.core.transcript import Message, ToolCall
 from segue.store import Store
 from segue.turns import Place, Turns
-from tests.store.template import new_store
+from tests import made
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -93,7 +93,7 @@ def settings(tmp_path: Path) -> Settings:
 def open_store(tmp_path: Path, runner: asyncio.Runner) -> Generator[OpenStore]:
     """Opens the store once more, as another process would; closes all of them afterwards."""
     opened: list[Store] = []
-    url = new_store(tmp_path / "segue.db")
+    url = made.store(tmp_path / "segue.db")
 
     async def open_one() -> Store:
         opened.append(await segue.store.open(url))
