@@ -155,7 +155,9 @@ class Desk(gateways.Desk):
     async def until(self, words: str) -> None:
         """Wait until it is told that of the handoff under way."""
         async with asyncio.timeout(WITHIN):
-            while not any(words in progress.text() for progress in self.seen):
+            while True:
+                if any(words in progress.text() for progress in self.seen):
+                    return
                 await asyncio.sleep(0.005)
 
 

@@ -20,7 +20,6 @@ from tests.gateway.conftest import House
 from tests.gateway.test_handing_off import DIRECT, SAID
 from tests.household import LOOK
 
-
 # 1
 
 

@@ -14,7 +14,6 @@ from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import WITHIN, Household, Slow
 from tests.gateway.conftest import House
 from tests.gateway.test_handing_off import SAID, THREADED, home_in
-from tests.terminal.gateways import segue_says
 
 CLAIMED_WITHIN = timedelta(seconds=1)
 """The benchmarks hold it to 25 ms; here two tests may run at once on a busy machine."""
@@ -27,14 +26,13 @@ async def test_a_session_that_was_handed_off_stays_in_the_lists_of_the_terminal(
     household: Household,
 ):
     """10. A handed-off session vanishes from the terminal's own list."""
-    async with household.gateway(), household.terminal("one") as shown:
-        shown.say("/handoff telegram")
-        assert await shown.end() == 0
-        session = await household.session()
-        listed = await asyncio.to_thread(segue_says, household.person, "sessions")
+    session = await household.left("one")
+    async with household.gateway():
+        assert (await household.shell("handoff", "Sums", "telegram")).returncode == 0
+        listed = await household.shell("sessions")
         (line,) = [line for line in listed.stdout.splitlines() if "Sums" in line]
         assert "telegram" in line
-        told = await asyncio.to_thread(segue_says, household.person, "sessions", "show", "Sums")
+        told = await household.shell("sessions", "show", "Sums")
         assert session.id in told.stdout
         async with household.person.opens() as other:
             await other.ready()

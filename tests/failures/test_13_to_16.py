@@ -34,10 +34,9 @@ async def test_the_working_directory_goes_with_the_session_and_comes_back_with_i
     (project / "notes.txt").write_text("The key is under the mat.")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
+    await household.left("one", cwd=str(project))
     async with household.gateway():
-        async with household.terminal("one") as shown:
-            shown.say("/handoff telegram")
-            assert await shown.end() == 0
+        assert (await household.shell("handoff", "Sums", "telegram")).returncode == 0
         thread = await household.thread()
         await household.sees(f"Directory: `{project}`")
         reads = ToolCall("call_1", "read_file", '{"path": "notes.txt"}')
@@ -54,7 +53,7 @@ async def test_the_working_directory_goes_with_the_session_and_comes_back_with_i
 # 14
 
 
-@pytest.mark.parametrize("text", ["/stop", "stop", "/new", "/deny", "wait, I have a question"])
+@pytest.mark.parametrize("text", ["/stop", "stop", "wait, I have a question"])
 async def test_a_stranger_in_the_thread_interrupts_nothing(house: House, text: str):
     """14. Anyone in the thread, allowed or not, can interrupt a running turn, because the busy
     path skips the access check."""

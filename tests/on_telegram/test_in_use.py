@@ -62,11 +62,9 @@ async def test_the_commands_are_on_the_menu_from_the_one_table(home: Home):
     assert len(await home.hands.calls("setMyCommands")) == 1
 
 
-@pytest.mark.parametrize(("shape", "photos"), [(Shape.FORUM, 1), (Shape.TOPICS, 3)])
-async def test_photos_from_the_phone_reach_the_model_as_one_message(
-    home: Home, shape: Shape, photos: int
-):
-    chat = await home.at_home(shape)
+async def test_photos_from_the_phone_reach_the_model_as_one_message(home: Home):
+    photos = 3
+    chat = await home.at_home(Shape.TOPICS)
     photo = Upload(name="photo.jpg", media_type="image/jpeg", content=png(), kind=FileKind.PHOTO)
     async with home.gateway():
         thread = await home.arrives(chat)
@@ -79,9 +77,8 @@ async def test_photos_from_the_phone_reach_the_model_as_one_message(
     assert "what is it?" in str(parts)
 
 
-@pytest.mark.parametrize("shape", [Shape.FORUM, Shape.DM])
-async def test_a_file_from_the_agent_arrives_as_a_document(home: Home, shape: Shape):
-    chat = await home.at_home(shape)
+async def test_a_file_from_the_agent_arrives_as_a_document(home: Home):
+    chat = await home.at_home(Shape.DM)
     notes = home.person.cwd / "notes.txt"
     notes.write_text("Ask about the mast.")
     async with home.gateway():
