@@ -70,80 +70,66 @@ def test_every_command_that_a_person_is_told_to_type_is_there(text: str):
 # Refusals
 
 
-async def test_after_an_unknown_platform_the_one_that_is_suggested_works(household: Household):
-    """9. The way out of UnknownPlatform."""
-    await household.left("one")
+async def test_after_a_name_that_is_not_known_what_is_told_works(household: Household):
+    """9. The ways out of UnknownPlatform, of SessionNotFound, of UnknownChat, which has two, and of
+    SessionHeld."""
+    other = await household.hands.chat(Shape.GROUP, [household.anna], name="Team")
     async with household.gateway():
+        async with household.desk("one"):
+            said = await refused(household)
+            assert "This session is open in a terminal on" in said
+            assert "Leave it there first" in said
         said = await refused(household, "handoff", "Sums", "telegran")
         assert "There is no platform 'telegran' to hand off to. Try telegram," in said
-        await arrives(household)
-
-
-async def test_after_an_unknown_session_the_list_that_is_told_has_the_right_one(
-    household: Household,
-):
-    """9. The way out of SessionNotFound, in a shell."""
-    await household.left("one")
-    async with household.gateway():
         said = await refused(household, "handoff", "Sumz", "telegram")
         (listing,) = told_in(said, "There is no session 'Sumz'.")
         assert "Sums" in await type_in_a_shell(household, listing)
+        said = await refused(household, "handoff", "Sums", f"telegram:{other}")
+        assert f"{other!r} is not one of your chats on telegram. Send something" in said
+        await household.hands.say(household.anna, other, "hello")
+        await household.hands.message("(1) hello", chat=other)
+        await type_in_a_shell(household, f"segue handoff Sums 'telegram:{other}'")
+        await household.hands.thread(other)
         await arrives(household)
 
 
 async def test_without_a_gateway_what_is_told_starts_one(household: Household):
-    """9. The way out of NoGateway. (The other one, which is offered, is in the tests of the
-    terminal.)"""
-    async with none_left(household.person), household.terminal("one") as shown:
+    """9. The ways out of NoGateway and of a platform that no gateway would serve. (That one is
+    offered, where one would, is in the tests of the terminal.)"""
+    add_settings(household, "enabled = false\n")
+    async with none_left(household.person), household.terminal() as shown:
         shown.say(HANDOFF)
-        (start,) = await told(shown, "No gateway is running")
+        start, switch_on = await told(shown, "No gateway is running", 2)
         await shown.shows("in another terminal, then /handoff telegram again.")
-        await shown.see("Start one now? [y]es, [n]o")
-        shown.press("c-c")
-        await shown.gone("Start one now?")
+        await shown.shows("Nor is telegram set up yet:")
         await shown.ready()
+        await type_in_a_shell(household, switch_on)
         await type_in_a_shell(household, start)
         shown.say(HANDOFF)
         assert await shown.end() == 0
         await arrived(household)
 
 
-async def test_a_platform_that_is_switched_off_is_switched_on_by_what_is_told(
-    household: Household,
-):
-    """9. The way out of a platform that no gateway would serve."""
-    add_settings(household, "enabled = false\n")
-    async with household.terminal() as shown:
-        shown.say(HANDOFF)
-        (switch_on,) = await told(shown, "Nor is telegram set up yet:")
-        await shown.ready()
-        shown.say("/quit")
-        assert await shown.end() == 0
-    await type_in_a_shell(household, switch_on)
-    async with household.gateway():
-        await arrives(household)
-
-
 async def test_a_platform_that_is_not_served_is_served_after_what_is_told(household: Household):
     """9. The way out of PlatformNotEnabled."""
     await household.left("one")
-    async with serving() as other, none_left(household.person), other.hands() as hands:
+    async with serving() as other, other.hands() as hands:
         chat = await hands.chat(Shape.DM, [await hands.user("Anna")])
         home = Address(platform=Platform.SLACK, chat_type=ChatType.DM, chat_id=chat)
         await household.store.owners.set_home(ME, HomeChannel(address=home))
         async with household.gateway():
-            words = await refused(household, "handoff", "Sums", "slack")
-            first, *others = told_in(words, "is running does not serve slack.")
-            assert others == ["segue gateway stop", "segue gateway start"]
+            said = await refused(household, "handoff", "Sums", "slack")
+            setting, stop, start = told_in(said, "is running does not serve slack.")
             # There is no adapter of our own for any platform yet.
             adapter = '[platforms.slack]\nadapter = "segue.testing.platform.adapter:make"\n'
             add_settings(household, f'\n{adapter}url = "{other.url}"\n')
-            async with household.person.opens(*shlex.split(first)[1:]) as asks:
+            async with household.person.opens(*shlex.split(setting)[1:]) as asks:
                 await asks.shows("platforms.slack.token:")
                 asks.say(other.token)
                 assert await asks.end() == 0
-            for command in others:
-                await type_in_a_shell(household, command)
+            await type_in_a_shell(household, stop)
+        assert start == "segue gateway start"
+        async with household.gateway():
             await type_in_a_shell(household, "segue handoff Sums slack")
             await hands.thread(chat)
 
@@ -163,34 +149,6 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
         await household.sees("You are paired")
         await hands.say(anna, chat, "/sethome")
         await household.sees("Handoffs to telegram arrive here from now on.")
-        await arrives(household)
-
-
-async def test_a_chat_that_is_not_known_is_known_once_something_was_said_there(
-    household: Household,
-):
-    """9. The two ways out of UnknownChat."""
-    other = await household.hands.chat(Shape.GROUP, [household.anna], name="Team")
-    await household.left("one")
-    async with household.gateway():
-        said = await refused(household, "handoff", "Sums", f"telegram:{other}")
-        assert f"{other!r} is not one of your chats on telegram. Send something" in said
-        await household.hands.say(household.anna, other, "hello")
-        await household.hands.message("(1) hello", chat=other)
-        await type_in_a_shell(household, f"segue handoff Sums 'telegram:{other}'")
-        await household.hands.thread(other)
-        await arrives(household)
-
-
-async def test_a_session_that_is_open_can_be_handed_off_once_it_is_left_there(
-    household: Household,
-):
-    """9. The way out of SessionHeld."""
-    async with household.gateway():
-        async with household.desk("one"):
-            said = await refused(household)
-            assert "This session is open in a terminal on" in said
-            assert "Leave it there first" in said
         await arrives(household)
 
 

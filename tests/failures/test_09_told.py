@@ -7,13 +7,19 @@ import asyncio
 import re
 import shlex
 
-import pytest
-
 from segue.core.handoff import EXPIRED, State
 from segue.core.session import ME
 from segue.handoff.request import PATIENCE
 from segue.testing.platform import Shape, Trouble
-from tests.failures.advice import IN_A_SHELL, arrives, commands, refused, told, type_in_a_shell
+from tests.failures.advice import (
+    IN_A_SHELL,
+    arrived,
+    arrives,
+    commands,
+    refused,
+    told,
+    type_in_a_shell,
+)
 from tests.failures.conftest import Household
 from tests.gateway.conftest import House
 
@@ -24,29 +30,30 @@ async def test_what_nobody_took_up_can_be_asked_for_again_after_what_is_told(
     household: Household,
 ):
     """9. The way out of a handoff that expired."""
-    async with household.desk("one") as desk, household.gateway() as gateway:
-        gateway.freeze()
-        handing = asyncio.create_task(desk.hand_off())
-        await household.handoff(State.PENDING)
-        household.advance(PATIENCE)
-        expired = await handing
-        assert (expired.state, expired.error) == (State.FAILED, EXPIRED)
-    status, start = commands(EXPIRED, "No gateway took it up")
-    looked = await household.shell(*shlex.split(status)[1:])
-    assert looked.returncode == 3
-    assert start == "segue gateway start"
-    async with household.gateway():
-        await arrives(household)
+    async with household.desk("one") as desk:
+        async with household.gateway() as gateway:
+            gateway.freeze()
+            handing = asyncio.create_task(desk.hand_off())
+            await household.handoff(State.PENDING)
+            household.advance(PATIENCE)
+            expired = await handing
+            assert (expired.state, expired.error) == (State.FAILED, EXPIRED)
+        status, start = commands(EXPIRED, "No gateway took it up")
+        looked = await household.shell(*shlex.split(status)[1:])
+        assert looked.returncode == 3
+        assert start == "segue gateway start"
+        async with household.gateway():
+            assert (await desk.hand_off()).state is State.COMPLETED
+            await arrived(household)
 
 
-@pytest.mark.parametrize("method", ["open_thread", "send"])
 async def test_what_did_not_reach_the_platform_is_told_and_can_be_asked_for_again(
-    household: Household, method: str
+    household: Household,
 ):
     """9. The way out of DeliveryFailed."""
     await household.left("one")
     async with household.gateway():
-        await household.hands.fail(method, Trouble.FORBIDDEN, chat=household.chat)
+        await household.hands.fail("send", Trouble.FORBIDDEN, chat=household.chat)
         said = await refused(household)
         (status,) = commands(said, "The handoff failed. That did not reach telegram:")
         assert "The bot may not do that" in await type_in_a_shell(household, status)
@@ -72,7 +79,8 @@ async def test_the_way_back_that_is_told_is_the_way_back(household: Household):
 
 
 async def test_both_places_that_a_session_left_know_how_to_bring_it_back(household: Household):
-    """9. What a chat is told when a session leaves it for a terminal, and the other way round."""
+    """9. What a chat is told when a session leaves it for a terminal, and the other way round. 10.
+    What left the terminal is in its own list."""
     hands, anna, chat = household.hands, household.anna, household.chat
     await household.left("one")
     async with household.gateway():
@@ -92,6 +100,11 @@ async def test_both_places_that_a_session_left_know_how_to_bring_it_back(househo
             await hands.say(anna, chat, advice[1], thread=thread.id)
             await household.sees("Sums** goes on here.", times=3)
             await back.shows("Type /follow to watch it there, /resume Sums to take it back,")
+            back.say("/sessions")
+            await back.until(
+                lambda: any("Sums" in line and "telegram" in line for line in back.screen),
+                "Sums, which is on telegram",
+            )
             back.say("/resume Sums")
             await back.see("· here")
             await back.ready()
