@@ -14,7 +14,7 @@ import fcntl
 import signal
 import subprocess
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,10 @@ HANDED_OFF = "This session has just been handed off"
 """How the prompt of the confirming turn begins."""
 LOOK = 0.1
 """Seconds between two looks of a terminal that waits for its handoff."""
+NO_HALVES = 60.0
+"""Seconds before half an answer is shown: a slow machine shows what a quick one does."""
 IMPATIENT = {
-    "segue.gateway.janitor.LOOK": 0.2,
+    "segue.gateway.live.FIRST": NO_HALVES,
     "segue.gateway.outbound.LONGEST_PAUSE": 0.05,
     "segue.gateway.pace.LEAST": 0.05,
     "segue.handoff.request.LOOK": LOOK,
@@ -178,6 +180,15 @@ class Indoors:
     def advance(self, seconds: float) -> None:
         """Time passes, for leases and whatever runs out."""
         SharedClock(Path(self.person.environment["HOME"]) / "clock").advance(seconds)
+
+    def reports_soon(self) -> None:
+        """Gateways look soon for what did not arrive, and tell the sessions, which may be before
+        the next turn or after it."""
+        self.set_constants({"segue.gateway.janitor.LOOK": 0.2})
+
+    def set_constants(self, values: Mapping[str, float]) -> None:
+        """For the gateways and terminals that begin from now on."""
+        self.person.environment.update(constants({**IMPATIENT, **values}))
 
     @property
     def log(self) -> Path:

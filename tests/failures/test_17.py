@@ -70,6 +70,7 @@ async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_nex
 async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Household):
     """17. The same when it can never arrive: it is told in the session, in the status and in the
     log, and the agent knows."""
+    household.reports_soon()
     async with household.gateway():
         await household.hands.say(household.anna, household.chat, "/title Sums")
         await household.sees("This session is called Sums.")

@@ -121,7 +121,11 @@ class Home(Indoors):
         many."""
 
         def found(shown: Shown) -> list[Message]:
-            return [m for m in self.spoken(shown, thread) if words in m.text]
+            return [
+                m
+                for m in self.spoken(shown, thread)
+                if words in m.text and not m.text.endswith("…")
+            ]
 
         shown = await self.hands.until(
             lambda shown: len(found(shown)) >= times, chat=chat, within=WITHIN

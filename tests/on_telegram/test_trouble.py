@@ -213,16 +213,19 @@ async def test_an_answer_that_may_have_arrived_is_reported_and_not_sent_again(ho
         await home.hands.say(home.anna, chat, "go on", thread=thread)
         await home.sees("(3) go on", chat, thread=thread)
         await home.hands.say(home.anna, chat, "and on", thread=thread)
-        await home.sees("(4) and on", chat, thread=thread)
+        await home.sees("and on", chat, thread=thread)
         assert "uncertain: the connection broke" in await status(home)
         shown = await home.hands.look(chat)
-    assert [m.text for m in home.spoken(shown, thread)][2:] == ["(3) go on", "(4) and on"]
+    _, _, first, second = [m.text for m in home.spoken(shown, thread)]
+    assert first == "(3) go on"
+    assert second.endswith("and on")  # the agent may have been told of the first by then
 
 
 # Topics that are taken away
 
 
 async def test_what_was_to_be_said_in_a_topic_that_is_deleted_is_never_said_in_the_chat(home: Home):
+    home.reports_soon()
     chat = await home.at_home(Shape.FORUM)
     async with home.gateway():
         thread = await home.arrives(chat)
