@@ -121,11 +121,7 @@ class Home(Indoors):
         many."""
 
         def found(shown: Shown) -> list[Message]:
-            return [
-                m
-                for m in self.spoken(shown, thread)
-                if words in m.text and not m.text.endswith("…")
-            ]
+            return [m for m in self.spoken(shown, thread) if words in m.text]
 
         shown = await self.hands.until(
             lambda shown: len(found(shown)) >= times, chat=chat, within=WITHIN
