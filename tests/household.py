@@ -1,7 +1,9 @@
 """A household but for its phone: the terminals of its person, the gateway, the store, the model.
 
-The gateway and each terminal is a process of its own. Which platform the phone is on, and what can
-be seen there, is told by who adds it: `tests.failures.conftest`, `tests.on_telegram.conftest`.
+The gateway is a process of its own, and so is a terminal with a screen. Most tests do with a desk,
+a terminal without one in this process, or with a command in a shell: a screen costs ten times as
+much. Which platform the phone is on, and what can be seen there, is told by who adds it:
+`tests.failures.conftest`, `tests.on_telegram.conftest`.
 """
 
 from __future__ import annotations
@@ -10,27 +12,46 @@ import asyncio
 import contextlib
 import fcntl
 import signal
+import subprocess
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import segue.store
-from segue.core.address import Platform
+from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import Handoff, State, Step
 from segue.core.session import ME, Session
+from segue.core.transcript import Message, Role, spoken
+from segue.handoff import request
 from segue.store import Store, Topic
 from segue.store.gateways import Link, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
 from segue.testing.models.openai import Answer, FakeOpenAI, Say
-from tests.program import Program, SharedClock, start
+from segue.turns import hold
+from tests.gateway import conftest as gateways
+from tests.program import Program, SharedClock, constants, start
 from tests.terminal.conftest import Person
+from tests.terminal.gateways import segue_says
 from tests.terminal.pty import CODE, Terminal
 
 WITHIN = 40.0
 HANDED_OFF = "This session has just been handed off"
 """How the prompt of the confirming turn begins."""
+LOOK = 0.1
+"""Seconds between two looks of a terminal that waits for its handoff."""
+NO_HALVES = 60.0
+"""Seconds before half an answer is shown: a slow machine shows what a quick one does."""
+IMPATIENT = {
+    "segue.gateway.live.FIRST": NO_HALVES,
+    "segue.gateway.outbound.LONGEST_PAUSE": 0.05,
+    "segue.gateway.pace.LEAST": 0.05,
+    "segue.handoff.request.LOOK": LOOK,
+}
+"""Seconds after which gateways and terminals look again, or try again."""
 
 
 class Mind(FakeOpenAI):
@@ -121,6 +142,27 @@ class Gateway:
         self.process.send_signal(signal.SIGCONT)
 
 
+class Desk(gateways.Desk):
+    """A terminal without a screen, in this process, that has a session in hand."""
+
+    async def says(self, *said: str) -> None:
+        """That, one after another; the answers count as those of `Mind` do."""
+        found = await self.store.transcripts.load(self.session.id)
+        before = sum(message.role is Role.USER for message in found)
+        for number, text in enumerate(said, before + 1):
+            now = self.session.started
+            answer = Message(Role.ASSISTANT, f"({number}) {text}", now)
+            await self.store.transcripts.append(self.held.lease, [spoken(text, now), answer])
+
+    async def until(self, words: str) -> None:
+        """Wait until it is told that of the handoff under way."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                if any(words in progress.text() for progress in self.seen):
+                    return
+                await asyncio.sleep(0.005)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indoors:
     """All of it but the phone."""
@@ -138,6 +180,15 @@ class Indoors:
     def advance(self, seconds: float) -> None:
         """Time passes, for leases and whatever runs out."""
         SharedClock(Path(self.person.environment["HOME"]) / "clock").advance(seconds)
+
+    def reports_soon(self) -> None:
+        """Gateways look soon for what did not arrive, and tell the sessions, which may be before
+        the next turn or after it."""
+        self.set_constants({"segue.gateway.janitor.LOOK": 0.2})
+
+    def set_constants(self, values: Mapping[str, float]) -> None:
+        """For the gateways and terminals that begin from now on."""
+        self.person.environment.update(constants({**IMPATIENT, **values}))
 
     @property
     def log(self) -> Path:
@@ -173,10 +224,51 @@ class Indoors:
         return serves.links[platform] if serves else None
 
     @contextlib.asynccontextmanager
+    async def desk(self, *said: str, title: str = "Sums", **more: Any) -> AsyncGenerator[Desk]:
+        """One with a new session, in which that was said."""
+        session = await self.store.sessions.create(ME, Platform.LOCAL, title=title, **more)
+        async with self.sits_down(session) as desk:
+            await desk.says(*said)
+            yield desk
+
+    @contextlib.asynccontextmanager
+    async def sits_down(self, session: Session) -> AsyncGenerator[Desk]:
+        """One that has this session in hand."""
+        here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
+        async with hold(self.store, session.id, "a terminal on desk", address=here) as held:
+            yield Desk(self.store, held, session)
+
+    async def left(self, *said: str, **more: Any) -> Session:
+        """A session in which that was said, and that nobody has in hand."""
+        async with self.desk(*said, **more) as desk:
+            return desk.session
+
+    async def shell(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`segue` with these arguments, without a terminal."""
+        return await asyncio.to_thread(segue_says, self.person, *words)
+
+    @contextlib.contextmanager
+    def begun(self, *words: str) -> Generator[Program]:
+        """The same, under way; in the end it is killed."""
+        with self.log.open("ab") as log:
+            process = start(
+                *words,
+                environment={**CODE, **self.person.environment},
+                cwd=self.person.cwd,
+                output=log.fileno(),
+                errors=log.fileno(),
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    @contextlib.asynccontextmanager
     async def terminal(
         self, *said: str, title: str = "Sums", **more: Any
     ) -> AsyncGenerator[Terminal]:
-        """A new session, in which that was said."""
+        """A real one, with a new session, in which that was said."""
         async with self.person.opens("chat", "--title", title, **more) as shown:
             await shown.ready()
             await self.says(shown, *said)
@@ -212,9 +304,10 @@ class Indoors:
 async def indoors(person: Person, stack: contextlib.AsyncExitStack) -> tuple[Store, Mind]:
     """What `Indoors` needs: the store of that person, who has been introduced to the program, and
     a model that their terminals and gateways use from now on."""
+    stack.enter_context(pytest.MonkeyPatch.context()).setattr(request, "LOOK", LOOK)
     mind = Mind()
     clock = SharedClock(Path(person.environment["HOME"]) / "clock")
-    person.environment.update(clock.environment)
+    person.environment.update({**clock.environment, **constants(IMPATIENT)})
     url = await stack.enter_async_context(mind.serving())
     person.environment.update(
         SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"

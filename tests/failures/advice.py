@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shlex
 from pathlib import Path
 
 from tests.failures.conftest import Household
-from tests.terminal.gateways import segue_says
 from tests.terminal.pty import Terminal
 
 HANDOFF = "/handoff telegram"
+IN_A_SHELL = ("handoff", "Sums", "telegram")
+"""The same for a session that nobody has in hand."""
 
 
 async def told(shown: Terminal, beginning: str, count: int = 1) -> list[str]:
     """What the terminal tells to type in a shell, so many commands, after that beginning."""
+    await shown.until(
+        lambda: len(commands(shown.text, beginning)) == count, f"what to type after {beginning!r}"
+    )
+    return commands(shown.text, beginning)
 
-    def commands_told() -> list[str]:
-        _, _, text = " ".join(shown.text.split()).partition(beginning)
-        return re.findall(r"`(segue [^`]+)`", text)
 
-    await shown.until(lambda: len(commands_told()) == count, f"what to type after {beginning!r}")
-    return commands_told()
+def commands(text: str, beginning: str) -> list[str]:
+    """Those that a text tells to type in a shell, after that beginning."""
+    _, _, rest = " ".join(text.split()).partition(beginning)
+    return re.findall(r"`(segue [^`]+)`", rest)
+
+
+async def refused(household: Household, *words: str) -> str:
+    """What `segue` says that does not work, on one line."""
+    said = await household.shell(*(words or IN_A_SHELL))
+    assert said.returncode == 1, said.stdout
+    return " ".join(said.stderr.split())
 
 
 def add_settings(household: Household, lines: str) -> None:
@@ -35,9 +45,16 @@ async def type_in_a_shell(household: Household, command: str) -> str:
     """Type it, as it was told; what it says."""
     program, *words = shlex.split(command)
     assert program == "segue"
-    said = await asyncio.to_thread(segue_says, household.person, *words)
+    said = await household.shell(*words)
     assert said.returncode == 0, said.stderr
     return said.stdout
+
+
+async def arrives(household: Household) -> None:
+    """Hand it off in a shell, which works now."""
+    said = await household.shell(*IN_A_SHELL)
+    assert said.returncode == 0, said.stderr
+    await arrived(household)
 
 
 async def arrived(household: Household, title: str = "Sums") -> None:

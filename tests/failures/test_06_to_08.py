@@ -103,12 +103,12 @@ async def test_a_session_in_which_nothing_was_said_is_handed_off_like_any_other(
     household: Household,
 ):
     """8. A session with no message yet cannot be handed off, and says something untrue."""
+    await household.left()
     async with household.gateway():
-        async with household.terminal() as shown:
-            shown.say("/handoff telegram")
-            assert await shown.end() == 0
-            await shown.shows("Sums goes on at telegram")
-            await shown.shows("To come back: segue resume Sums")
+        told = await household.shell("handoff", "Sums", "telegram")
+        assert told.returncode == 0, told.stderr
+        assert "Sums goes on at telegram" in told.stdout
+        assert "To come back: segue resume Sums" in told.stdout
         thread = await household.thread()
         await household.sees("Nothing has been said in it yet.")
         await household.hands.say(household.anna, household.chat, "hello", thread=thread.id)

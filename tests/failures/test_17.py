@@ -7,42 +7,31 @@ import asyncio
 import pytest
 
 from segue.core.address import Platform
-from segue.gateway.janitor import LOOK
+from segue.core.handoff import State
 from segue.store import Topic
 from segue.testing.platform import Trouble
 from tests.failures.conftest import HANDED_OFF, WITHIN, Household
-from tests.program import constants
-from tests.terminal.gateways import segue_says
-
-REPORTED = 2 * LOOK + 5
-"""Seconds: somebody may have the session in hand at the first look."""
 
 
 def answers(texts: list[str], words: str) -> int:
     return sum(words in text for text in texts)
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        Trouble.BROKEN,
-        Trouble.DROP_AFTER,
-    ],
-)
+@pytest.mark.parametrize("trouble", [Trouble.BROKEN, Trouble.DROP_AFTER])
 async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_seen_once(
     household: Household, trouble: Trouble
 ):
     """17. A reply was generated but its delivery failed: logged, never retried, the person waits
     for an hour."""
     async with household.gateway():
-        async with household.terminal("one") as shown:
+        async with household.desk("one") as desk:
             # Whatever the gateway has to say first is the recap; the reply comes after it.
             household.mind.hold(HANDED_OFF)
-            shown.say("/handoff telegram")
+            handing = asyncio.create_task(desk.hand_off())
             await household.mind.hears(HANDED_OFF)
             await household.hands.fail("send", trouble, times=2, chat=household.chat)
             household.mind.let_go()
-            assert await shown.end() == 0
+            assert (await handing).state is State.COMPLETED
         await household.sees(f"(2) {HANDED_OFF}")
         thread = await household.thread()
         await household.hands.fail("send", trouble, times=2, chat=household.chat)
@@ -81,7 +70,7 @@ async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_nex
 async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Household):
     """17. The same when it can never arrive: it is told in the session, in the status and in the
     log, and the agent knows."""
-    household.person.environment.update(constants({"segue.gateway.janitor.LOOK": 0.2}))
+    household.reports_soon()
     async with household.gateway():
         await household.hands.say(household.anna, household.chat, "/title Sums")
         await household.sees("This session is called Sums.")
@@ -92,10 +81,10 @@ async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Ho
             while not await household.store.outbox.troubled():
                 await wake.wait(0.1)
         await household.hands.calm()
-        async with asyncio.timeout(REPORTED), household.store.listen(Topic.SENT) as wake:
+        async with asyncio.timeout(WITHIN), household.store.listen(Topic.SENT) as wake:
             while not await household.store.outbox.troubled(reported=True):
                 await wake.wait(0.1)
-        status = await asyncio.to_thread(segue_says, household.person, "gateway", "status")
+        status = await household.shell("gateway", "status")
         assert "failed: The bot may not do that" in status.stdout
         assert "was not delivered to" in household.log.read_text()
         (*_, (role, told)) = await household.said()

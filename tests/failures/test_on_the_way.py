@@ -1,5 +1,4 @@
-"""What happens while a handoff is under way: with real terminals, a real gateway and a platform in
-a process of its own."""
+"""What happens while a handoff is under way, with a real gateway."""
 
 from __future__ import annotations
 
@@ -10,12 +9,14 @@ from typing import Any
 import pytest
 
 from segue.core.address import Platform
+from segue.core.errors import ModelError, ModelOffline
 from segue.core.handoff import CANCELLED, State, Step
+from segue.handoff import Completed, handed_over
 from segue.store import Topic
-from segue.testing.models.openai import refusal
-from segue.testing.platform import Trouble
+from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
-from tests.terminal.gateways import segue_says
+from tests.gateway.conftest import House
+from tests.gateway.test_handing_off import home_in
 
 WORDS = ("first", "second", "third")
 
@@ -50,13 +51,13 @@ async def test_what_is_written_in_the_new_thread_meanwhile_is_answered_after_the
     household: Household,
 ):
     household.mind.hold(HANDED_OFF)
-    async with household.gateway(), household.terminal("one") as shown:
-        shown.say("/handoff telegram")
+    async with household.gateway(), household.desk("one") as desk:
+        handing = asyncio.create_task(desk.hand_off())
         await household.mind.hears(HANDED_OFF)
         thread = await written_in_the_thread(household)
-        assert len(household.mind.requests) == 2
+        assert len(household.mind.requests) == 1
         household.mind.let_go()
-        assert await shown.end() == 0
+        assert (await handing).state is State.COMPLETED
         await answered_in_order(household, thread)
 
 
@@ -64,33 +65,32 @@ async def test_it_is_answered_once_when_the_gateway_is_killed_before_the_commit(
     household: Household,
 ):
     household.mind.hold(HANDED_OFF)
-    async with household.terminal("one") as shown:
+    async with household.desk("one") as desk:
         async with household.gateway() as first:
-            shown.say("/handoff telegram")
+            handing = asyncio.create_task(desk.hand_off())
             await household.mind.hears(HANDED_OFF)
             thread = await written_in_the_thread(household)
             first.kill()
         household.mind.let_go()
         async with household.gateway():
-            assert await shown.end() == 0
+            assert (await handing).state is State.COMPLETED
             await answered_in_order(household, thread)
 
 
-@pytest.mark.parametrize("word", WORDS[1:2])
 async def test_it_is_answered_once_when_the_gateway_is_killed_after_the_commit(
-    household: Household, word: str
+    household: Household,
 ):
-    """In the middle of answering each of them."""
+    """In the middle of answering the second."""
     household.mind.hold(HANDED_OFF)
-    async with household.terminal("one") as shown:
+    async with household.desk("one") as desk:
         async with household.gateway() as first:
-            shown.say("/handoff telegram")
+            handing = asyncio.create_task(desk.hand_off())
             await household.mind.hears(HANDED_OFF)
             thread = await written_in_the_thread(household)
             household.mind.let_go()
-            household.mind.hold(word)
-            assert await shown.end() == 0
-            await household.mind.hears(word)
+            household.mind.hold("second")
+            assert (await handing).state is State.COMPLETED
+            await household.mind.hears("second")
             first.kill()
         household.mind.let_go()
         async with household.gateway():
@@ -120,74 +120,77 @@ async def while_delivering(household: Household, gateway: Gateway) -> None:
         (while_delivering, State.RUNNING, Step.DELIVERING),
     ],
 )
-async def test_ctrl_c_calls_it_off_and_the_thread_is_told(
+async def test_what_is_called_off_stays_and_the_thread_is_told(
     household: Household,
     hang: Callable[[Household, Gateway], Coroutine[Any, Any, None]],
     state: State,
     step: Step | None,
 ):
-    async with household.gateway() as gateway, household.terminal("one") as shown:
+    interrupt = asyncio.Event()
+    async with household.gateway() as gateway, household.desk("one") as desk:
         await hang(household, gateway)
-        shown.say("/handoff telegram")
+        handing = asyncio.create_task(desk.hand_off(interrupt=interrupt))
         await household.handoff(state, step=step)
-        await shown.shows("waiting for a gateway" if step is None else f"{step} on telegram")
-        if hang in (while_it_is_being_opened, while_delivering):
-            await household.hands.until(lambda shown: shown.hanging == 1)
-        shown.press("c-c")
-        await shown.shows(CANCELLED)
-        await shown.ready()
+        await desk.until("waiting for a gateway" if step is None else f"{step} on telegram")
+        if step is not None:
+            await household.hands.until(lambda shown: shown.hanging == 1, within=WITHIN)
+        interrupt.set()
+        assert (await handing).error == CANCELLED
         gateway.thaw()
         await household.hands.calm()
         for thread in (await household.hands.look(household.chat)).threads:
             await household.sees(STAYED)
             assert (await household.in_thread(thread.id))[-1].startswith(STAYED)
-        await household.says(shown, "two", after=1)
+        await desk.says("two")
         assert [text for _, text in await household.said()] == ["one", "(1) one", "two", "(2) two"]
         (handoff,) = await household.handoffs()
         assert (handoff.state, handoff.error) == (State.FAILED, CANCELLED)
         address = (await household.session()).address
         assert address is not None
         assert address.platform is Platform.LOCAL
-        shown.say("/handoff telegram")
-        assert await shown.end() == 0
+        assert (await desk.hand_off()).state is State.COMPLETED
 
 
 # What is said on arrival
 
 
 async def test_the_message_of_whoever_leaves_reaches_the_confirming_turn(household: Household):
+    await household.left("one")
     async with household.gateway():
-        async with household.terminal("one") as shown:
-            shown.say("/quit")
-            assert await shown.end() == 0
         words = ("handoff", "Sums", "telegram", "--message", 'I am on the "train".')
-        done = await asyncio.to_thread(segue_says, household.person, *words)
+        done = await household.shell(*words)
         assert done.returncode == 0, done.stderr
         assert household.mind.heard('They left you this message for the way: "I am on the') == 1
         assert household.mind.heard(r"\"train\".") == 1
         await household.sees("I am on the")
 
 
-@pytest.mark.parametrize("away", [True, False])
+AWAY = ModelOffline(provider="openai", url="http://127.0.0.1:1", reason="refused")
+RESTING = ModelError(provider="openai", reason="This model is resting.")
+
+
+@pytest.mark.parametrize("error", [AWAY, RESTING])
 async def test_without_a_model_the_session_arrives_all_the_same_and_it_is_said_why(
-    household: Household, away: bool
+    house: House, error: ModelError
 ):
     """Whether nobody answers there, or it refuses."""
-    async with household.gateway():
-        async with household.terminal("one") as shown:
-            household.mind.away = away
-            household.mind.plans.append(refusal(400, "This model is resting."))
-            shown.say("/handoff telegram")
-            assert await shown.end() == 0
-            await shown.shows("Sums goes on at telegram")
-        await household.sees("The session is here. Write, and it goes on.")
-        await household.sees("The agent could not say so itself:")
-        await household.sees("cannot be reached at" if away else "This model is resting.")
-        household.mind.away = False
-        household.mind.plans.clear()
-        thread = await household.thread()
-        await household.hands.say(household.anna, household.chat, "go on", thread=thread.id)
-        await household.sees("go on")
-    said = await household.said()
-    assert said[:2] == [("user", "one"), ("assistant", "(1) one")]
-    assert said[-2] == ("user", "go on")
+    async with house.gateway(model=[error, "Here I am."]):
+        chat, _ = await home_in(house, Shape.DM)
+        async with house.terminal(("one", "1."), title="Sums") as desk:
+            done = await desk.hand_off()
+            assert done.state is State.COMPLETED
+            assert "Sums goes on at telegram" in await handed_over(house.store, Completed(done))
+        thread = await house.hands.thread(chat)
+        shown = await house.hands.until(
+            lambda shown: any("The agent could not say so itself:" in t for t in shown.texts),
+            chat=chat,
+        )
+        told = " ".join(shown.texts)
+        assert "The session is here. Write, and it goes on." in told
+        assert str(error) in told
+        await house.hands.say(house.anna, chat, "go on", thread=thread.id)
+        await house.hands.message("Here I am.", chat=chat)
+        await house.idle()
+    said = await house.said(desk.session.id)
+    assert said[:2] == [("user", "one"), ("assistant", "1.")]
+    assert said[-2:] == [("user", "go on"), ("assistant", "Here I am.")]

@@ -1,5 +1,6 @@
-"""A household whose phone is on Telegram: the gateway with its built-in adapter and each terminal
-is a process of its own, and the Bot API is in that of the test."""
+"""A household whose phone is on Telegram: the gateway with its built-in adapter is a process of its
+own, and the Bot API is in that of the test. What differs between kinds of chats is in the tests of
+the adapter; here each journey is made in one."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -22,7 +22,6 @@ from segue.store.gateways import Link
 from segue.testing.models.openai import Say
 from segue.testing.telegram import Hands, Kind, Message, Peer, Shown
 from segue.testing.telegram.running import serving
-from tests.gateway.conftest import Desk, terminal
 from tests.household import HANDED_OFF, WITHIN, Indoors, indoors
 from tests.terminal.conftest import Person
 from tests.terminal.conftest import person as person
@@ -95,15 +94,10 @@ class Home(Indoors):
                     return health.detail
                 await asyncio.sleep(0.02)
 
-    def desk(self, **more: Any) -> contextlib.AbstractAsyncContextManager[Desk]:
-        """A terminal without a screen, which is quicker; one thing was said in its session."""
-        url = self.person.environment["SEGUE_STORE"]
-        return terminal(url, ("what is 2 and 2?", "4."), **{"title": "Sums", **more})
-
     async def arrives(self, chat: int, title: str = "Sums") -> int | None:
         """A session goes to that chat; the topic in which it is then. The next thing that is said
         there is the third."""
-        async with self.desk(title=title) as desk:
+        async with self.desk("what is 2 and 2?", title=title) as desk:
             done = await desk.hand_off()
         assert done.state is State.COMPLETED, done.error
         assert done.thread is not None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from segue.gateway import texts
+from segue.gateway.live import FIRST
 from segue.store import Topic
 from segue.testing.models.openai import Say
 from segue.testing.models.travel import AT_ONCE, Travel
@@ -14,6 +17,12 @@ from tests.on_telegram.conftest import TELEGRAM, WITHIN, Home, Shape
 STORY = "Once upon a time there was a boat. " * 20
 HALF = 3000
 """Bytes of the answer that come before it stops."""
+
+
+@pytest.fixture(autouse=True)
+def halves(home: Home) -> None:
+    """Are shown."""
+    home.set_constants({"segue.gateway.live.FIRST": FIRST})
 
 
 async def begins_a_story(home: Home, chat: int, thread: int | None) -> None:
@@ -45,8 +54,11 @@ async def answers(home: Home, chat: int, thread: int | None) -> Shown:
     """Let another gateway go on; what is to be seen once it has answered."""
     home.mind.travel = AT_ONCE
     async with home.gateway():
-        await home.sees("(3) a story", chat, thread=thread)
-        return await home.hands.look(chat)
+        return await home.hands.until(
+            lambda shown: any(m.text == "(3) a story" for m in home.spoken(shown, thread)),
+            chat=chat,
+            within=WITHIN,
+        )
 
 
 async def test_half_a_message_becomes_the_answer(home: Home):
@@ -69,7 +81,7 @@ async def test_half_a_message_of_which_nobody_knows_is_told_of(home: Home):
         await home.hands.fail("sendMessage", Trouble.HANG_AFTER)
         await begins_a_story(home, chat, thread)
         begun = await grows(home, chat, thread)
-        await home.hands.until(lambda shown: shown.hanging == 1)
+        await home.hands.until(lambda shown: shown.hanging == 1, within=WITHIN)
     await home.hands.calm()
     home.mind.travel = AT_ONCE
     async with home.gateway():

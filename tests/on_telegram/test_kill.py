@@ -33,7 +33,7 @@ from tests.web.killed import Killer
 
 TERMINALS = 8
 """Which hand off at one time."""
-HANDOFFS = [1, *(pytest.param(5, marks=pytest.mark.kill, id=f"5, {n}") for n in range(3))]
+HANDOFFS = [1, *(pytest.param(5, id=f"5, {n}") for n in range(3))]
 """Of each of them, in one round."""
 MOST_MOMENTS = 60
 """Calls to Telegram and steps of handoffs in the life of a gateway: fewer than there are."""
@@ -202,6 +202,7 @@ async def account(town: Town, moved: Moved) -> Account:
     )
 
 
+@pytest.mark.kill
 @pytest.mark.parametrize("count", HANDOFFS)
 async def test_handoffs_to_telegram_survive_any_death_of_the_gateway(
     tmp_path: Path, seed: int, count: int, request: pytest.FixtureRequest

@@ -7,11 +7,13 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from segue.core.address import Address
 from segue.platforms.base import Capabilities
 
+LEAST = 0.5
+"""Seconds of the first pause before something is tried again."""
 _MOST_CHATS = 4096
 
 
@@ -19,7 +21,7 @@ _MOST_CHATS = 4096
 class Backoff:
     """Growing pauses, with jitter, so that many do not come back at one instant."""
 
-    least: float = 0.5
+    least: float = field(default_factory=lambda: LEAST)
     most: float = 60.0
     attempt: int = 0
 
