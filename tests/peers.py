@@ -22,8 +22,8 @@ AnyPeer = TypeVar("AnyPeer", bound=Peer)
 @contextlib.contextmanager
 def forked(fake: Fake[Any, AnyPeer]) -> Generator[AnyPeer]:
     """It runs until the end of the `with`, or of this process."""
-    ours, its = program._processes.Pipe()
-    process = program._processes.Process(target=_serve, args=(fake.package, its), daemon=True)
+    ours, its = program.PROCESSES.Pipe()
+    process = program.PROCESSES.Process(target=_serve, args=(fake.package, its), daemon=True)
     process.start()
     its.close()
     try:

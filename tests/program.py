@@ -42,8 +42,9 @@ REAL_START = {"TESTS_REAL_START": "1"}
 """An environment in which a gateway in the background is started as users start it."""
 _CLOCK = "TESTS_CLOCK"
 _CONSTANTS = "TESTS_CONSTANTS"
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.imported", __name__])
+PROCESSES = multiprocessing.get_context("forkserver")
+"""Where every process of the tests is forked: only one list of modules can be imported there."""
+PROCESSES.set_forkserver_preload(["tests.imported", __name__])
 
 
 class SharedClock(SystemClock):
@@ -139,7 +140,7 @@ def start(
     files = _Files([output, errors] if given is None else [output, errors, given])
     forkserver.ensure_running()
     started = _Start(arguments, dict(environment), str(cwd), files, terminal, _server_address())
-    process = _processes.Process(target=_main, args=(started,), daemon=True)
+    process = PROCESSES.Process(target=_main, args=(started,), daemon=True)
     process.start()
     return Program(process)
 
@@ -248,7 +249,7 @@ def _spawn(server: str, pipe: int, words: IO[bytes], log: Path, options: Sequenc
         files = _Files([nothing.fileno(), words.fileno(), pipe])
         started = _Start(arguments, environment, str(Path.home()), files, False, server)
         # Not with `start`, which would end it together with this process.
-        popen_forkserver.Popen(_processes.Process(target=_detached, args=(started,), daemon=True))
+        popen_forkserver.Popen(PROCESSES.Process(target=_detached, args=(started,), daemon=True))
     os.close(pipe)
 
 

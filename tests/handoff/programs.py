@@ -25,7 +25,6 @@ STEPS = (Step.OPENING, Step.REPLYING, Step.DELIVERING)
 
 P = ParamSpec("P")
 Say = Callable[[str], None]
-_processes = program._processes
 
 
 async def gateway(say: Say, url: str, step: Step, thread: Address) -> None:
@@ -79,8 +78,10 @@ async def started(
     *arguments: P.args,
     **more: P.kwargs,
 ) -> AsyncGenerator[Program]:
-    ear, mouth = _processes.Pipe(duplex=False)
-    process = _processes.Process(target=_run, args=(work, mouth, arguments, more), daemon=True)
+    ear, mouth = program.PROCESSES.Pipe(duplex=False)
+    process = program.PROCESSES.Process(
+        target=_run, args=(work, mouth, arguments, more), daemon=True
+    )
     with ear:
         with mouth:
             await asyncio.to_thread(process.start)

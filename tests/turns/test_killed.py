@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -15,11 +14,10 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.core.events import TurnDone
 from segue.core.session import Session
 from segue.core.transcript import INTERRUPTED
+from tests import program
 from tests.turns import doomed
 from tests.turns.conftest import Desk
 from tests.turns.test_taking import NOW, until
-
-_processes = multiprocessing.get_context("forkserver")  # set up by tests.program
 
 
 async def killed(
@@ -29,7 +27,7 @@ async def killed(
     runs; and give the names of the events that it had shown."""
     shown, pid = tmp_path / "shown", Path(session.cwd or "") / "pid"
     given = (f"sqlite://{tmp_path}/segue.db", session.id, what, shown)
-    process = _processes.Process(target=doomed.begin, args=given, daemon=True)
+    process = program.PROCESSES.Process(target=doomed.begin, args=given, daemon=True)
     process.start()
     try:
         async with asyncio.timeout(40):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import multiprocessing
 import os
 import random
 import select
@@ -14,16 +13,12 @@ from multiprocessing.context import ForkServerProcess
 
 from segue import config
 from segue.gateway import service
+from tests import program
 
 LATER = 0.03
 """Seconds by which it is killed later than that, at most."""
 AT_BIRTH = 0.2
 """How likely one is killed while it starts, and within how many seconds."""
-
-_processes = multiprocessing.get_context("forkserver")
-# So that each finds everything imported when it starts.
-_ADAPTERS = ["segue.web.adapter", "segue.platforms.telegram.adapter"]
-_processes.set_forkserver_preload(["__main__", __name__, *_ADAPTERS])
 
 
 def _run(environment: Mapping[str, str]) -> None:
@@ -33,7 +28,7 @@ def _run(environment: Mapping[str, str]) -> None:
 
 def started(environment: Mapping[str, str]) -> ForkServerProcess:
     """A gateway, which has just begun to start."""
-    process = _processes.Process(target=_run, args=(dict(environment),), daemon=True)
+    process = program.PROCESSES.Process(target=_run, args=(dict(environment),), daemon=True)
     process.start()
     return process
 

@@ -298,7 +298,9 @@ async def test_a_command_ends_when_the_process_that_runs_it_is_killed(place: Wor
 
 
 async def test_supervisors_that_were_killed_are_replaced(place: Workplace) -> None:
-    killing = "read -r _ _ _ all _ </proc/$PPID/stat; kill -9 $all; echo killed"
+    kill = "read -r _ _ _ all _ </proc/$PPID/stat; kill -9 $all"
+    until_its_files_are_closed = "while [ -e /proc/$all/fd/0 ]; do :; done"
+    killing = f"{kill}; {until_its_files_are_closed}; echo killed"
     assert await use(SHELL, place, command=killing) == "killed"
     assert await use(SHELL, place, command="echo again") == "again"
 
