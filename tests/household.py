@@ -45,11 +45,12 @@ LOOK = 0.1
 """Seconds between two looks of a terminal that waits for its handoff."""
 NO_HALVES = 60.0
 """Seconds before half an answer is shown: a slow machine shows what a quick one does."""
-IMPATIENT = {
+IMPATIENT: Mapping[str, float | str] = {
     "segue.gateway.live.FIRST": NO_HALVES,
     "segue.gateway.outbound.LONGEST_PAUSE": 0.05,
     "segue.gateway.pace.LEAST": 0.05,
     "segue.handoff.request.LOOK": LOOK,
+    "segue.platforms.telegram.adapter.CAPABILITIES": "tests.on_telegram.pace:QUICK",
 }
 """Seconds after which gateways and terminals look again, or try again."""
 
