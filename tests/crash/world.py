@@ -494,6 +494,9 @@ class World:
                 return False
             if any(i.address.chat_id == life.chat for i in await self.store.inbox.waiting()):
                 return False
+            bubbles = await self.store.outbox.bubbles([TELEGRAM])
+            if any(address.chat_id == life.chat for address in bubbles):
+                return False
             return all(row.finished for row in await outgoing(self.store, life.chat))
 
         await until(is_settled, f"{life.session_id} settles", STUCK - (time.monotonic() - began))

@@ -53,7 +53,10 @@ export function toast(text) {
 export function drawBlank(chat, host) {
   const blank = byId("blank");
   blank.hidden = chat !== null && !chat.trouble && !(chat.shown && chat.isEmpty);
-  if (blank.hidden) return;
+  // Drawn again it would lose the focus, and a click that has begun.
+  const shows = chat ? chat.trouble || `on ${host}` : "none yet";
+  if (blank.hidden || blank.dataset.shows === shows) return;
+  blank.dataset.shows = shows;
   const title = (text) => el("p", { class: "blank-title" }, text);
   if (chat?.trouble) blank.replaceChildren(title("Not here"), el("p", {}, ...typed(chat.trouble)));
   else if (chat) {
