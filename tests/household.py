@@ -46,7 +46,7 @@ LOOK = 0.1
 NO_HALVES = 60.0
 """Seconds before half an answer is shown: a slow machine shows what a quick one does."""
 IMPATIENT: Mapping[str, float | str] = {
-    "segue.gateway.live.FIRST": NO_HALVES,
+    "segue.gateway.streaming.FIRST": NO_HALVES,
     "segue.gateway.outbound.LONGEST_PAUSE": 0.05,
     "segue.gateway.pace.LEAST": 0.05,
     "segue.handoff.request.LOOK": LOOK,

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from segue.testing.peers import Peer
-from segue.testing.peers.running import Fake
+from segue.testing.peers.process import Fake
 from tests import program
 
 _STOP_SECONDS = 10.0

@@ -33,10 +33,10 @@ from typing import IO, Any, NamedTuple, TextIO, cast
 
 import segue
 import segue.store
+from segue.cli.main import main
 from segue.core.lease import SECOND, Ticks
+from segue.gateway import background
 from segue.store.clock import SystemClock
-from segue.terminal import background
-from segue.terminal.main import main
 
 REAL_START = {"TESTS_REAL_START": "1"}
 """An environment in which a gateway in the background is started as users start it."""
@@ -239,7 +239,7 @@ def _main(started: _Start) -> None:
 
 
 def _spawn(server: str, pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> None:
-    """In place of `background._spawn`: what `segue.terminal.detached` does, but forked."""
+    """In place of `background._spawn`: what `segue.cli.detached` does, but forked."""
     environment = dict(os.environ)  # noqa: TID251 - it is that of this process
     arguments = ("gateway", "run", "--log", str(log), *options)
     known = cast("Any", forkserver)._forkserver

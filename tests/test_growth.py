@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from segue.chat.render.screen import Screen
 from segue.platforms.base import Dialect, Unit
 from segue.platforms.markup import parts
-from segue.terminal.render.screen import Screen
 from segue.web import render
 from tests.platforms.markup_readers import capabilities
 from tests.terminal.render.samples import streamed

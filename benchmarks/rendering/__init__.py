@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, milliseconds, progress
 from segue.platforms.base import Capabilities, Dialect, Unit
 from segue.platforms.markup import parts
 from segue.web import render
-from segue.web.colours import LANGUAGES, LONGEST
+from segue.web.highlighting import LANGUAGES, LONGEST
 
 _SECTION = (
     "## A section\n\nSome *text* with `code` and a [link](https://example.com/a_b), which goes on "

@@ -1,5 +1,5 @@
 """`python -m segue` is `segue`."""
 
-from segue.terminal.main import main
+from segue.cli.main import main
 
 main()

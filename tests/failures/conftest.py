@@ -16,7 +16,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.testing.platform import Hands, Peer, Shape, Thread
-from segue.testing.platform.running import serving
+from segue.testing.platform.process import serving
 from tests.gateway.conftest import echoing
 from tests.gateway.conftest import house as house
 from tests.gateway.conftest import settings as settings

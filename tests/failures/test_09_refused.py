@@ -12,6 +12,7 @@ import click
 import pytest
 
 from segue import commands
+from segue.cli.main import main
 from segue.core import errors
 from segue.core import handoff as handoffs
 from segue.core.address import Address, ChatType, HomeChannel, Platform
@@ -19,9 +20,8 @@ from segue.core.errors import HandoffInFlight, UserError
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import texts
-from segue.terminal.main import main
 from segue.testing.platform import Shape
-from segue.testing.platform.running import serving
+from segue.testing.platform.process import serving
 from tests.failures.advice import (
     HANDOFF,
     IN_A_SHELL,

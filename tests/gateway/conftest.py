@@ -25,7 +25,7 @@ from segue.handoff import Completed, Failed, Progress, hand_off
 from segue.store import Store, Topic
 from segue.store.gateways import Link
 from segue.testing.platform import Hands, Peer, PeerAdapter, Shape, Shown
-from segue.testing.platform.running import serving
+from segue.testing.platform.process import serving
 from segue.turns import Held, Turns, hold
 from tests import made
 from tests.turns.conftest import Offered

@@ -14,7 +14,7 @@ from segue.core.approval import Answer
 from segue.core.errors import ApprovalNotShown, ApprovalOver
 from segue.core.session import ME
 from segue.core.transcript import Role
-from segue.gateway import approving, inbound
+from segue.gateway import approvals, inbound
 from segue.testing.platform import Message, Rules, Shape
 from segue.turns import hold
 from tests.gateway.conftest import House
@@ -187,8 +187,8 @@ async def test_an_answer_counts_once(house: House, tmp_path: Path):
 async def test_a_question_that_nobody_answers_is_over_and_nothing_is_done(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(approving, "SECONDS", 0.2)
-    monkeypatch.setattr(approving, "LOOK", 0.05)
+    monkeypatch.setattr(approvals, "SECONDS", 0.2)
+    monkeypatch.setattr(approvals, "LOOK", 0.05)
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
@@ -317,7 +317,7 @@ async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
         here = await house.address(chat)
         there = replace(here, chat_id=other)
         with pytest.raises(ApprovalOver, match="not yours"):
-            await approving.answer(house.store, ME, there, int(numbered(asked)), Answer.ONCE)
+            await approvals.answer(house.store, ME, there, int(numbered(asked)), Answer.ONCE)
         assert await house.store.approvals.waiting_at(here)
         await house.hands.press(house.anna, asked.id, "Deny")
         await settled(house, chat, "✗ Not allowed")
@@ -333,12 +333,12 @@ async def test_a_question_that_was_not_sent_yet_cannot_be_answered_by_its_number
         asked = await house.store.approvals.ask(
             held.lease, "call", "f" * 64, "date", address, seconds=60
         )
-        await house.store.outbox.enqueue(approving.question(asked))
+        await house.store.outbox.enqueue(approvals.question(asked))
         with pytest.raises(ApprovalNotShown):
-            await approving.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
+            await approvals.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
         (sending,) = await house.store.outbox.claim([Platform.TELEGRAM])
         await house.store.outbox.sent(sending, "1")
-        await approving.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
+        await approvals.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
         assert await house.store.approvals.use(held.lease, asked.id) is Answer.ONCE
 
 

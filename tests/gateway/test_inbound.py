@@ -13,7 +13,7 @@ from msgspec import structs
 from segue.core.address import Sender
 from segue.core.transcript import Role
 from segue.gateway import texts
-from segue.gateway.lanes import MOST_WAITING
+from segue.gateway.queues import MOST_WAITING
 from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import PeerAdapter, Rules, Shape, Upload
 from tests.gateway.conftest import House

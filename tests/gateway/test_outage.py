@@ -14,9 +14,9 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.core.errors import StoreError, StoreFailed, StoreUncertain
 from segue.core.events import NO_ANSWER
 from segue.core.handoff import State
-from segue.gateway import conversing
 from segue.gateway.service import Gateway
-from segue.handoff import deliver
+from segue.gateway.turns import _conclude
+from segue.handoff import delivery
 from segue.store import Store, handoffs, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import PeerAdapter, Rules, Shape
@@ -132,7 +132,7 @@ async def test_an_answer_is_kept_and_the_model_is_not_asked_again(house: House):
 async def test_the_end_of_a_turn_is_kept_and_the_turn_is_not_taken_again(house: House):
     house.model = ScriptedModel(["", "not asked for"])
     chat = await house.chat()
-    async with stumbling(house, conversing._conclude):
+    async with stumbling(house, _conclude):
         await house.hands.say(house.anna, chat, "hello")
         await house.hands.message(NO_ANSWER, chat=chat)
         await house.idle()
@@ -154,7 +154,7 @@ async def test_the_steps_of_a_handoff_are_kept_and_not_taken_again(house: House,
 async def test_a_handoff_is_looked_after_when_the_store_is_back(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(deliver, "LEASE_SECONDS", 0.04)
+    monkeypatch.setattr(delivery, "LEASE_SECONDS", 0.04)
     chat = await house.chat(Shape.FORUM)
     await house.home(chat, "group")
     house.model = model = Waiting()

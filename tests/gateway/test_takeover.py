@@ -20,7 +20,7 @@ from segue.store.clock import SystemClock
 from segue.store.gateways import SECONDS
 from segue.store.handoffs import LEASE_SECONDS
 from segue.testing.platform import Hands, PeerAdapter, Shape
-from segue.testing.platform.running import serving
+from segue.testing.platform.process import serving
 from segue.turns import Turns
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting

@@ -21,7 +21,7 @@ from segue.core.transcript import ToolCall
 from segue.store.gateways import Link
 from segue.testing.models.openai import Say
 from segue.testing.telegram import Hands, Kind, Message, Peer, Shown
-from segue.testing.telegram.running import serving
+from segue.testing.telegram.process import serving
 from tests.household import HANDED_OFF, WITHIN, Indoors, indoors
 from tests.terminal.conftest import Person
 from tests.terminal.conftest import person as person

@@ -18,7 +18,7 @@ from tests.terminal.gateways import begin_python
 LIBRARIES = {"telegram", "httpx"}
 PROGRAM = f"""
 import sys
-from segue.terminal.main import main
+from segue.cli.main import main
 try:
     main(["gateway", "run"])
 finally:

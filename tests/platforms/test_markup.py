@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from segue.platforms.base import Capabilities, Dialect, Part
-from segue.platforms.markup import parts, reading, size, splitting
+from segue.platforms.markup import parser, parts, size, splitter
 from tests.platforms.markup_readers import capabilities, check
 
 ALL = tuple(dialect for dialect in Dialect if dialect is not Dialect.SOURCE)
@@ -343,7 +343,7 @@ def test_a_block_may_begin_with_a_line_break(answer: str, dialect: Dialect):
 
 
 @pytest.mark.parametrize("dialect", ALL)
-@pytest.mark.parametrize(("module", "name"), [(reading, "read"), (splitting, "split")])
+@pytest.mark.parametrize(("module", "name"), [(parser, "read"), (splitter, "split")])
 def test_what_cannot_be_rendered_arrives_as_it_was_written(
     module: ModuleType,
     name: str,

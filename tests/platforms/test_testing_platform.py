@@ -12,7 +12,7 @@ import pytest
 from segue.core.address import Platform
 from segue.platforms.base import Adapter, Dialect
 from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, Upload
-from segue.testing.platform.running import FAKE
+from segue.testing.platform.process import FAKE
 from segue.testing.platform.wire import (
     Changed,
     Commanded,

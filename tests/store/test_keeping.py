@@ -12,7 +12,7 @@ from segue.core.errors import SessionMoved
 from segue.core.lease import Ticks
 from segue.core.session import EndReason, Session
 from segue.store import Store, sqlite
-from segue.store.keeping import Held
+from segue.store.lease_keeper import Held
 from segue.store.leases import SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from segue.chat.questions import APPROVAL, Question
 from segue.core.approval import Answer
-from segue.terminal.chat.answers import APPROVAL, Question
 from tests.program import constants
 from tests.terminal.conftest import Person, shell
 
@@ -99,7 +99,7 @@ async def test_ctrl_c_at_the_question_stops_the_turn_and_runs_nothing(person: Pe
 
 
 async def test_what_is_typed_before_the_question_stays(person: Person):
-    impatient = constants({"segue.terminal.chat.console._PAUSE": 0.1})
+    impatient = constants({"segue.chat.console._PAUSE": 0.1})
     async with person.talks_to(shell("touch done"), "Fine.", "Then too.") as model:
         model.pausing(200)
         async with person.opens(environment=impatient) as shown:
@@ -186,7 +186,7 @@ async def test_any_other_line_is_no_answer(line: str):
 
 async def test_a_question_waits_for_a_person_who_is_typing(person: Person):
     """And comes up once they pause: test_what_is_typed_before_the_question_stays."""
-    patient = constants({"segue.terminal.chat.console._PAUSE": 600})
+    patient = constants({"segue.chat.console._PAUSE": 600})
     async with person.talks_to(shell("touch done")) as model:
         model.pausing(10)
         async with person.opens(environment=patient) as shown:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.terminal.clean import Cleaner, clean
+from segue.chat.render.clean import Cleaner, clean
 
 TRICKS = (
     "\x1b[31m", "\x1b]8;;http://evil\x1b\\", "\x1b]52;c;aGk=\x07", "\x1bP1$r\x1b\\", "\x1b(B",

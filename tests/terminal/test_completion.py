@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 import segue.store
+from segue.cli.main import main
 from segue.core.address import Platform
 from segue.core.session import ME
-from segue.terminal.main import main
 from tests.terminal.screen import plain
 
 ODD = 'what is *? "quoted" $HOME `x` it\'s, ok'
@@ -30,7 +30,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
     program = tmp_path / "bin" / "segue"
     program.parent.mkdir()
     program.write_text(
-        f"#!{sys.executable}\nfrom segue.terminal.main import main\n\nmain(prog_name='segue')\n"
+        f"#!{sys.executable}\nfrom segue.cli.main import main\n\nmain(prog_name='segue')\n"
     )
     program.chmod(0o755)
     (tmp_path / "config.toml").write_text("[endpoints.work]\nurl = 'http://10.0.0.7/v1'\n")

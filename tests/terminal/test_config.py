@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from segue.terminal.main import main
+from segue.cli.main import main
 from tests.terminal.screen import on_screen
 
 KEY = "sk-very-secret"

@@ -16,11 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import segue.store
+from segue.cli import checks
+from segue.cli.main import main
+from segue.cli.model import Around
 from segue.core.address import Platform
 from segue.core.session import ME
-from segue.terminal import checks
-from segue.terminal.main import main
-from segue.terminal.model import Around
 from tests import program
 from tests.program import constants
 from tests.terminal.screen import on_screen, plain
@@ -29,7 +29,7 @@ from tests.terminal.test_model import openai
 KEY = "sk-very-secret"
 
 
-PATIENT = {"segue.terminal.doctor._SECONDS": 60.0, "segue.terminal.checks._REACH_SECONDS": 30.0}
+PATIENT = {"segue.cli.doctor._SECONDS": 60.0, "segue.cli.checks._REACH_SECONDS": 30.0}
 """What answers is heard, however busy the machine is."""
 
 
@@ -282,9 +282,7 @@ def test_what_is_stuck_is_told_within_seconds_and_not_waited_for(
     """A program that was stopped in the middle of a write keeps the others from writing. A name
     server that does not answer keeps a thread busy, although nobody waits for it any more."""
     assert run(environ).exit_code == 0
-    impatient = constants(
-        {"segue.terminal.doctor._SECONDS": 2.0, "segue.terminal.checks.model": STUCK}
-    )
+    impatient = constants({"segue.cli.doctor._SECONDS": 2.0, "segue.cli.checks.model": STUCK})
     gate = os.open(tmp_path / "segue.db-run" / "gate", os.O_RDWR)
     fcntl.flock(gate, fcntl.LOCK_EX)
     try:

@@ -20,11 +20,11 @@ import segue.store
 from segue.core.address import HomeChannel, Platform
 from segue.core.errors import GatewayElsewhere, GatewayFailed, GatewayStuck
 from segue.core.session import ME
+from segue.gateway import background
 from segue.store import Store, Topic
 from segue.store.gateways import Link
 from segue.store.outbox import Draft
 from segue.store.processes import whose
-from segue.terminal import background
 from tests.program import REAL_START
 from tests.store.samples import DM
 from tests.terminal import quiet

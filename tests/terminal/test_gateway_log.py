@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from segue.core.errors import GatewayFailed, NoGatewayLog
-from segue.terminal import gateway_log
+from segue.gateway import log_file
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def as_before() -> Generator[None]:
 
 def test_what_we_tell_is_kept_and_what_others_tell_only_if_it_matters(tmp_path: Path):
     file = tmp_path / "new" / "gateway.log"
-    gateway_log.write_to(file)
+    log_file.write_to(file)
     logging.getLogger("segue.gateway").info("connected to %s", "a \x1b[2Jplace")
     logging.getLogger("httpx2").info("GET https://api.example.com/bot-token/")
     logging.getLogger("httpx2").warning("odd")
@@ -43,50 +43,50 @@ def test_it_is_for_its_person_alone_also_when_it_was_not(tmp_path: Path):
     file = tmp_path / "gateway.log"
     file.write_text("before\n")
     file.chmod(0o644)
-    gateway_log.write_to(file)
+    log_file.write_to(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text() == "before\n"
 
 
 def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gateway_log, "_BIGGEST", 1000)
+    monkeypatch.setattr(log_file, "_BIGGEST", 1000)
     file = tmp_path / "gateway.log"
-    gateway_log.write_to(file)
+    log_file.write_to(file)
     for number in range(200):
         logging.getLogger("segue").info("line %d", number)
     files = sorted(tmp_path.iterdir())
     assert [f.name for f in files] == ["gateway.log", *(f"gateway.log.{n}" for n in (1, 2, 3))]
     assert all(f.stat().st_size <= 1000 for f in files)
     assert {stat.S_IMODE(f.stat().st_mode) for f in files} == {0o600}
-    assert next(gateway_log.lines(file, 1)).endswith("line 199")
+    assert next(log_file.lines(file, 1)).endswith("line 199")
 
 
 def test_a_log_that_cannot_be_written_is_told(tmp_path: Path):
     (tmp_path / "gateway.log").mkdir()
     with pytest.raises(GatewayFailed, match=r"gateway\.log cannot be written \(Is a directory\)"):
-        gateway_log.write_to(tmp_path / "gateway.log")
+        log_file.write_to(tmp_path / "gateway.log")
 
 
 def test_the_last_lines_are_found_however_long_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(gateway_log, "_BLOCK", 7)
+    monkeypatch.setattr(log_file, "_BLOCK", 7)
     file = tmp_path / "log"
     with pytest.raises(NoGatewayLog):
-        list(gateway_log.lines(file, 5))
+        list(log_file.lines(file, 5))
     lines = ["a" * 20, "", "bö", "c" * 7, "d"]
     file.write_text("\n".join(lines) + "\n")
     for number in range(7):
         expected = lines[-number:] if number else []
-        assert list(gateway_log.lines(file, number)) == expected
+        assert list(log_file.lines(file, number)) == expected
     file.write_text("")
-    assert list(gateway_log.lines(file, 3)) == []
+    assert list(log_file.lines(file, 3)) == []
 
 
 def test_a_log_that_is_emptied_is_followed_from_its_beginning(tmp_path: Path):
     file = tmp_path / "log"
     file.write_text("one\ntwo\n")
-    following = gateway_log.lines(file, 1, follow=True)
+    following = log_file.lines(file, 1, follow=True)
     assert next(following) == "two"
     file.write_text("3\n")
     assert next(following) == "3"

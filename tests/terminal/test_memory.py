@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import segue.store
+from segue.cli.main import main
 from segue.core.session import ME
 from segue.store import Tx
-from segue.terminal.main import main
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def on_a_screen(*arguments: str) -> str:
 def test_the_command_is_listed_without_loading_what_it_needs():
     script = (
         "import sys\n"
-        "from segue.terminal.main import main\n"
+        "from segue.cli.main import main\n"
         "try:\n"
         "    main(['--help'])\n"
         "finally:\n"
@@ -199,8 +199,8 @@ def test_the_command_is_listed_without_loading_what_it_needs():
 
 def test_a_command_without_file_descriptors_says_what_to_type(url: str):
     program = (
-        "from segue.terminal import memory\n"
-        "from segue.terminal.main import main\n"
+        "from segue.cli import memory\n"
+        "from segue.cli.main import main\n"
         "from segue.testing.descriptors import exhausted\n"
         "with exhausted():\n    main(['memory'])\n"
     )

@@ -20,10 +20,10 @@ from click.testing import CliRunner, Result
 from segue import config
 from segue.agent.models import choice, offers
 from segue.agent.models.catalog import Server
+from segue.cli import servers
+from segue.cli.main import main
+from segue.cli.model import Around
 from segue.config import accounts
-from segue.terminal import servers
-from segue.terminal.main import main
-from segue.terminal.model import Around
 from segue.testing.http import Handler, Request, Response, serving
 from segue.testing.models.openai import FakeOpenAI, Say, refusal, too_many
 from tests import program

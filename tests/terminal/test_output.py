@@ -7,13 +7,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from segue.chat import output
+from segue.cli import once, setting_up
+from segue.cli.main import main
 from segue.config import Secret
 from segue.core.address import Platform
 from segue.core.events import TextDelta
 from segue.core.redaction import HIDDEN
 from segue.store.gateways import Gateway, Link, PlatformHealth
-from segue.terminal import once, output, setting_up
-from segue.terminal.main import main
 from tests.terminal.test_sessions import NOW, sample
 
 HOSTILE = "bot\x1b[2J\x1b]0;owned\x07\x9b31m\u202eevil\r"

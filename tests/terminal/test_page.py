@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 import pytest
 
 import segue.store
+from segue.chat import page_links
+from segue.chat.render import qr
+from segue.cli.demo.browser import connected, opened, text
 from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
 from segue.store.gateways import Gateway
-from segue.terminal import page, qr
-from segue.terminal.demo.browser import connected, opened, text
 from segue.web import networks
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import alive, none_left, segue_says
@@ -201,9 +202,9 @@ async def test_a_page_whose_port_is_held_says_so_and_comes_back_to_it(person: Pe
             assert f"web: out of reach: {held}" in paired.stdout
             assert "http://" not in paired.stdout
         async with asyncio.timeout(30):
-            while not page.url(await alive(person)):  # noqa: ASYNC110 - it is another process
+            while not page_links.url(await alive(person)):  # noqa: ASYNC110 - it is another process
                 await asyncio.sleep(0.05)
-        assert page.url(await alive(person)) == f"http://127.0.0.1:{port}"
+        assert page_links.url(await alive(person)) == f"http://127.0.0.1:{port}"
 
 
 # The local network

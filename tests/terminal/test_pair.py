@@ -11,12 +11,12 @@ import pytest
 import segno
 
 import segue.store
+from segue.chat.render import qr
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.pairing import looks_like_code
 from segue.core.session import ME
 from segue.store import Store
 from segue.store.gateways import Link
-from segue.terminal import qr
 from tests.store.samples import DM
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import segue_says

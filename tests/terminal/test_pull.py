@@ -14,8 +14,8 @@ import pytest
 
 from segue.agent.models.local.pull import Progress
 from segue.agent.models.local.weights import Site, Weights, present
+from segue.cli import pull
 from segue.core.errors import PullFailed
-from segue.terminal import pull
 from segue.testing.http import Request, Response, serving
 
 DATA = bytes(range(256)) * 4000

@@ -14,14 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 import segue.store
+from segue.cli.main import main
+from segue.cli.session_text import listed
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import StoreBusy
 from segue.core.session import ME, Origin, Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.store import Store, Tx
 from segue.store.transcripts import Transcripts
-from segue.terminal.main import main
-from segue.terminal.session_text import listed
 from tests.terminal.screen import on_screen
 
 T = TypeVar("T")

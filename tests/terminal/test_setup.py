@@ -14,7 +14,7 @@ import pytest
 import segue.store
 from segue.core.session import ME
 from segue.testing.telegram import TOKEN, Hands, Kind, Peer, Settings, Shown, Trouble
-from segue.testing.telegram.running import serving
+from segue.testing.telegram.process import serving
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import none_left, piped, segue_says
 from tests.terminal.pty import Terminal

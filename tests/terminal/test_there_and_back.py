@@ -9,8 +9,8 @@ import signal
 
 from segue.store.processes import whose
 from segue.testing.platform import Peer, Shape
-from segue.testing.platform.hands import Hands
-from segue.testing.platform.running import serving as platform
+from segue.testing.platform.driver import Hands
+from segue.testing.platform.process import serving as platform
 from tests.terminal.conftest import Person
 from tests.terminal.gateways import alive, none_left, segue_says, serving
 from tests.terminal.pty import Terminal

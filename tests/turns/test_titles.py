@@ -12,7 +12,7 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.core.errors import ModelBusy
 from segue.core.events import TurnDone
 from segue.core.session import Session
-from segue.turns import taking
+from segue.turns import runner
 from tests.turns.conftest import Desk
 
 
@@ -69,7 +69,7 @@ async def test_a_model_that_finds_no_name_leaves_the_persons_own_words(
 async def test_the_end_of_the_program_does_not_wait_for_a_name(
     desk: Desk, session: Session, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(taking, "_FAREWELL", 0.05)
+    monkeypatch.setattr(runner, "_FAREWELL", 0.05)
 
     class Silent(ScriptedModel):
         async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:

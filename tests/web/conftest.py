@@ -17,7 +17,7 @@ from segue.agent.models.scripted import Script, ScriptedModel
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.session import ME
-from segue.gateway import speaking
+from segue.gateway import platforms
 from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.gateways import Link
@@ -47,7 +47,7 @@ class Site:
         async with await segue.store.open(self.settings.store) as store:
             turns = Turns(store, self.settings, models=Offered(self.model), titles=False)
             async with turns:
-                adapters = speaking.adapters(self.settings, store)
+                adapters = platforms.adapters(self.settings, store)
                 gateway = Gateway(store, turns, self.settings, adapters)
                 running = asyncio.create_task(gateway.run(stop))
                 try:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from segue import config
+from segue.cli.demo.play import FACT, QUESTION
 from segue.core.transcript import ToolCall
-from segue.terminal.demo.play import FACT, QUESTION
 from segue.testing.models.openai import Answer, Say
 from tests import program
 from tests.program import Program

@@ -190,7 +190,7 @@ async def test_who_asks_without_reading_is_answered_no_further(door: Door):
 
 
 async def test_who_does_not_read_for_long_is_let_go(door: Door, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("segue.web.talk.PATIENCE", 0.2)
+    monkeypatch.setattr("segue.web.session.PATIENCE", 0.2)
     async with deaf(door):
         await until(lambda: not talks(door))
     assert unread(door) == 0

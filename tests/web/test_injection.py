@@ -12,7 +12,7 @@ from segue.core.address import Platform
 from segue.core.session import Origin
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.web import addresses, render
-from segue.web.colours import LANGUAGES, LONGEST, SECONDS, Colours
+from segue.web.highlighting import LANGUAGES, LONGEST, SECONDS, Colours
 from tests.steps import growth, steps
 from tests.web.door import Door
 from tests.web.strict import Unsafe, read

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from segue.agent.tools import finding
+from segue.agent.tools import search
 from segue.agent.tools.base import clean
 from segue.agent.tools.targets import Changed, aim
 
@@ -53,7 +53,7 @@ def _read(cwd: Path) -> str | None:
         return ""
     try:
         with target.opened() as file:
-            data = finding.read(file, _LIMIT)
-    except (finding.Unreadable, OSError, Changed):
+            data = search.read(file, _LIMIT)
+    except (search.Unreadable, OSError, Changed):
         return ""
     return clean(data.decode("utf-8", "surrogateescape")).strip()

@@ -16,12 +16,12 @@ from urllib.parse import quote, unquote, urlsplit
 
 import platformdirs
 
-from segue.config import checked, environment, explained, file, names, zone
+from segue.config import environment, file, names, origins, validation, zone
 from segue.config.environment import ENVIRONMENT, decides
 from segue.config.environment import VARIABLES as VARIABLES
 from segue.config.environment import hide_secrets as hide_secrets
 from segue.config.environment import secret_names as secret_names
-from segue.config.explained import Setting as Setting
+from segue.config.origins import Setting as Setting
 from segue.config.values import KEY_VARIABLES as KEY_VARIABLES
 from segue.config.values import Approvals as Approvals
 from segue.config.values import Endpoint as Endpoint
@@ -87,10 +87,10 @@ def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
     environ = os.environ if environ is None else environ
     settings = load(environ)
     found = file.read(settings.path)
-    return explained.explain(
+    return origins.explain(
         settings,
         file.tables(found[0], settings.path) if found else {},
-        {explained.OPENAI_URL: explained.OPENAI_URL}
+        {origins.OPENAI_URL: origins.OPENAI_URL}
         | {name: decides(environ, name)[0] for name in environment.OVERRULE},
     )
 
@@ -189,7 +189,7 @@ def terminal_variables() -> dict[str, str]:
 
 def _path(environ: Mapping[str, str]) -> Path:
     if named := environ.get("SEGUE_CONFIG"):
-        return checked.absolute(named, "SEGUE_CONFIG", ENVIRONMENT)
+        return validation.absolute(named, "SEGUE_CONFIG", ENVIRONMENT)
     return Path(platformdirs.user_config_dir("segue", appauthor=False)) / "config.toml"
 
 
@@ -222,7 +222,7 @@ def _endpoint(name: str, table: file.EndpointTable, path: Path) -> Endpoint:
     key, setting = table.key.strip(), f"endpoints.{name}"
     return Endpoint(
         name=name,
-        url=checked.url(table.url, f"{setting}.url", path),
+        url=validation.url(table.url, f"{setting}.url", path),
         key=Secret(key, f"{setting}.key in {path}") if key else None,
         context=table.context,
         images=table.images,
@@ -232,16 +232,16 @@ def _endpoint(name: str, table: file.EndpointTable, path: Path) -> Endpoint:
 
 def _openai_url(environ: Mapping[str, str]) -> str | None:
     given = environ.get("OPENAI_BASE_URL", "").strip()
-    return checked.url(given, "OPENAI_BASE_URL", ENVIRONMENT) if given else None
+    return validation.url(given, "OPENAI_BASE_URL", ENVIRONMENT) if given else None
 
 
 def _in_data(environ: Mapping[str, str], given: str, setting: str, path: Path, usual: str) -> Path:
     """The path that is set, or `usual` in the person's own data folder."""
     variable, named = decides(environ, setting)
     if named:
-        return checked.absolute(named, variable, ENVIRONMENT)
+        return validation.absolute(named, variable, ENVIRONMENT)
     if given:
-        return checked.absolute(given, setting, path)
+        return validation.absolute(given, setting, path)
     return Path(platformdirs.user_data_dir("segue", appauthor=False)) / usual
 
 
@@ -263,8 +263,8 @@ def _platforms(
         found[platform] = PlatformSettings(
             platform=platform,
             enabled=table.enabled,
-            adapter=checked.adapter(table.adapter, f"{name}.adapter", path),
-            url=checked.url(url, *where) if url else None,
+            adapter=validation.adapter(table.adapter, f"{name}.adapter", path),
+            url=validation.url(url, *where) if url else None,
             token=Secret(token, token_from or f"{name}.token in {path}") if token else None,
             groups=table.groups,
         )
@@ -285,7 +285,7 @@ def _policy(table: file.PolicyTable) -> ResetPolicy:
 
 def _zone(environ: Mapping[str, str], contents: file.Contents, path: Path) -> tzinfo:
     if named := contents.reset.zone.strip():
-        return checked.zone(named, "reset.zone", path)
+        return validation.zone(named, "reset.zone", path)
     return zone.of_machine(environ.get("TZ", ""))
 
 

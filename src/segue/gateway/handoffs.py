@@ -13,8 +13,8 @@ from segue.core.handoff import Handoff
 from segue.gateway import texts
 from segue.gateway.containment import contained
 from segue.gateway.places import Places
-from segue.handoff.deliver import Desk, deliver
-from segue.handoff.recover import claims
+from segue.handoff.delivery import Desk, deliver
+from segue.handoff.recovery import claims
 from segue.platforms.base import Adapter
 from segue.store import Store
 from segue.turns import Turns

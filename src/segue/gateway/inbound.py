@@ -16,14 +16,14 @@ from segue.commands.base import Where
 from segue.core.address import Address, Platform
 from segue.core.errors import PlatformLost, StoreError, UserError
 from segue.core.text import whole
-from segue.gateway import approving, texts
+from segue.gateway import approvals, texts
 from segue.gateway.access import Gate
+from segue.gateway.chat_commands import Chat
 from segue.gateway.containment import contained
-from segue.gateway.conversing import Conversations, Heard
-from segue.gateway.lanes import Lanes
 from segue.gateway.pace import pause
-from segue.gateway.scene import Chat
-from segue.handoff import arriving
+from segue.gateway.queues import Lanes
+from segue.gateway.turns import Conversations, Heard
+from segue.handoff import arrivals
 from segue.platforms.base import Adapter, Inbound, InboundKind
 from segue.store import Store, inbox, outbox
 from segue.store.base import Tx
@@ -245,7 +245,7 @@ class Inbounds:
             elif commands.is_command(heard.inbound.typed):
                 await self._once(heard, self._command(heard))
             else:
-                await arriving.nothing_arrives(self._store, heard.address)
+                await arrivals.nothing_arrives(self._store, heard.address)
                 await self._conversations.answer(heard)
         except StoreError:
             raise
@@ -267,13 +267,13 @@ class Inbounds:
         await commands.run(await Chat.of(self._conversations, heard), heard.inbound.typed)
 
     async def _press(self, heard: Heard) -> None:
-        pressed = approving.pressed(heard.inbound.typed)
+        pressed = approvals.pressed(heard.inbound.typed)
         if pressed is None:
             chat = await Chat.of(self._conversations, heard)
             await chat.press()
             return
         number, answered = pressed
-        await approving.answer(self._store, heard.owner, heard.address, number, answered)
+        await approvals.answer(self._store, heard.owner, heard.address, number, answered)
 
 
 def _refuse(tx: Tx, account: str, inbound: Inbound, reason: str) -> None:

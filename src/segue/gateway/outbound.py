@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
 from segue.core.events import NO_ANSWER
-from segue.gateway import approving, texts, uploads
+from segue.gateway import approvals, texts, uploads
 from segue.gateway.containment import contained, fault, logged_only
-from segue.gateway.live import Bubble
 from segue.gateway.pace import Pace, pause
+from segue.gateway.streaming import Bubble
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
 from segue.store import Store, Topic, outbox, retries
@@ -218,7 +218,7 @@ class Outbound:
         buttons = [Button(label, data) for label, data in outgoing.buttons]
         body = outgoing.body
         if not adapter.capabilities.buttons:
-            body, buttons = approving.without_buttons(body, buttons), []
+            body, buttons = approvals.without_buttons(body, buttons), []
         file = await self._file(outgoing, adapter.capabilities)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()

@@ -9,7 +9,7 @@ from segue.core.address import Address, Platform
 from segue.core.context import Context
 from segue.platforms.base import Inbound
 from segue.turns import Place
-from segue.turns.aside import nobody
+from segue.turns.synthetic import nobody
 
 
 class Places:

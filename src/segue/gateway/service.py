@@ -18,11 +18,10 @@ from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import GatewayRunning
 from segue.core.session import ME
-from segue.gateway import speaking
+from segue.gateway import platforms
 from segue.gateway.access import Gate
 from segue.gateway.connection import Connection
 from segue.gateway.containment import steadily
-from segue.gateway.conversing import Conversations
 from segue.gateway.exhaustion import Exhaustion
 from segue.gateway.expiry import Expiry
 from segue.gateway.handoffs import Handoffs
@@ -30,6 +29,7 @@ from segue.gateway.inbound import Inbounds
 from segue.gateway.janitor import Janitor
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
+from segue.gateway.turns import Conversations
 from segue.platforms.base import Adapter
 from segue.store import Store, retries
 from segue.turns import Turns
@@ -64,7 +64,7 @@ async def serve(
         Turns(store, settings, models=models) as turns,
     ):
         await store.owners.ensure(ME)
-        gateway = Gateway(store, turns, settings, adapters or speaking.adapters(settings, store))
+        gateway = Gateway(store, turns, settings, adapters or platforms.adapters(settings, store))
         await gateway.run(stop)
 
 

@@ -19,7 +19,7 @@ from segue.store.base import Engine, Topic, Tx
 from segue.store.bindings import Bindings
 from segue.store.gateways import Gateways
 from segue.store.inbox import Inbox
-from segue.store.keeping import Keeper
+from segue.store.lease_keeper import Keeper
 from segue.store.leases import Leases
 from segue.store.notes import Notes
 from segue.store.outbox import Draft, Outbox

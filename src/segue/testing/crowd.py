@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segue.testing.platform.hands import Hands
-from segue.testing.platform.orders import Message, Shape
+from segue.testing.platform.control import Message, Shape
+from segue.testing.platform.driver import Hands
 
 _NOWHERE = "nowhere"
 """No chat: what is shown of it is short."""

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import segue
 from segue.core.address import Platform
-from segue.testing.platform.hands import Hands
-from segue.testing.platform.running import Peer
+from segue.testing.platform.driver import Hands
+from segue.testing.platform.process import Peer
 
 WITHIN = 30.0
 _NOWHERE = "nowhere"

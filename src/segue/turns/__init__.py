@@ -2,5 +2,5 @@
 
 from segue.turns.hold import Held as Held
 from segue.turns.hold import hold as hold
-from segue.turns.taking import Place as Place
-from segue.turns.taking import Turns as Turns
+from segue.turns.runner import Place as Place
+from segue.turns.runner import Turns as Turns

@@ -10,7 +10,7 @@ from segue.core.lease import Lease
 from segue.core.session import Origin
 from segue.store import Store, bindings, leases
 from segue.store.base import Tx
-from segue.store.keeping import Held as Held
+from segue.store.lease_keeper import Held as Held
 from segue.store.leases import SECONDS
 
 

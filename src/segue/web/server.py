@@ -23,8 +23,8 @@ from segue.store.pages import Place
 from segue.web import admission, files, guard, ports
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
 from segue.web.networks import LOOPBACK
+from segue.web.session import Talk
 from segue.web.strangers import Strangers
-from segue.web.talk import Talk
 
 LIVE = "/live"
 OPENING = 10.0

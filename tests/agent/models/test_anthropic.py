@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agent.models.alternating import ONWARD, OPENING
+from segue.agent.models.alternation import ONWARD, OPENING
 from segue.agent.models.anthropic import client
 from segue.agent.models.anthropic.request import build
 from segue.agent.models.base import End, Stop

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agent.models.alternating import ONWARD, OPENING
+from segue.agent.models.alternation import ONWARD, OPENING
 from segue.agent.models.base import Stop, ToolSpec
 from segue.agent.models.gemini.request import UNSIGNED, build
 from segue.core.errors import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.tools import apart, finding
 from segue.agent.tools import files as module
+from segue.agent.tools import isolation, search
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
 from tests.agent.tools.using import told, use
@@ -360,10 +360,10 @@ async def test_a_folder_that_is_none_is_named(place: Workplace, cwd: Path) -> No
 
 
 async def test_a_long_list_is_cut_and_says_so(place: Workplace, cwd: Path) -> None:
-    for number in range(finding.MOST_HITS + 1):
+    for number in range(search.MOST_HITS + 1):
         (cwd / f"{number:04}").touch()
     listed = await list_(place)
-    assert len(listed) == finding.MOST_HITS + 1
+    assert len(listed) == search.MOST_HITS + 1
     assert listed[-1] == "[more than 500; narrow the pattern]"
     (cwd / "0000").unlink()
     assert (await list_(place))[-1] == "0500"
@@ -372,7 +372,7 @@ async def test_a_long_list_is_cut_and_says_so(place: Workplace, cwd: Path) -> No
 async def test_a_tree_without_end_is_given_up(
     place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "MOST_SCANNED", 10)
+    monkeypatch.setattr(search, "MOST_SCANNED", 10)
     tree(cwd, *(f"{a}/{b}" for a in "abc" for b in "xyz"))
     assert (await list_(place, pattern="**/y"))[-1] == (
         "[stopped after 10 files and folders; narrow the pattern]"
@@ -423,7 +423,7 @@ async def test_many_hits_are_cut_and_long_lines_too(place: Workplace, cwd: Path)
     (cwd / "a").write_text(f"x{'y' * 10_000}\n" + "x\n" * 600)
     lines = (await use(SEARCH, place, pattern="x")).splitlines()
     assert len(lines[0]) < 250
-    assert len(lines) == finding.MOST_HITS + 1
+    assert len(lines) == search.MOST_HITS + 1
     assert lines[-1] == "[more; narrow the search]"
     assert await use(SEARCH, place, pattern="y$") == "a:1: x" + "y" * 199
 
@@ -440,7 +440,7 @@ async def test_a_search_without_end_is_stopped(
 async def test_what_a_search_found_until_it_was_stopped_is_shown_and_nothing_waits_for_it(
     place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk = apart._talk
+    talk = isolation._talk
 
     async def limited(process: Process, given: bytes, output: bytearray) -> None:
         """Its time is over a few turns of the event loop after it has found something."""
@@ -455,7 +455,7 @@ async def test_what_a_search_found_until_it_was_stopped_is_shown_and_nothing_wai
             talking.cancel()
         raise TimeoutError
 
-    monkeypatch.setattr(apart, "_talk", limited)
+    monkeypatch.setattr(isolation, "_talk", limited)
     (cwd / "a").write_text("aab\n")
     (cwd / "b").write_text("a" * 60 + "\n")
     found = await use(SEARCH, place, pattern="(a+)+b")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from segue.agent.tools.base import Risk, ToolFailed, Workplace
-from segue.agent.tools.sending import TEXT_LIMIT, SentFile, send_file, send_message
+from segue.agent.tools.messages import TEXT_LIMIT, SentFile, send_file, send_message
 from segue.core.address import Platform
 from segue.core.context import Delivery
 from segue.core.errors import NoHomeChannel

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from segue.agent.tools import fetching
+from segue.agent.tools import fetch
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.page import html_text
 from segue.agent.tools.web import FETCH
@@ -106,7 +106,7 @@ async def test_a_private_address_is_refused_however_it_is_written(host: str) -> 
     with pytest.raises(ToolFailed, match="on a private network"):
         await use(FETCH, AWAY, url=f"http://{host}:9/")
     with pytest.raises(ToolFailed, match="on a private network"):
-        await fetching._resolve(httpx2.URL(f"https://{host}/"), private=False)
+        await fetch._resolve(httpx2.URL(f"https://{host}/"), private=False)
 
 
 async def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ async def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.Monk
     for name in ("printer.local", "router.lan", "both.example"):
         with pytest.raises(ToolFailed, match="on a private network"):
             await use(FETCH, AWAY, url=f"http://{name}/")
-    found = await fetching._resolve(httpx2.URL("http://public.example"), private=False)
+    found = await fetch._resolve(httpx2.URL("http://public.example"), private=False)
     assert found == names["public.example"]
 
 
@@ -135,7 +135,7 @@ async def test_a_private_page_is_fetched_where_that_is_allowed() -> None:
 
 async def test_a_redirect_to_a_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     # As if our server were on the internet, and nothing else were.
-    monkeypatch.setattr(fetching, "_is_public", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(fetch, "_is_public", lambda address: address == "127.0.0.1")
     for target in ("http://127.0.0.2/", "//127.0.0.2/", "http://[::1]/", "http://10.0.0.1/"):
         async with serving(site(moved(target))) as url:
             with pytest.raises(ToolFailed, match="on a private network"):
@@ -158,12 +158,10 @@ async def test_the_address_that_was_judged_is_the_one_that_is_reached(
     asked = site(Response(200, PLAIN, b"hello"))
     async with serving(asked) as url:
         port = url.rpartition(":")[2]
-        addresses = await fetching._resolve(
-            httpx2.URL(f"http://page.example:{port}/"), private=True
-        )
+        addresses = await fetch._resolve(httpx2.URL(f"http://page.example:{port}/"), private=True)
         names["page.example"] = ["192.0.2.1"]
         async with httpx2.AsyncClient(trust_env=False) as client:
-            response = await fetching._get(
+            response = await fetch._get(
                 client, httpx2.URL(f"http://page.example:{port}/"), addresses
             )
             await response.aclose()
@@ -209,12 +207,12 @@ OTHER_ADDRESSES = [
 
 @pytest.mark.parametrize("address", PUBLIC_ADDRESSES)
 def test_an_address_on_the_internet_is_public(address: str) -> None:
-    assert fetching._is_public(address)
+    assert fetch._is_public(address)
 
 
 @pytest.mark.parametrize("address", OTHER_ADDRESSES)
 def test_an_address_that_leads_anywhere_else_is_not(address: str) -> None:
-    assert not fetching._is_public(address)
+    assert not fetch._is_public(address)
 
 
 # What cannot be fetched
@@ -277,7 +275,7 @@ async def test_a_page_that_leads_in_circles_is_given_up() -> None:
     async with serving(asked) as url:
         with pytest.raises(ToolFailed, match="without end"):
             await use(FETCH, NEAR, url=f"{url}/")
-    assert len(asked.requests) == fetching.REDIRECTS + 1
+    assert len(asked.requests) == fetch.REDIRECTS + 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -299,7 +297,7 @@ async def test_what_one_site_gives_us_to_carry_the_next_one_does_not_see() -> No
 
 
 async def test_a_page_without_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "BYTES", 200_000)
+    monkeypatch.setattr(fetch, "BYTES", 200_000)
 
     async def for_ever() -> AsyncGenerator[bytes]:
         while True:
@@ -318,7 +316,7 @@ async def test_a_small_answer_that_unpacks_to_a_huge_one_is_read_up_to_the_limit
 
 
 async def test_a_page_that_drips_stops_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "SECONDS", 0.3)
+    monkeypatch.setattr(fetch, "SECONDS", 0.3)
 
     async def drip() -> AsyncGenerator[bytes]:
         while True:
@@ -332,7 +330,7 @@ async def test_a_page_that_drips_stops_at_the_time_limit(monkeypatch: pytest.Mon
 async def test_a_server_that_says_nothing_stops_at_the_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fetching, "SECONDS", 0.2)
+    monkeypatch.setattr(fetch, "SECONDS", 0.2)
 
     async def silent(_: Request) -> Response:
         return await asyncio.Future[Response]()
@@ -345,7 +343,7 @@ async def test_a_server_that_says_nothing_stops_at_the_time_limit(
 async def test_a_page_that_takes_for_ever_to_read_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fetching, "SECONDS", 1.0)
+    monkeypatch.setattr(fetch, "SECONDS", 1.0)
     before = time.monotonic()
     with pytest.raises(ToolFailed, match=r"took longer than|too tangled"):
         await fetch_one(Response(200, HTML, b"<!--" * 400_000))

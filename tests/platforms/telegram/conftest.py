@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 
 from segue.testing.telegram import Hands, Peer, Settings
-from segue.testing.telegram.running import FAKE
+from segue.testing.telegram.process import FAKE
 from tests.peers import forked
 from tests.platforms.telegram.rig import TelegramRig
 

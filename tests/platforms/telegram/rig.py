@@ -20,8 +20,8 @@ from segue.testing.telegram import (
     Upload,
     cleaned,
 )
+from segue.testing.telegram.errors import Refuse
 from segue.testing.telegram.markup import parse_html
-from segue.testing.telegram.refusing import Refuse
 from tests.platforms.malformed import Specimen
 from tests.platforms.rig import Act, File, Lack, Place, Seen, listening
 from tests.platforms.telegram.specimens import SPECIMENS

@@ -10,7 +10,7 @@ import pytest
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.telegram import polling
-from segue.platforms.telegram.parsing import parse
+from segue.platforms.telegram.parser import parse
 from segue.platforms.telegram.wire import Me
 
 NOW = 1_800_000_000.0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from segue.platforms.telegram import polling
-from segue.platforms.telegram.line import Lost
+from segue.platforms.telegram.transport import Lost
 
 
 def batch(*updates: str, offset: int | None = None) -> polling.Batch:

@@ -10,7 +10,7 @@ from segue.core.address import Address, ChatType
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Part, Upload
 from segue.platforms.markup import parts
-from segue.platforms.telegram.line import Line, Lost
+from segue.platforms.telegram.transport import Line, Lost
 from segue.testing.telegram import Kind, Settings, Status, Trouble
 from tests.platforms.contract import failure, part
 from tests.platforms.rig import Place, home_of, listening

@@ -6,8 +6,8 @@ import re
 
 from hypothesis import strategies as st
 
-from segue.terminal.render import stream
-from segue.terminal.render.screen import Screen
+from segue.chat.render import stream
+from segue.chat.render.screen import Screen
 
 WORDS = (
     "a", "word", "**bold**", "*em*", "`code`", "~~gone~~", "[link](https://example.com/x)", "漢字",

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from segue.terminal.render.command_list import command_list
-from segue.terminal.render.screen import Screen
+from segue.chat.render.command_list import command_list
+from segue.chat.render.screen import Screen
 from tests.terminal.render.samples import plain
 
 

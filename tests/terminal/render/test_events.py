@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.chat.render import cells
+from segue.chat.render.events import Activity, approval, started, usage, whole_call
+from segue.chat.render.screen import Screen
 from segue.core.errors import ModelError
 from segue.core.events import (
     ApprovalNeeded,
@@ -25,9 +28,6 @@ from segue.core.events import (
 from segue.core.session import Usage
 from segue.core.text import visible
 from segue.core.transcript import ToolCall, spoken
-from segue.terminal.render import cells
-from segue.terminal.render.events import Activity, approval, started, usage, whole_call
-from segue.terminal.render.screen import Screen
 from tests.terminal.render.samples import plain
 from tests.terminal.test_clean import FORBIDDEN, text
 

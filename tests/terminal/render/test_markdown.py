@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from segue.terminal.render.markdown import render
-from segue.terminal.render.screen import Screen
+from segue.chat.render.markdown import render
+from segue.chat.render.screen import Screen
 from tests.terminal.render.samples import plain
 
 SCREEN = Screen(width=80)

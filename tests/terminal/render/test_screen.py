@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.terminal.render import cells
-from segue.terminal.render.screen import Screen, Style, screen
+from segue.chat.render import cells
+from segue.chat.render.screen import Screen, Style, screen
 
 line = st.text("ab 漢é🙂\u0301-")
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.chat.render import cells
+from segue.chat.render.screen import Screen
+from segue.chat.render.status_line import status_line
 from segue.core.session import Usage
-from segue.terminal.render import cells
-from segue.terminal.render.screen import Screen
-from segue.terminal.render.status_line import status_line
 from tests.terminal.test_clean import FORBIDDEN, text
 
 TITLE = "Fix the flaky tests of the store"

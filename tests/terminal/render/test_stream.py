@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from segue.terminal.clean import clean
-from segue.terminal.render import cells, markdown, stream
-from segue.terminal.render.screen import Screen
+from segue.chat.render import cells, markdown, stream
+from segue.chat.render.clean import clean
+from segue.chat.render.screen import Screen
 from tests.steps import growth
 from tests.terminal.render.samples import answers, nonsense, plain, streamed
 from tests.terminal.test_clean import FORBIDDEN
@@ -191,8 +191,8 @@ def test_what_cannot_be_rendered_is_shown_as_it_was_written_and_logged_once(
 def test_nothing_heavy_is_imported_before_it_is_needed():
     script = (
         "import sys\n"
-        "from segue.terminal.render import command_list, events, status_line, stream\n"
-        "from segue.terminal.render.screen import Screen\n"
+        "from segue.chat.render import command_list, events, status_line, stream\n"
+        "from segue.chat.render.screen import Screen\n"
         "answer = stream.begin(Screen())\n"
         "answer.feed('a paragraph')\n"
         "heavy = {'rich', 'pygments', 'markdown_it', 'prompt_toolkit'}\n"

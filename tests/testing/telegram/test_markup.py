@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from segue.testing.telegram.entities import Formatted, cleaned, trimmed, units
+from segue.testing.telegram.errors import Refuse
 from segue.testing.telegram.markup import parse_html
-from segue.testing.telegram.refusing import Refuse
 
 
 def told(source: str) -> tuple[str, list[tuple[str, str]]]:

@@ -182,9 +182,9 @@ async def _named(name: str, why: str, settings: Settings, servers: Sequence[Serv
 
 async def _served(route: Route, name: str) -> str:
     """The full name of a model that a local server has; its first one when none is named."""
-    from segue.agent.models import listing  # noqa: PLC0415 - httpx2 takes a while
+    from segue.agent.models import discovery  # noqa: PLC0415 - httpx2 takes a while
 
-    offered = await listing.models(route, PROBE_SECONDS)
+    offered = await discovery.models(route, PROBE_SECONDS)
     given = name.partition("/")[2]
     # Ollama's own shorthand.
     fitting = [m for m in offered if not given or m in {given, f"{given}:latest"}]
@@ -235,11 +235,11 @@ async def _asked(settings: Settings, servers: Sequence[Server]) -> list[Consider
 
 
 async def _server(server: Server, settings: Settings) -> Considered:
-    from segue.agent.models import listing  # noqa: PLC0415
+    from segue.agent.models import discovery  # noqa: PLC0415
 
     offer = None
     try:
-        offered = await listing.models(routes.to_server(server), PROBE_SECONDS)
+        offered = await discovery.models(routes.to_server(server), PROBE_SECONDS)
     except ModelOffline:
         why = f"Nobody answers at {server.place}."
     except ModelError:

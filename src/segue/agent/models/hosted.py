@@ -10,8 +10,8 @@ from typing import ClassVar, Protocol, TypeVar
 import msgspec
 
 from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.fallbacks import carried, conceding
 from segue.agent.models.http import Client, Endpoint, Patience, Refusal
-from segue.agent.models.refused import carried, conceding
 from segue.core.errors import ContextTooLong, ModelError
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segue.agent.models import listing, routes
+from segue.agent.models import discovery, routes
 from segue.agent.models.catalog import LOCAL, PROVIDERS, SCRIPTED, SERVERS, Provider, Server
 from segue.agent.models.choice import PROBE_SECONDS, Choice, embedded
 from segue.agent.models.routes import Route
@@ -88,7 +88,7 @@ async def look(
     if choice.name in {LOCAL, SCRIPTED}:
         return
     route = routes.find(choice.name, settings, servers)
-    offered = await listing.models(route, seconds)
+    offered = await discovery.models(route, seconds)
     model = route.model(choice.name)
     if not any(_means(model, name) for name in offered):
         raise UnknownModel(provider=route.title, model=model)
@@ -106,7 +106,7 @@ def _can_ask(provider: Provider, settings: Settings) -> bool:
 
 async def _offer(route: Route, seconds: float) -> Offer:
     try:
-        found = await listing.models(route, seconds)
+        found = await discovery.models(route, seconds)
     except ModelError as error:
         return Offer(name=route.name, title=route.title, problem=str(error))
     return Offer(

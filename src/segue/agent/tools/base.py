@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from segue.agent.models.base import ToolSpec
-from segue.agent.tools.finding import NOTHING, Private
+from segue.agent.tools.search import NOTHING, Private
 from segue.core.text import visible as visible
 from segue.core.text import visible_name as visible_name
 from segue.core.transcript import ToolCall

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from segue.agent.tools.finding import Private
+from segue.agent.tools.search import Private
 
 _SYSTEM = (
     *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),

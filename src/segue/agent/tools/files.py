@@ -16,8 +16,7 @@ from typing import Annotated, ParamSpec, TypeVar
 
 import msgspec
 
-from segue.agent.tools import finding
-from segue.agent.tools.apart import apart
+from segue.agent.tools import search
 from segue.agent.tools.base import (
     Plan,
     Risk,
@@ -29,7 +28,8 @@ from segue.agent.tools.base import (
     visible,
     visible_name,
 )
-from segue.agent.tools.finding import Private
+from segue.agent.tools.isolation import apart
+from segue.agent.tools.search import Private
 from segue.agent.tools.targets import Target, aim
 
 READ_LIMIT = 256 * 1024
@@ -90,7 +90,7 @@ def write_file(arguments: WriteArguments, target: Target) -> str:
 
 
 def edit_file(arguments: EditArguments, target: Target) -> str:
-    text = _text(target, finding.FILE_LIMIT)
+    text = _text(target, search.FILE_LIMIT)
     old, new = arguments.old, arguments.new
     if old not in text and "\r\n" in text:  # read_file shows the lines without their \r
         old, new = (re.sub("\r?\n", "\r\n", piece) for piece in (old, new))
@@ -107,13 +107,13 @@ def list_files(arguments: ListArguments, target: Target, private: Private) -> st
     found: list[str] = []
     more = ""
     try:
-        for path, is_folder in finding.walk(target.path, pattern, private):
-            if len(found) == finding.MOST_HITS:
-                more = f"\n[more than {finding.MOST_HITS}; narrow the pattern]"
+        for path, is_folder in search.walk(target.path, pattern, private):
+            if len(found) == search.MOST_HITS:
+                more = f"\n[more than {search.MOST_HITS}; narrow the pattern]"
                 break
             found.append(f"{path}/" if is_folder else path)
-    except finding.GaveUp:
-        more = f"\n[stopped after {finding.MOST_SCANNED:,} files and folders; narrow the pattern]"
+    except search.GaveUp:
+        more = f"\n[stopped after {search.MOST_SCANNED:,} files and folders; narrow the pattern]"
     return (shorten(clean("\n".join(found))) or "[nothing]") + more
 
 
@@ -126,9 +126,9 @@ async def search_files(arguments: SearchArguments, target: Target, private: Priv
     }
     if target.file is None:
         raise ToolFailed(f"{target.path} is not there.")
-    outcome = await apart(finding.__file__, json.dumps(given), SEARCH_SECONDS)
+    outcome = await apart(search.__file__, json.dumps(given), SEARCH_SECONDS)
     text = outcome.output.strip()
-    if outcome.code == finding.BAD_PATTERN:
+    if outcome.code == search.BAD_PATTERN:
         raise ToolFailed(f"That is not a regular expression: {text}")
     if outcome.code == 0:
         return shorten(text) or "[nothing]"
@@ -160,8 +160,8 @@ def _text(target: Target, limit: int) -> str:
     """A text file's content, in which every byte that is no UTF-8 can be written back as it was."""
     try:
         with target.opened() as file:
-            return finding.read(file, limit).decode(_UTF8, _AS_IT_IS)
-    except finding.Unreadable as error:
+            return search.read(file, limit).decode(_UTF8, _AS_IT_IS)
+    except search.Unreadable as error:
         raise ToolFailed(f"{target.path} cannot be read: {error}.") from error
     except OSError as error:
         raise ToolFailed(f"{target.path} cannot be read: {error.strerror}.") from error
@@ -213,7 +213,7 @@ def _in_folder(
         path = resolve(given.path, place)
         target = aim(path)
         asks = _is_private(target, place)
-        private = finding.NOTHING if asks else place.private
+        private = search.NOTHING if asks else place.private
         return Plan(
             what=visible(tell(given, described(path, target, place))),
             work=lambda: work(given, target, private),

@@ -18,9 +18,9 @@ _ASKED = "This address is not one of yours, so it may carry what the agent has r
 
 def _plan(arguments: FetchArguments, place: Workplace) -> Plan:
     async def work() -> str:
-        from segue.agent.tools import fetching  # noqa: PLC0415 - httpx2 takes a while
+        from segue.agent.tools import fetch  # noqa: PLC0415 - httpx2 takes a while
 
-        return await fetching.fetch(arguments.url, place)
+        return await fetch.fetch(arguments.url, place)
 
     asks = not place.may_fetch(arguments.url)
     asked = f"\n{_ASKED}" if asks else ""

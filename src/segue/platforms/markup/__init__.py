@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from segue.core.text import is_empty, one_line
 from segue.platforms.base import Capabilities, Dialect, Part
-from segue.platforms.markup import splitting
+from segue.platforms.markup import splitter
 from segue.platforms.markup.sizes import Ruler, chop, ruler
 from segue.platforms.markup.sizes import size as size
 
@@ -38,13 +38,13 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
             return [Part(markdown, markdown)]
         dialect = Dialect.MARKDOWN
     # Imported for use, because the parser takes its time.
-    from segue.platforms.markup import reading, writing  # noqa: PLC0415
+    from segue.platforms.markup import parser, renderer  # noqa: PLC0415
 
     limit, measure = capabilities.length, ruler(capabilities.unit)
-    for read in (reading.read, reading.as_written):
+    for read in (parser.read, parser.as_written):
         try:
-            atoms = writing.write(read(markdown), dialect, limit, measure)
-            cut = splitting.split(atoms, limit, measure)
+            atoms = renderer.write(read(markdown), dialect, limit, measure)
+            cut = splitter.split(atoms, limit, measure)
             # Marks alone may be a part: they belong to the letter before it.
             found = [part for part in cut if one_line(part.plain)]
         except Exception:
@@ -58,9 +58,9 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
 
 def _cut(markdown: str, dialect: Dialect, room: int, measure: Ruler) -> Iterator[Part]:
     """The text itself, escaped and cut anywhere."""
-    from segue.platforms.markup import dialects, reading  # noqa: PLC0415
+    from segue.platforms.markup import dialects, parser  # noqa: PLC0415
 
     marks = dialects.marks_of(dialect)
-    for piece in chop(reading.clean(markdown), room, room, measure):
+    for piece in chop(parser.clean(markdown), room, room, measure):
         if one_line(piece):
             yield Part(marks.escape(marks.still(piece)), piece)

@@ -36,14 +36,14 @@ from segue.platforms.base import (
 from segue.platforms.telegram import (
     albums,
     chats,
-    examining,
+    command_menu,
+    diagnostics,
     files,
-    offering,
     polling,
     sending,
     topics,
 )
-from segue.platforms.telegram.failing import (
+from segue.platforms.telegram.errors import (
     NO_BOT,
     SENSELESS,
     UNKNOWN_BOT,
@@ -51,8 +51,8 @@ from segue.platforms.telegram.failing import (
     delivering,
     failed_connection,
 )
-from segue.platforms.telegram.line import TELEGRAM, Line, Refused
-from segue.platforms.telegram.parsing import closed_topic, parse
+from segue.platforms.telegram.parser import closed_topic, parse
+from segue.platforms.telegram.transport import TELEGRAM, Line, Refused
 from segue.platforms.telegram.wire import ASKED_FOR, Me, Update
 
 T = TypeVar("T")
@@ -366,7 +366,7 @@ class TelegramAdapter:
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
         with delivering():
-            await offering.offer(self._bot, menu)
+            await command_menu.offer(self._bot, menu)
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         with connecting():
@@ -374,10 +374,10 @@ class TelegramAdapter:
 
     async def examine(self, home: Address | None) -> Sequence[Finding]:
         if not _TOKEN.fullmatch(self._token):
-            return [examining.no_token()]
+            return [diagnostics.no_token()]
         connection = self._open()
         try:
-            return await examining.examine(connection.bot, home)
+            return await diagnostics.examine(connection.bot, home)
         finally:
             await connection.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segue.platforms.base import Quote
 from segue.platforms.telegram.attachments import attachments
-from segue.platforms.telegram.sharing import shared
+from segue.platforms.telegram.content import shared
 from segue.platforms.telegram.wire import Content, Me, Message, Origin, User, Written
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from telegram import Bot, ChatMember
 
 from segue.core.address import HomeChannel
-from segue.platforms.telegram.line import Refused
-from segue.platforms.telegram.parsing import address
+from segue.platforms.telegram.parser import address
+from segue.platforms.telegram.transport import Refused
 from segue.platforms.telegram.wire import Chat, Me
 
 _OUTSIDE = frozenset({ChatMember.LEFT, ChatMember.BANNED})

@@ -10,8 +10,8 @@ from segue.core.text import is_empty, one_line
 from segue.platforms.base import Attachment, Part, Receipt, Unit, Upload
 from segue.platforms.markup import size
 from segue.platforms.telegram import sending
-from segue.platforms.telegram.failing import delivering, failed_delivery
-from segue.platforms.telegram.line import Line, Refused
+from segue.platforms.telegram.errors import delivering, failed_delivery
+from segue.platforms.telegram.transport import Line, Refused
 
 FETCHED_BYTES = 20 * 1024 * 1024
 SENT_BYTES = 50 * 1000 * 1000

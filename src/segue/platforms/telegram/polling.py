@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Struct
 
-from segue.platforms.telegram.line import Lost
+from segue.platforms.telegram.transport import Lost
 from segue.platforms.telegram.wire import Numbered, Update
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)

@@ -12,8 +12,8 @@ from segue.core.address import Address
 from segue.core.text import whole
 from segue.platforms.base import Button, Part, Receipt, Unit
 from segue.platforms.markup import size
-from segue.platforms.telegram.failing import TOPIC_GONE, failed_delivery
-from segue.platforms.telegram.line import Lost, Refused
+from segue.platforms.telegram.errors import TOPIC_GONE, failed_delivery
+from segue.platforms.telegram.transport import Lost, Refused
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from segue.core.address import Address, ChatType
 from segue.core.text import one_line
 from segue.platforms.base import Unit
 from segue.platforms.markup.sizes import chop, ruler
-from segue.platforms.telegram.line import Lost, Refused
 from segue.platforms.telegram.sending import chat, thread
+from segue.platforms.telegram.transport import Lost, Refused
 
 _NAME = 128
 """In UTF-16 units."""

@@ -16,24 +16,24 @@ A fake of one more platform is a package with these modules of its own, and what
 
 from __future__ import annotations
 
-from segue.testing.peers.doors import Doors as Doors
-from segue.testing.peers.doors import Steps as Steps
+from segue.testing.peers.control import Clear as Clear
+from segue.testing.peers.control import Fail as Fail
+from segue.testing.peers.control import Look as Look
+from segue.testing.peers.control import Order as Order
+from segue.testing.peers.control import Shared as Shared
+from segue.testing.peers.control import Shown as Shown
+from segue.testing.peers.control import Trouble as Trouble
+from segue.testing.peers.driver import WITHIN as WITHIN
+from segue.testing.peers.driver import Hands as Hands
+from segue.testing.peers.driver import Obey as Obey
+from segue.testing.peers.driver import OrderRefused as OrderRefused
+from segue.testing.peers.errors import Refuse as Refuse
 from segue.testing.peers.faults import Faults as Faults
 from segue.testing.peers.faults import Garble as Garble
-from segue.testing.peers.hands import WITHIN as WITHIN
-from segue.testing.peers.hands import Hands as Hands
-from segue.testing.peers.hands import Obey as Obey
-from segue.testing.peers.hands import OrderRefused as OrderRefused
 from segue.testing.peers.main import main as main
-from segue.testing.peers.orders import Clear as Clear
-from segue.testing.peers.orders import Fail as Fail
-from segue.testing.peers.orders import Look as Look
-from segue.testing.peers.orders import Order as Order
-from segue.testing.peers.orders import Shared as Shared
-from segue.testing.peers.orders import Shown as Shown
-from segue.testing.peers.orders import Trouble as Trouble
+from segue.testing.peers.process import Fake as Fake
+from segue.testing.peers.process import Peer as Peer
 from segue.testing.peers.pulse import Pulse as Pulse
-from segue.testing.peers.refusing import Refuse as Refuse
-from segue.testing.peers.running import Fake as Fake
-from segue.testing.peers.running import Peer as Peer
+from segue.testing.peers.server import Doors as Doors
+from segue.testing.peers.server import Steps as Steps
 from segue.testing.peers.tls import tls as tls

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 
 from segue.testing.http import HangUp
-from segue.testing.peers.orders import Fail, Trouble
+from segue.testing.peers.control import Fail, Trouble
 from segue.testing.peers.pulse import Pulse
 
 

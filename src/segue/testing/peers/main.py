@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from segue.testing.peers.running import Fake
+from segue.testing.peers.process import Fake
 
 
 def main(fake: Fake[Any, Any], arguments: Sequence[str] | None = None) -> None:

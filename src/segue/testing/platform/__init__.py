@@ -43,20 +43,20 @@ has a Retry-After header too. `segue.testing.platform.wire` has every field.
   nothing was done. 500: internal; it may have been done.
 
 The control side is one URL at a port of its own, so that it is there while the platform is down.
-It takes the orders of `segue.testing.platform.orders`, which `Hands` gives.
+It takes the orders of `segue.testing.platform.control`, which `Hands` gives.
 """
 
 from __future__ import annotations
 
 from segue.testing.peers import Trouble as Trouble
 from segue.testing.platform.adapter import PeerAdapter as PeerAdapter
-from segue.testing.platform.hands import Hands as Hands
-from segue.testing.platform.orders import Message as Message
-from segue.testing.platform.orders import Shape as Shape
-from segue.testing.platform.orders import Shown as Shown
-from segue.testing.platform.orders import Thread as Thread
-from segue.testing.platform.orders import Upload as Upload
-from segue.testing.platform.running import Peer as Peer
-from segue.testing.platform.running import running as running
-from segue.testing.platform.running import serving as serving
+from segue.testing.platform.control import Message as Message
+from segue.testing.platform.control import Shape as Shape
+from segue.testing.platform.control import Shown as Shown
+from segue.testing.platform.control import Thread as Thread
+from segue.testing.platform.control import Upload as Upload
+from segue.testing.platform.driver import Hands as Hands
+from segue.testing.platform.process import Peer as Peer
+from segue.testing.platform.process import running as running
+from segue.testing.platform.process import serving as serving
 from segue.testing.platform.wire import Rules as Rules

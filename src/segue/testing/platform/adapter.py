@@ -27,7 +27,7 @@ from segue.platforms.base import (
     Upload,
 )
 from segue.testing.platform.client import Client, Lost, Refused
-from segue.testing.platform.parsing import address, parse
+from segue.testing.platform.parser import address, parse
 from segue.testing.platform.wire import (
     AskMe,
     AskUpdates,

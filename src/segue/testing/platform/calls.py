@@ -7,8 +7,8 @@ from typing import TypeVar, cast
 
 from segue.platforms.base import Dialect
 from segue.testing.peers.limits import Meter, Pace, size
-from segue.testing.platform.orders import Message, Shape, Thread
-from segue.testing.platform.refusing import Refuse, missing, too_often
+from segue.testing.platform.control import Message, Shape, Thread
+from segue.testing.platform.errors import Refuse, missing, too_often
 from segue.testing.platform.service import BOT, SEEDED, Service
 from segue.testing.platform.updates import Updates
 from segue.testing.platform.wire import (

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from segue.testing.platform import orders
-from segue.testing.platform.orders import Message, Shape, Thread
-from segue.testing.platform.refusing import missing
+from segue.testing.platform import control
+from segue.testing.platform.control import Message, Shape, Thread
+from segue.testing.platform.errors import missing
 from segue.testing.platform.wire import (
     Changed,
     Commanded,
@@ -94,15 +94,15 @@ class Service:
 
     # What people do
 
-    def set_rules(self, order: orders.SetRules) -> None:
+    def set_rules(self, order: control.SetRules) -> None:
         self.rules = order.rules
 
-    def add_user(self, order: orders.AddUser) -> str:
+    def add_user(self, order: control.AddUser) -> str:
         user = WireUser(id=self.name("user"), name=order.name, bot=order.bot)
         self.users[user.id] = user
         return user.id
 
-    def add_chat(self, order: orders.AddChat) -> str:
+    def add_chat(self, order: control.AddChat) -> str:
         members = tuple(self._user(member).id for member in order.members)
         chat = Chat(
             id=self.name(f"!{order.shape}"),
@@ -114,7 +114,7 @@ class Service:
         self.chats[chat.id] = chat
         return chat.id
 
-    def say(self, order: orders.Say) -> str:
+    def say(self, order: control.Say) -> str:
         self.thread(self.chat(order.chat).id, order.thread)
         message = Message(
             id=self.name("message"),
@@ -129,10 +129,10 @@ class Service:
         self.post(message, files=files, command=order.command)
         return message.id
 
-    def rewrite(self, order: orders.Rewrite) -> None:
+    def rewrite(self, order: control.Rewrite) -> None:
         self.change(self.message(order.message), order.text)
 
-    def press(self, order: orders.Press) -> None:
+    def press(self, order: control.Press) -> None:
         message = self.message(order.message)
         there = (b.data for b in message.buttons if b.label == order.label)
         data = order.data or next(there, None)
@@ -140,11 +140,11 @@ class Service:
             raise missing("button", order.label)
         self._update(Pressed, message, order.user, message=message.id, data=data)
 
-    def join(self, order: orders.Join) -> None:
+    def join(self, order: control.Join) -> None:
         chat = self.chat(order.chat).wire()
         self._add(Joined(id=self.name("update"), chat=chat, user=self._user(order.user)))
 
-    def delete_thread(self, order: orders.DeleteThread) -> None:
+    def delete_thread(self, order: control.DeleteThread) -> None:
         if self.threads.pop(order.thread, None) is None:
             raise missing("thread", order.thread)
 
@@ -209,7 +209,7 @@ class Service:
             raise missing("user", name)
         return user
 
-    def _file(self, upload: orders.Upload) -> WireFile:
+    def _file(self, upload: control.Upload) -> WireFile:
         name = self.name("file")
         self.files[name] = upload.content
         return WireFile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segue.testing.peers import Pulse
-from segue.testing.platform.refusing import Refuse
+from segue.testing.platform.errors import Refuse
 from segue.testing.platform.wire import AskUpdates, Batch
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from segue.testing.peers import Faults, Pulse, Steps
-from segue.testing.platform import orders, refusing
+from segue.testing.platform import control, errors
 from segue.testing.platform.calls import Calls
-from segue.testing.platform.orders import Message, PreviewSeen, Refused, Shown, Thread, TypingSeen
+from segue.testing.platform.control import Message, PreviewSeen, Refused, Shown, Thread, TypingSeen
 from segue.testing.platform.service import Service
 from segue.testing.platform.updates import Updates
 from segue.testing.platform.wire import Rules
@@ -17,7 +17,7 @@ class World:
     def __init__(self, rules: Rules, pulse: Pulse) -> None:
         self.pulse = pulse
         self.updates = Updates(pulse)
-        self.faults = Faults(pulse, refusing.ordered)
+        self.faults = Faults(pulse, errors.ordered)
         self.service = Service(rules, self.updates.add)
         self.calls = Calls(self.service, self.updates)
         self.counts: Counter[str] = Counter()
@@ -27,14 +27,14 @@ class World:
         """What each order comes to."""
         service = self.service
         return {
-            orders.AddUser: service.add_user,
-            orders.AddChat: service.add_chat,
-            orders.Say: service.say,
-            orders.Rewrite: service.rewrite,
-            orders.Press: service.press,
-            orders.Join: service.join,
-            orders.DeleteThread: service.delete_thread,
-            orders.SetRules: service.set_rules,
+            control.AddUser: service.add_user,
+            control.AddChat: service.add_chat,
+            control.Say: service.say,
+            control.Rewrite: service.rewrite,
+            control.Press: service.press,
+            control.Join: service.join,
+            control.DeleteThread: service.delete_thread,
+            control.SetRules: service.set_rules,
         }
 
     def shown(self, chat: str | None) -> Shown:

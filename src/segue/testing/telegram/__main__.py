@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.testing import peers
-from segue.testing.telegram.running import FAKE
+from segue.testing.telegram.process import FAKE
 
 if __name__ == "__main__":
     peers.main(FAKE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from segue.testing.telegram.entities import Entity, Formatted, units
-from segue.testing.telegram.refusing import Refuse, bad
+from segue.testing.telegram.errors import Refuse, bad
 
 _TYPES = {
     "b": "bold", "strong": "bold",

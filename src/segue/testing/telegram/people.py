@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from segue.testing.telegram import orders, telling
+from segue.testing.telegram import control, objects
 from segue.testing.telegram.entities import found
-from segue.testing.telegram.refusing import bad
-from segue.testing.telegram.shown import Chat, Kind, Message, Status, User
+from segue.testing.telegram.errors import bad
+from segue.testing.telegram.snapshot import Chat, Kind, Message, Status, User
 from segue.testing.telegram.state import State
 from segue.testing.telegram.updates import Updates
 
@@ -29,18 +29,18 @@ class People:
 
     # Who and where
 
-    def set_bot(self, order: orders.SetBot) -> None:
+    def set_bot(self, order: control.SetBot) -> None:
         self._state.settings = order.settings
         self._updates.webhook = order.settings.webhook
 
-    def add_user(self, order: orders.AddUser) -> int:
+    def add_user(self, order: control.AddUser) -> int:
         user = User(
             id=self._state.user_id(), name=order.name, username=order.username, bot=order.bot
         )
         self._state.users[user.id] = user
         return user.id
 
-    def add_chat(self, order: orders.AddChat) -> int:
+    def add_chat(self, order: control.AddChat) -> int:
         for member in order.members:
             self._state.user(member)
         private = order.kind is Kind.PRIVATE
@@ -59,18 +59,18 @@ class People:
         self._state.chats[chat.id] = chat
         return chat.id
 
-    def set_rights(self, order: orders.SetRights) -> None:
+    def set_rights(self, order: control.SetRights) -> None:
         chat = self._state.chat(order.chat)
         changed = replace(chat, status=order.status, manage_topics=order.manage_topics)
         self._member(order.user, chat, changed)
 
-    def join(self, order: orders.Join) -> None:
+    def join(self, order: control.Join) -> None:
         """In a group, Telegram says so to everybody as well."""
         chat = self._state.chat(order.chat)
         out = Status.KICKED if chat.private else Status.LEFT
         self._member(order.user, replace(chat, status=out), chat)
         if chat.kind in _GROUPS:
-            newcomers = [telling.user(self._state.me())]
+            newcomers = [objects.user(self._state.me())]
             self._service(chat, order.user, {"new_chat_members": newcomers})
 
     def _member(self, by: int, before: Chat, after: Chat) -> None:
@@ -78,21 +78,21 @@ class People:
         state = self._state
         state.chats[after.id] = after
         told = [
-            telling.member(state, it, it.status, manage_topics=it.manage_topics)
+            objects.member(state, it, it.status, manage_topics=it.manage_topics)
             for it in (before, after)
         ]
         self._updates.add(
             "my_chat_member",
             {
-                "chat": telling.chat(state, after),
-                "from": telling.user(state.user(by)),
+                "chat": objects.chat(state, after),
+                "from": objects.user(state.user(by)),
                 "date": int(time.time()),
                 "old_chat_member": told[0],
                 "new_chat_member": told[1],
             },
         )
 
-    def migrate(self, order: orders.Migrate) -> int:
+    def migrate(self, order: control.Migrate) -> int:
         chat = self._state.chat(order.chat)
         if chat.kind is not Kind.GROUP:
             raise bad("only a basic group can be upgraded")
@@ -106,7 +106,7 @@ class People:
 
     # What they say
 
-    def say(self, order: orders.Say) -> int:
+    def say(self, order: control.Say) -> int:
         chat = self._state.chat(order.chat)
         named = order.thread is not None
         thread, topic = (
@@ -135,7 +135,7 @@ class People:
                 self._tell(chat, kept)
         return first.id
 
-    def _with_files(self, chat: Chat, first: Message, order: orders.Say) -> list[Message]:
+    def _with_files(self, chat: Chat, first: Message, order: control.Say) -> list[Message]:
         """Each file is a message; together they are an album, whose caption is the first's."""
         uploads, album = order.files, order.album
         if not uploads:
@@ -154,7 +154,7 @@ class People:
                 )
         return messages
 
-    def rewrite(self, order: orders.Rewrite) -> None:
+    def rewrite(self, order: control.Rewrite) -> None:
         chat = self._state.chat(order.chat)
         before = self._state.message(chat, order.message, "message to edit")
         after = self._state.keep(
@@ -170,7 +170,7 @@ class People:
         if self._hears(chat, after):
             self._tell(chat, after, "edited_")
 
-    def react(self, order: orders.React) -> None:
+    def react(self, order: control.React) -> None:
         """The first reaction comes as an edit that changed nothing, with no date of an edit unless
         there was a real one before: tdlib/telegram-bot-api issues 388 and 773."""
         chat = self._state.chat(order.chat)
@@ -178,7 +178,7 @@ class People:
         if self._hears(chat, message):
             self._tell(chat, message, "edited_")
 
-    def press(self, order: orders.Press) -> str:
+    def press(self, order: control.Press) -> str:
         """#callbackquery; of a message that is too old it has an #inaccessiblemessage."""
         state = self._state
         chat = state.chat(order.chat)
@@ -188,14 +188,14 @@ class People:
             raise bad(f"there is no button {order.label!r} to press")
         query = str(4_300_000_000_000_000_000 + state.number())
         state.queries.add(query)
-        told = telling.message(state, message)
+        told = objects.message(state, message)
         if order.old:
             told = {"chat": told["chat"], "message_id": message.id, "date": 0}
         self._updates.add(
             "callback_query",
             {
                 "id": query,
-                "from": telling.user(state.user(order.user)),
+                "from": objects.user(state.user(order.user)),
                 "message": told,
                 "chat_instance": str(-(chat.id**2) % 2**60),
                 "data": button.data,
@@ -203,14 +203,14 @@ class People:
         )
         return query
 
-    def erase(self, order: orders.Erase) -> None:
+    def erase(self, order: control.Erase) -> None:
         chat = self._state.chat(order.chat)
         self._state.message(chat, order.message, "message to delete")
         del self._state.messages[chat.id, order.message]
 
     # Topics
 
-    def open_topic(self, order: orders.OpenTopic) -> int:
+    def open_topic(self, order: control.OpenTopic) -> int:
         chat = self._state.chat(order.chat)
         if not self._state.has_topics(chat):
             raise bad("the chat is not a forum")
@@ -218,14 +218,14 @@ class People:
         self._tell(chat, self._state.messages[chat.id, topic.id])
         return topic.id
 
-    def close_topic(self, order: orders.CloseTopic) -> None:
+    def close_topic(self, order: control.CloseTopic) -> None:
         chat = self._state.chat(order.chat)
         topic = self._state.topics[chat.id, order.thread]
         self._state.topics[chat.id, topic.id] = replace(topic, closed=order.closed)
         kind = "forum_topic_closed" if order.closed else "forum_topic_reopened"
         self._service(chat, order.user, {kind: {}}, (topic.id, True))
 
-    def delete_topic(self, order: orders.DeleteTopic) -> None:
+    def delete_topic(self, order: control.DeleteTopic) -> None:
         chat = self._state.chat(order.chat)
         if (chat.id, order.thread) not in self._state.topics:
             raise bad("there is no such topic")
@@ -252,7 +252,7 @@ class People:
 
     def _tell(self, chat: Chat, message: Message, prefix: str = "") -> None:
         kind = "channel_post" if chat.kind is Kind.CHANNEL else "message"
-        self._updates.add(prefix + kind, telling.message(self._state, message))
+        self._updates.add(prefix + kind, objects.message(self._state, message))
 
     def _hears(self, chat: Chat, message: Message) -> bool:
         """Whether the bot is told of what a person says there."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from segue.testing.telegram.refusing import Refuse, bad, forbidden, migrated
-from segue.testing.telegram.shown import (
+from segue.testing.telegram.errors import Refuse, bad, forbidden, migrated
+from segue.testing.telegram.snapshot import (
     Answered,
     Chat,
     Draft,

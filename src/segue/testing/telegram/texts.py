@@ -16,9 +16,9 @@ from segue.testing.telegram.entities import (
     units,
     with_found,
 )
+from segue.testing.telegram.errors import Malformed, bad
 from segue.testing.telegram.markup import parse_html
-from segue.testing.telegram.refusing import Malformed, bad
-from segue.testing.telegram.shown import Button
+from segue.testing.telegram.snapshot import Button
 from segue.testing.telegram.wire import InlineButton, InlineKeyboard, ParseMode
 
 TEXT_LIMIT = 4096

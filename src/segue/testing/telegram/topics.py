@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from segue.testing.telegram import wire
 from segue.testing.telegram.entities import cleaned, is_empty, units
-from segue.testing.telegram.refusing import Malformed, bad
-from segue.testing.telegram.shown import Chat, Status, Topic
+from segue.testing.telegram.errors import Malformed, bad
+from segue.testing.telegram.objects import Json
+from segue.testing.telegram.snapshot import Chat, Status, Topic
 from segue.testing.telegram.state import State
-from segue.testing.telegram.telling import Json
 
 _NAME_LIMIT = 128
 _COLORS = frozenset({7322096, 16766590, 13338331, 9367192, 16749490, 16478047})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 from segue.testing.peers import Pulse
-from segue.testing.telegram.refusing import OTHER_POLL, WEBHOOK_SET, Refuse
+from segue.testing.telegram.errors import OTHER_POLL, WEBHOOK_SET, Refuse
 from segue.testing.telegram.wire import GetUpdates, UpdateType
 
 _LONGEST_POLL = 50

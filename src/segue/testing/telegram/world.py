@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from segue.testing.peers import Faults, Pulse, Steps
-from segue.testing.telegram import orders, refusing, wire
-from segue.testing.telegram.asking import Asking
+from segue.testing.telegram import control, errors, wire
+from segue.testing.telegram.messages import Sending
 from segue.testing.telegram.people import People
-from segue.testing.telegram.reading import Sent
-from segue.testing.telegram.sending import Sending
-from segue.testing.telegram.shown import Called, Settings, Shown, Typing
+from segue.testing.telegram.queries import Asking
+from segue.testing.telegram.requests import Sent
+from segue.testing.telegram.snapshot import Called, Settings, Shown, Typing
 from segue.testing.telegram.state import State
 from segue.testing.telegram.topics import Topics
 from segue.testing.telegram.updates import Updates
@@ -24,7 +24,7 @@ class World:
     def __init__(self, settings: Settings, bot: int, pulse: Pulse) -> None:
         self.pulse = pulse
         self.updates = Updates(pulse, settings.webhook)
-        self.faults = Faults(pulse, refusing.ordered)
+        self.faults = Faults(pulse, errors.ordered)
         self.state = State(settings, bot)
         self.asking = Asking(self.state, self.updates)
         self.counts: Counter[str] = Counter()
@@ -74,26 +74,26 @@ class World:
         """What each order comes to."""
         people = self._people
         return {
-            orders.SetBot: people.set_bot,
-            orders.AddUser: people.add_user,
-            orders.AddChat: people.add_chat,
-            orders.SetRights: people.set_rights,
-            orders.Say: people.say,
-            orders.Rewrite: people.rewrite,
-            orders.React: people.react,
-            orders.Press: people.press,
-            orders.Join: people.join,
-            orders.Migrate: people.migrate,
-            orders.OpenTopic: people.open_topic,
-            orders.CloseTopic: people.close_topic,
-            orders.DeleteTopic: people.delete_topic,
-            orders.Erase: people.erase,
-            orders.Deliver: lambda order: self.updates.deliver(order.frame),
-            orders.Recall: self._recall,
-            orders.Fetch: lambda order: self.state.file(order.file)[1],
+            control.SetBot: people.set_bot,
+            control.AddUser: people.add_user,
+            control.AddChat: people.add_chat,
+            control.SetRights: people.set_rights,
+            control.Say: people.say,
+            control.Rewrite: people.rewrite,
+            control.React: people.react,
+            control.Press: people.press,
+            control.Join: people.join,
+            control.Migrate: people.migrate,
+            control.OpenTopic: people.open_topic,
+            control.CloseTopic: people.close_topic,
+            control.DeleteTopic: people.delete_topic,
+            control.Erase: people.erase,
+            control.Deliver: lambda order: self.updates.deliver(order.frame),
+            control.Recall: self._recall,
+            control.Fetch: lambda order: self.state.file(order.file)[1],
         }
 
-    def _recall(self, order: orders.Recall) -> list[Called]:
+    def _recall(self, order: control.Recall) -> list[Called]:
         return [call for call in self.calls if order.method in (None, call.method)]
 
     def shown(self, chat: int | None) -> Shown:

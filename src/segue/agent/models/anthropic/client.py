@@ -10,9 +10,9 @@ from segue.agent.models.anthropic.answer import EVENTS, EXTRAS, Answer
 from segue.agent.models.anthropic.faults import PROVIDER, Faults
 from segue.agent.models.anthropic.request import build
 from segue.agent.models.base import Piece, Prompt, Text
+from segue.agent.models.fallbacks import IMAGE
 from segue.agent.models.hosted import HostedModel, read
 from segue.agent.models.http import encoded, read_out
-from segue.agent.models.refused import IMAGE
 from segue.core.errors import ModelCutOff
 from segue.core.images import KINDS
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, cast
 
 from segue.agent.models import layout
-from segue.agent.models.alternating import by_turns
+from segue.agent.models.alternation import by_turns
 from segue.agent.models.anthropic.answer import EXTRAS
 from segue.agent.models.arguments import as_object
 from segue.agent.models.base import Prompt, ToolSpec

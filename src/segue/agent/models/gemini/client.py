@@ -8,12 +8,12 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from segue.agent.models.base import Piece, Prompt, Text
+from segue.agent.models.fallbacks import IMAGE
 from segue.agent.models.gemini.answer import EXTRAS, NEWS, Answer
 from segue.agent.models.gemini.faults import PROVIDER, Faults
 from segue.agent.models.gemini.request import SEEN, build
 from segue.agent.models.hosted import HostedModel, read
 from segue.agent.models.http import encoded
-from segue.agent.models.refused import IMAGE
 
 _SIGNATURE = "signature"
 

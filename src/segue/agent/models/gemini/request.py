@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any, ClassVar
 
 from segue.agent.models import layout
-from segue.agent.models.alternating import by_turns
+from segue.agent.models.alternation import by_turns
 from segue.agent.models.arguments import as_object
 from segue.agent.models.base import Prompt, ToolSpec
 from segue.agent.models.gemini.answer import EXTRAS

@@ -12,11 +12,11 @@ import msgspec
 
 from segue.agent.models import plain
 from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.fallbacks import IMAGE, carried, conceding
 from segue.agent.models.http import Client, Endpoint, Patience, read_out
 from segue.agent.models.openai.answer import CHUNKS, Answer, Chunk
 from segue.agent.models.openai.faults import Faults, UnknownField
 from segue.agent.models.openai.request import IMAGE_URL, Dialect, build, limit_at
-from segue.agent.models.refused import IMAGE, carried, conceding
 from segue.core.errors import BadKey, ModelCutOff, ModelStalled
 
 _PROVIDERS = {

@@ -1,0 +1,196 @@
+"""Getting a web page as text. Pages on private addresses are out of reach unless allowed.
+
+Imports httpx2: import it only when it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import functools
+import ipaddress
+import re
+import socket
+import ssl
+
+import httpx2
+
+from segue.agent.tools import page
+from segue.agent.tools.base import ToolFailed, Workplace, shorten
+from segue.agent.tools.isolation import apart
+
+SECONDS = 30.0
+BYTES = 2 * 1024 * 1024
+REDIRECTS = 5
+_TEXT = ("text/", "application/json", "application/xml", "application/xhtml+xml")
+_TEXT_ENDS = ("+json", "+xml")
+# Python knows them as encodings, but no page is in one, and some take for ever to decode.
+_NO_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})
+_META_CHARSET = re.compile(
+    rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE
+)
+
+# What Python's ipaddress counts as public, in some version of it, and we do not.
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "192.0.0.0/24",  # protocol assignments; a metadata service of one cloud
+        "192.88.99.0/24",  # relays from IPv4 to IPv6
+        "168.63.129.16/32",  # the inner service of another cloud
+        "3fff::/20",  # documentation
+    )
+)
+_IPV6_UNICAST = ipaddress.IPv6Network("2000::/3")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+async def fetch(url: str, place: Workplace) -> str:
+    """The text of a page; ToolFailed says why not."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _follow(url, place)
+    except TimeoutError:
+        raise ToolFailed(f"The page took longer than {SECONDS:.0f} seconds.") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        why = str(error) or type(error).__name__
+        raise ToolFailed(f"The page cannot be fetched: {why}") from error
+
+
+async def _follow(address: str, place: Workplace) -> str:
+    url = httpx2.URL(address)
+    # Our own environment may name a proxy, which would look names up where we cannot check them.
+    # No connection is used twice: it belongs to one name, and we only go by its address.
+    limits = httpx2.Limits(max_keepalive_connections=0)
+    async with httpx2.AsyncClient(
+        verify=await asyncio.to_thread(_trusted), trust_env=False, timeout=None, limits=limits
+    ) as client:
+        for _ in range(REDIRECTS + 1):
+            addresses = await _resolve(url, private=place.private_network)
+            response = await _get(client, url, addresses)
+            try:
+                if not response.has_redirect_location:
+                    return await _text(response)
+                following = url.join(response.headers["Location"])
+            finally:
+                await response.aclose()
+            if following.netloc != url.netloc and not place.may_fetch(str(following)):
+                return f"[the page redirects to {following}; fetch that address if you want it]"
+            if following.netloc != url.netloc:
+                client.cookies.clear()  # for the same reason
+            url = following
+    raise ToolFailed("The page leads from one address to the next without end.")
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """Whose certificates count; made once, since that takes a while."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+async def _get(
+    client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str]
+) -> httpx2.Response:
+    """The beginning of the answer, from the first of `addresses` where anybody listens."""
+    refused = httpx2.ConnectError("The host has no address.")
+    for ip in addresses:
+        request = client.build_request(
+            "GET",
+            url.copy_with(host=ip),
+            headers={
+                "Host": url.netloc.decode("ascii"),
+                "User-Agent": "segue",
+                "Accept": "text/html, text/*;q=0.9, */*;q=0.1",
+            },
+            # To the address that was checked, whatever the name resolves to by then.
+            extensions={"sni_hostname": url.raw_host.decode("ascii")},
+        )
+        try:
+            return await client.send(request, stream=True)
+        except httpx2.ConnectError as error:
+            refused = error
+    raise refused
+
+
+async def _resolve(url: httpx2.URL, *, private: bool) -> list[str]:
+    """The IP addresses of the URL's host; ToolFailed when one of them must not be reached."""
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ToolFailed("Only http and https addresses can be fetched.")
+    if url.port is not None and not 0 < url.port < 65536:
+        raise ToolFailed(f"There is no port {url.port}.")
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(
+            url.raw_host.decode("ascii"), url.port, type=socket.SOCK_STREAM
+        )
+    except (OSError, UnicodeError) as error:
+        raise ToolFailed(f"There is no host {url.host!r}.") from error
+    addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
+    if not private and not all(_is_public(address) for address in addresses):
+        raise ToolFailed(f"{url.host} is on a private network, which may not be reached from here.")
+    return addresses
+
+
+def _is_public(address: str) -> bool:
+    """Whether it leads to a machine on the internet, and to nothing nearer."""
+    ip = _inner(ipaddress.ip_address(address))
+    if ip.version == 6 and ip not in _IPV6_UNICAST:
+        return False
+    if any(ip in network for network in _NOT_PUBLIC):
+        return False
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+def _inner(
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The IPv4 address that an IPv6 address stands for, if it stands for one."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or ip
+
+
+async def _text(response: httpx2.Response) -> str:
+    kind = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
+    if not kind.startswith(_TEXT) and not kind.endswith(_TEXT_ENDS):
+        raise ToolFailed(f"That is no text but {kind}.")
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > BYTES:
+            break
+    text = _decode(bytes(body[:BYTES]), response.charset_encoding)
+    if "\0" in text:
+        raise ToolFailed(f"That is no text, though it is said to be {kind}.")
+    if "html" in kind:
+        text = await _read(text)
+    status = "" if response.is_success else f"[HTTP {response.status_code}]\n"
+    more = f"\n[only the first {BYTES:,} bytes of the page]" if len(body) > BYTES else ""
+    return status + (shorten(text.strip()) or "[nothing]") + more
+
+
+async def _read(html: str) -> str:
+    outcome = await apart(page.__file__, html, SECONDS)
+    if outcome.code != 0:
+        raise ToolFailed("The page is too tangled to be read.")
+    return outcome.output
+
+
+def _decode(body: bytes, named: str | None) -> str:
+    """By its mark, by the name that came with it, or by the one in the page; else as UTF-8."""
+    for mark, charset in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (b"\xff\xfe", "utf-16"),
+        (b"\xfe\xff", "utf-16"),
+    ):
+        if body.startswith(mark):
+            return body.decode(charset, "replace")
+    meta = _META_CHARSET.search(body[:2048])
+    charset = named or (meta[1].decode("ascii", "replace") if meta else "utf-8")
+    try:
+        if codecs.lookup(charset).name.replace("_", "-") in _NO_CHARSETS:
+            charset = "utf-8"
+        return body.decode(charset, "replace")
+    except (LookupError, ValueError):  # unknown, or no encoding of text
+        return body.decode("utf-8", "replace")

@@ -1,0 +1,310 @@
+"""The terminal with a person at it.
+
+What is finished is printed and stays. Below it are the block that is still coming, what waits to be
+said, the prompt and the status line, which are drawn anew as they change. The prompt is there all
+the time, also while the agent works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.styles import Style as Theme
+
+from segue.chat.questions import Question
+from segue.chat.render.clean import clean
+from segue.chat.render.screen import Screen, Style
+from segue.chat.render.stream import Stream
+from segue.core.text import one_line
+
+T = TypeVar("T")
+
+_MORE = "  "
+_WORKING = "  working; Ctrl-C stops it"
+_HELD_BACK = "  a question waits until you stop typing"
+_LONGEST_PASTE = 30
+"""Lines of a paste that are shown; a longer one is named, and sent whole."""
+_PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
+_REDRAW = 0.03
+_PAUSE = 1.0
+"""Seconds without a key after which a person with a half-typed line has stopped typing."""
+_BELOW = 6
+"""Lines that the prompt and the status line may need."""
+_THEME = Theme.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack"})
+
+
+class Console:
+    """Prints, asks and listens. `interrupted` is called for Ctrl-C and `left` for Ctrl-D;
+    `refused` says of what was typed whether it may not even wait."""
+
+    def __init__(
+        self,
+        *,
+        history: Path | None,
+        completer: Completer,
+        status: Callable[[int], str],
+        interrupted: Callable[[], None],
+        left: Callable[[], None],
+        refused: Callable[[str], bool],
+        screen: Screen,
+    ) -> None:
+        self.still_coming: Stream | None = None
+        """An answer of which not everything is printed yet: the rest is shown above the prompt."""
+        self.waiting: deque[str] = deque()
+        """What was typed and is not read yet, the oldest first."""
+        self.shown = asyncio.Event()
+        """Set once the prompt is there."""
+        self.busy = False
+        """Whether something is under way, which is shown."""
+        self._arrived = asyncio.Event()
+        self._closed = False
+        self._interrupted = interrupted
+        self._left = left
+        self._refused = refused
+        self._screen = screen
+        self._status = status
+        self._question: Question[Any] | None = None
+        self._asking = asyncio.Lock()
+        self._draft = Document()
+        """What was typed before the question came up. It comes back after the answer."""
+        self._key_at = 0.0
+        """When a key was pressed last."""
+        self._pastes: list[str] = []
+        """All of them, since a name can come back from the history."""
+        self._session: PromptSession[str] = PromptSession(
+            message=self._message,
+            multiline=True,
+            prompt_continuation=_MORE,
+            key_bindings=self._keys(),
+            history=InMemoryHistory() if history is None else FileHistory(str(history)),
+            enable_history_search=False,
+            completer=completer,
+            complete_while_typing=Condition(self._is_command),
+            complete_in_thread=False,
+            reserve_space_for_menu=4,
+            bottom_toolbar=self._toolbar,
+            erase_when_done=True,
+            style=_THEME,
+        )
+        self._session.app.min_redraw_interval = _REDRAW
+        self._session.default_buffer.accept_handler = self._accept
+        self._session.app.after_render.add_handler(self._rendered)
+        self._session.app.key_processor.before_key_press += self._key_pressed
+
+    @property
+    def width(self) -> int:
+        return shutil.get_terminal_size().columns
+
+    @property
+    def _live_lines(self) -> int:
+        """How many lines have room above the prompt."""
+        return max(3, shutil.get_terminal_size().lines - _BELOW - len(self.waiting))
+
+    async def run(self) -> None:
+        """Be there until `close`."""
+        await self._session.prompt_async(handle_sigint=False)
+
+    def close(self) -> None:
+        """Read no more, and take the prompt away."""
+        self._closed = True
+        self._arrived.set()
+        if self._session.app.is_running and not self._session.app.is_done:
+            self._session.app.exit(result="")
+
+    def _rendered(self, _: Application[str]) -> None:
+        self.shown.set()
+
+    async def read(self) -> str | None:
+        """What the person says next; None once it is closed."""
+        while not self._closed:
+            if self.waiting:
+                self.redraw()
+                return self.waiting.popleft()
+            self._arrived.clear()
+            await self._arrived.wait()
+        return None
+
+    async def print(self, text: str) -> None:
+        """Put up finished lines, for good."""
+        self._put_up(text)
+
+    def _put_up(self, text: str) -> None:
+        app = self._session.app
+        if not app.is_running:
+            self._write(text)
+            return
+        # Not run_in_terminal: it lets the terminal take the keys meanwhile, which then echoes them
+        # and makes another key of Enter, and it waits for the terminal before each line.
+        app.renderer.erase()
+        self._write(text)
+        if not app.is_done:
+            app.renderer.request_absolute_cursor_position()
+            app._redraw()  # pyright: ignore[reportPrivateUsage] - soon would flicker
+
+    def redraw(self) -> None:
+        self._session.app.invalidate()
+
+    async def ask(self, question: str, choices: Mapping[str, T]) -> T:
+        """Return the choice whose word the person types as a whole line. Any other line is
+        dropped, and the question stays. One question waits for the other."""
+        async with self._asking:
+            await self._typing_paused()
+            answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            self._question = Question(question, choices, answer)
+            self._draft = self._session.default_buffer.document
+            self._session.default_buffer.reset()
+            self.redraw()
+            try:
+                return await answer
+            finally:
+                self._close_question()
+
+    async def _typing_paused(self) -> None:
+        """Wait until keys are no longer part of a line begun before the question."""
+        for _ in range(2):  # keys that were pressed already are read first
+            await asyncio.sleep(0)
+        while not self._is_empty() and (left := self._key_at + _PAUSE - time.monotonic()) > 0:
+            self.redraw()
+            await asyncio.sleep(left)
+
+    def _close_question(self) -> None:
+        if self._question is not None:
+            self._question = None
+            self._session.default_buffer.reset(self._draft)
+            self.redraw()
+
+    # What is drawn
+
+    def _message(self) -> ANSI:
+        live = "".join(f"{line}\n" for line in self._coming())
+        under_way = _HELD_BACK if self._is_held_back() else _WORKING if self.busy else ""
+        working = f"{self._screen.paint(under_way, Style.DIM)}\n" if under_way else ""
+        waiting = working + "".join(f"{self._waiting(text)}\n" for text in self.waiting)
+        if self._question is not None:
+            question = self._screen.paint(self._question.text, Style.WARNING)
+            return ANSI(f"{live}{waiting}{question} ")
+        prompt = self._screen.paint(self._screen.glyphs.prompt, Style.CYAN)
+        return ANSI(f"{live}{waiting}{prompt} ")
+
+    def _coming(self) -> list[str]:
+        if self.still_coming is None:
+            return []
+        self.still_coming.resize(replace(self._screen, width=self.width))
+        return self.still_coming.live(self._live_lines)
+
+    def _waiting(self, text: str) -> str:
+        said = clean(one_line(text, max(self.width - 14, 10)))
+        return self._screen.paint(f"{_MORE}waiting: {said}", Style.DIM)
+
+    def _toolbar(self) -> ANSI:
+        return ANSI(self._status(self.width))
+
+    def _write(self, text: str) -> None:
+        output = self._session.output
+        output.write_raw(text.replace("\n", "\r\n"))
+        output.flush()
+
+    # What is typed
+
+    def _is_command(self) -> bool:
+        return self._session.default_buffer.text.startswith("/")
+
+    def _accept(self, buffer: Buffer) -> bool:
+        text = _PASTE.sub(self._pasted, buffer.text)
+        if text.strip() and not self._refused(text):
+            self.waiting.append(text)
+            self._arrived.set()
+        return False
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        asking = Condition(lambda: self._question is not None)
+
+        @keys.add("enter", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            line = event.current_buffer.text
+            event.current_buffer.reset()
+            self._answer(line)
+
+        @keys.add("enter", filter=~asking)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.validate_and_handle()
+
+        @keys.add("escape", "enter", filter=~asking)
+        @keys.add("c-j", filter=~asking)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c", eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._interrupted()
+
+        @keys.add("c-d", filter=asking | Condition(self._is_empty), eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._left()
+
+        @keys.add(Keys.BracketedPaste, filter=asking, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._put_hint()
+
+        @keys.add(Keys.BracketedPaste, filter=~asking, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._paste(event.current_buffer, event.data)
+
+        return keys
+
+    def _is_empty(self) -> bool:
+        return not self._session.default_buffer.text
+
+    def _is_held_back(self) -> bool:
+        return self._asking.locked() and self._question is None
+
+    def _key_pressed(self, _: object) -> None:
+        self._key_at = time.monotonic()
+
+    def _answer(self, line: str) -> None:
+        if self._question is not None and self._question.hear(line):
+            self._close_question()  # what is typed from now on is no part of the answer
+        else:
+            self._put_hint()
+
+    def _put_hint(self) -> None:
+        if self._question is not None:
+            self._put_up(f"{self._question.hint}\n")
+
+    def clear(self) -> bool:
+        """Take away what is typed; False when there was nothing."""
+        typed = bool(self._session.default_buffer.text)
+        self._session.default_buffer.reset()
+        return typed
+
+    def _paste(self, buffer: Buffer, data: str) -> None:
+        text = data.replace("\r\n", "\n").replace("\r", "\n")
+        if text.count("\n") < _LONGEST_PASTE:
+            buffer.insert_text(text)
+            return
+        self._pastes.append(text)
+        buffer.insert_text(f"[paste {len(self._pastes)}: {text.count(chr(10)) + 1:,} lines]")
+
+    def _pasted(self, name: re.Match[str]) -> str:
+        """What goes by that name here."""
+        number = int(name[1])
+        return self._pastes[number - 1] if 0 < number <= len(self._pastes) else name[0]

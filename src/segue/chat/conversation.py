@@ -1,0 +1,333 @@
+"""A conversation in the terminal: what is typed is said or done, one thing after another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from segue import commands, handoff
+from segue.chat import moves, page_links
+from segue.chat.display import Display
+from segue.chat.location import address, holder
+from segue.commands.base import Command, Where
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.context import Context
+from segue.core.errors import (
+    ModelError,
+    NoGateway,
+    NothingSaid,
+    SessionHeld,
+    SessionNotFound,
+    UserError,
+)
+from segue.core.session import ME, Session
+from segue.core.transcript import Message
+from segue.store import Store
+from segue.turns import Held, Place, Turns, hold
+
+_FOLLOW = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How the conversation begins."""
+
+    session: Session | None = None
+    """The one to go on with; without it a new one begins with the first thing said."""
+    title: str | None = None
+    here: bool = False
+    """Whether to stay in the directory of the program, rather than to go to the session's."""
+    now: bool = False
+    """Whether to take it at once, also from the middle of a turn."""
+
+
+class Conversation:
+    """The scene of commands, and the queue of what is to be said."""
+
+    where = Where.TERMINAL
+
+    def __init__(
+        self, store: Store, settings: Settings, turns: Turns, display: Display, cwd: Path
+    ) -> None:
+        self.store = store
+        self._settings = settings
+        self.turns = turns
+        self.owner = ME
+        self.session: Session | None = None
+        self.interrupt: asyncio.Event | None = None
+        """Set it to stop the turn that is under way; None when none is."""
+        self._display = display
+        self._cwd = cwd
+        self._title: str | None = None
+        self._held: Held | None = None
+        self._hold = AsyncExitStack()
+        self._watching: asyncio.Task[None] | None = None
+        self.link: str | None = None
+        """What opens the session where it went, if a link can."""
+        self._left = False
+        self._farewell = ""
+
+    # From the beginning to the end
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        """Whatever session is in hand at the end is let go of."""
+        try:
+            yield
+        finally:
+            await self._let_go()
+
+    async def begin(self, opening: Opening) -> None:
+        """Bring the session here that is gone on with, if any."""
+        self._title = opening.title
+        if opening.session is not None:
+            await self.resume(opening.session, here=opening.here, now=opening.now)
+
+    async def do(self, text: str) -> bool:
+        """Say it, or do it if it is a command. False when the person has left."""
+        try:
+            if commands.is_command(text):
+                await commands.run(self, text)
+            else:
+                await self.say(text)
+        except UserError as error:
+            await self._display.trouble(error)
+        return not self._left
+
+    # The scene
+
+    @property
+    def place(self) -> Place:
+        session = self.session
+        source = address(session.id) if session else address()
+        return Place(
+            context=Context(source=source, cwd=str(self._cwd)),
+            holder=holder(),
+            approve=self._display.approve,
+        )
+
+    async def begun(self) -> Session:
+        if self.session is None:
+            await self.store.owners.ensure(ME)
+            session = await self.store.sessions.create(
+                ME, Platform.LOCAL, title=self._title, cwd=str(self._cwd)
+            )
+            await self._take(session)
+        return await self._seen()
+
+    @contextlib.asynccontextmanager
+    async def in_hand(self) -> AsyncGenerator[Held]:
+        yield await self._in_hand()
+
+    async def notice(self, text: str) -> None:
+        await self._display.notice(text)
+
+    async def list_commands(self, listed: Sequence[Command]) -> None:
+        await self._display.commands(listed)
+
+    async def say(self, message: str | Message | None) -> None:
+        self.interrupt = asyncio.Event()
+        try:
+            await self.begun()
+            held = await self._in_hand()
+            async with contextlib.aclosing(
+                self.turns.take_turn(
+                    held.lease.session_id,
+                    message,
+                    self.place,
+                    held=held,
+                    interrupt=self.interrupt,
+                )
+            ) as events:
+                async for event in events:
+                    await self._display.event(event)
+            await self._seen()
+            await self.look_up_model()
+        finally:
+            self.interrupt = None
+            await self._display.rest()
+
+    async def fresh(self, title: str | None) -> None:
+        former = self.session
+        await self._let_go()
+        self._title = title
+        if title:
+            await self.begun()
+        if former is not None:
+            back = f"/resume {former.name}"
+            await self.notice(f"A new session. The one before stays as it is: {back}")
+
+    async def resume(self, session: Session, *, here: bool = False, now: bool = False) -> None:
+        if self.session is not None and session.id == self.session.id and self._is_ours():
+            await self.notice("It is here already.")
+            return
+        try:
+            await self._take(session)
+        except SessionHeld as held:
+            if not await self._take_from(held, session, now=now):
+                await self.notice(f"{session.name} stays where it is.")
+                return
+        await self._welcome(session, here=here)
+
+    async def hand_off(self, platform: str) -> None:
+        try:
+            await self._hand_off(platform)
+        except NoGateway as missing:
+            if await moves.start_gateway(self.store, self._settings, self._display, missing):
+                await self._hand_off(platform)
+
+    async def _hand_off(self, platform: str) -> None:
+        held = await self._in_hand()
+        self.interrupt = asyncio.Event()
+        try:
+            async for progress in handoff.hand_off(
+                self.store, held, platform, interrupt=self.interrupt
+            ):
+                if isinstance(progress, handoff.Completed):
+                    self._left = True
+                    self._farewell = await handoff.handed_over(self.store, progress)
+                    self.link = await page_links.link_to(self.store, progress)
+                else:
+                    await self._display.progress(progress)
+        finally:
+            self.interrupt = None
+
+    async def follow(self) -> None:
+        session = await self._seen()
+        seen = session.messages
+        self.interrupt = asyncio.Event()
+        await self.notice("Showing what is said there. Ctrl-C ends it.")
+        try:
+            while not self.interrupt.is_set():
+                last = await self.store.transcripts.last(session.id, 50)
+                for message in last:
+                    if message.seq > seen:
+                        await self._display.message(message)
+                        seen = message.seq
+                await self._seen()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_FOLLOW):
+                        await self.interrupt.wait()
+        finally:
+            self.interrupt = None
+
+    async def leave(self) -> None:
+        self._left = True
+
+    async def farewell(self) -> str:
+        """What is printed at the very end: how to come back."""
+        if self._farewell or self.session is None:
+            return self._farewell
+        session = await self._seen()
+        back = await handoff.way_back(self.store, session)
+        return f"To come back: {back}" if session.messages else ""
+
+    # Holding a session
+
+    async def _take(self, session: Session, *, take_over: bool = False) -> None:
+        """Hold `session` here, and let go of the one before."""
+        taking = AsyncExitStack()
+        held = await taking.enter_async_context(
+            hold(
+                self.store,
+                session.id,
+                holder(),
+                take_over=take_over,
+                address=address(session.id),
+            )
+        )
+        await self._let_go()
+        self.session, self._held, self._hold = session, held, taking
+        self._watching = asyncio.create_task(self._watch(held))
+        await self._seen()
+
+    async def _take_from(self, held: SessionHeld, session: Session, *, now: bool) -> bool:
+        """Take a session that somebody else has: once the turn that runs there is over, or at once
+        when the person wants it so. Whether it is here."""
+        other = held.fields["holder"]
+        if now:
+            await self._take(session, take_over=True)
+            await self.notice(f"It was taken from {other}; what was running there is interrupted.")
+            return True
+        if not await moves.turn_runs(self.store, session.id):
+            await self._display.trouble(held)
+        elif await self._take_after_turn(session):
+            return True
+        if not await self._display.ask_whether("Take it over?"):
+            return False
+        return await self._take_from(held, session, now=True)
+
+    async def _take_after_turn(self, session: Session) -> bool:
+        self.interrupt = given_up = asyncio.Event()
+        where = f"on {session.address}" if session.address else "elsewhere"
+        await self.notice(f"A turn is running {where}. Waiting for its end; Ctrl-C gives up.")
+        try:
+            while await moves.turn_is_over(self.store, session.id, given_up):
+                with contextlib.suppress(SessionHeld):
+                    await self._take(session)
+                    await self.notice("That turn is over.")
+                    return True
+            return False
+        finally:
+            self.interrupt = None
+
+    async def _let_go(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+        self.session = self._display.session = self._held = self._watching = None
+        self._display.moved = False
+        await self._hold.aclose()
+
+    async def _watch(self, held: Held) -> None:
+        """Tell when the session goes elsewhere without our doing."""
+        await held.lost.wait()
+        self._display.moved = True
+        if held.moved is not None and self.interrupt is None:
+            await self._display.lost(held.moved)
+
+    async def _in_hand(self) -> Held:
+        if self._held is None:
+            raise NothingSaid
+        if self._held.moved is not None:
+            raise self._held.moved
+        return self._held
+
+    def _is_ours(self) -> bool:
+        return self._held is not None and self._held.moved is None
+
+    async def _seen(self) -> Session:
+        """The session as it is now; NothingSaid when there is none."""
+        if self.session is None:
+            raise NothingSaid
+        if (found := await self.store.sessions.get(self.session.id)) is None:
+            raise SessionNotFound(name=self.session.name)
+        self.session = self._display.session = found
+        return found
+
+    async def look_up_model(self) -> None:
+        """Find out what the status line is to show as the model."""
+        try:
+            self._display.model = (await self.turns.model(self.session)).name
+        except ModelError:
+            self._display.model = "no model yet"
+
+    async def _welcome(self, session: Session, *, here: bool) -> None:
+        """Go to its directory, and show what was said last."""
+        if session.cwd and not here:
+            try:
+                os.chdir(session.cwd)
+                self._cwd = Path(session.cwd)
+            except OSError as error:
+                gone = f"Its directory {session.cwd} cannot be used ({error.strerror})"
+                await self.notice(f"{gone}; you stay in {self._cwd}.")
+        if self._held is not None and str(self._cwd) != session.cwd:
+            await self.store.sessions.describe(self._held.lease, cwd=str(self._cwd))
+        recap = (await self.store.transcripts.last(session.id, 40)).recap()
+        await self.notice("\n".join(filter(None, (f"{session.name}, in {self._cwd}", recap))))

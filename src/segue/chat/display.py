@@ -1,0 +1,215 @@
+"""What a conversation looks like: events, notices and questions become lines on the console."""
+
+from __future__ import annotations
+
+import enum
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from segue.chat.questions import APPROVAL, YES_OR_NO
+from segue.chat.render import cells, events
+from segue.chat.render.clean import clean
+from segue.chat.render.command_list import Listed, command_list
+from segue.chat.render.screen import Screen, Style
+from segue.chat.render.status_line import status_line
+from segue.chat.render.stream import Stream, begin
+from segue.core.address import Platform
+from segue.core.approval import Answer
+from segue.core.errors import SessionError, UserError
+from segue.core.events import (
+    NO_ANSWER,
+    Event,
+    TextDelta,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+)
+from segue.core.session import Session, Usage
+from segue.core.text import count, is_empty
+from segue.core.transcript import Message, Role, ToolCall
+
+if TYPE_CHECKING:
+    from segue.handoff import Progress
+
+T = TypeVar("T")
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_MOST_SPOKEN = 30
+"""Lines of what the person said that are shown again, but for the first."""
+
+
+class Console(Protocol):
+    """Where lines are printed and questions asked; with or without drawing."""
+
+    still_coming: Stream | None
+    """An answer of which not everything is printed yet."""
+
+    async def print(self, text: str) -> None: ...
+
+    def redraw(self) -> None: ...
+
+    async def ask(self, question: str, choices: Mapping[str, T]) -> T: ...
+
+
+class _Kind(enum.Enum):
+    """What was printed last, as far as it matters for what is printed next."""
+
+    NOTHING = enum.auto()
+    WORDS = enum.auto()
+    ACTIVITY = enum.auto()
+
+
+class Display:
+    """Shows one conversation on one console."""
+
+    def __init__(self, console: Console, screen: Screen, *, echo: bool) -> None:
+        """`echo`: whether what was typed has to be printed, because the prompt took it away."""
+        self.session: Session | None = None
+        self.moved = False
+        """Whether it went elsewhere without our doing."""
+        self.model = ""
+        self._console = console
+        self._screen = screen
+        self._echo = echo
+        self._activity = events.Activity()
+        self._kind = _Kind.NOTHING
+        self._spoke = False
+        """Whether something of the answer could be seen in this turn."""
+
+    # The conversation
+
+    async def said(self, text: str) -> None:
+        """What the person typed, now that it is their turn."""
+        if self._echo:
+            await self._print(["", *self._spoken(text), ""])
+
+    async def event(self, event: Event) -> None:
+        if isinstance(event, TextDelta):
+            await self._words(self._stream().feed(event.text))
+            self._console.redraw()
+            return
+        await self.rest()
+        if isinstance(event, TurnDone) and not self._spoke:
+            await self.notice(NO_ANSWER)
+        if isinstance(event, TurnDone | TurnFailed | TurnInterrupted):
+            self._spoke = False
+        await self._print(self._activity.lines(event, self._now()), _Kind.ACTIVITY)
+
+    async def rest(self) -> None:
+        """Print what is left of the answer."""
+        stream, self._console.still_coming = self._console.still_coming, None
+        if stream is not None:
+            await self._words(stream.end())
+
+    async def _words(self, lines: Sequence[str]) -> None:
+        self._spoke = self._spoke or any(not is_empty(_STYLE.sub("", line)) for line in lines)
+        await self._print(lines, _Kind.WORDS)
+
+    async def message(self, message: Message) -> None:
+        """What was said elsewhere."""
+        screen = self._now()
+        match message.role:
+            case Role.USER:
+                await self._print(["", *self._spoken(message.content), ""])
+            case Role.TOOL:
+                await self._print(events.finished(message.content, screen, ok=True))
+            case _:
+                answer = begin(screen)
+                await self._print([*answer.feed(message.content), *answer.end()])
+                await self._print([events.started(call, screen) for call in message.tool_calls])
+
+    # The program
+
+    async def notice(self, text: str) -> None:
+        columns = self._now().columns
+        lines = clean(text).splitlines()
+        await self._print([part for line in lines for part in _wrapped(line, columns)])
+
+    async def link(self, link: str) -> None:
+        """What opens the session where it went."""
+        from segue.chat import page_links  # noqa: PLC0415 - the prompt comes first
+
+        await self._print(["", *page_links.shown(link)])
+
+    async def trouble(self, error: UserError) -> None:
+        await self._print(events.failure(str(error), self._now()))
+
+    async def lost(self, moved: SessionError) -> None:
+        name = f" {self.session.name}" if self.session else ""
+        await self.trouble(moved)
+        await self.notice(
+            f"Type /follow to watch it there, /resume{name} to take it back, /quit to leave."
+        )
+
+    async def commands(self, commands: Sequence[Listed]) -> None:
+        await self._print(command_list(commands, self._now()))
+
+    async def progress(self, progress: Progress) -> None:
+        lines = _wrapped(clean(progress.text()), self._now().columns)
+        await self._print([self._screen.paint(line, Style.DIM) for line in lines])
+
+    async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
+        """Ask about a call that was shown, and show all of it on request."""
+        shown = events.excerpt(what, self._now())
+        view = "" if shown.is_whole else f", [v]iew all {count(shown.lines, 'line')}"
+        question = f"Allow it? [y]es, for this [s]ession, [n]o{view}"
+        while (answer := await self._console.ask(question, APPROVAL)) is None:
+            await self._print(events.whole_call(call, what, self._now()))
+        return answer
+
+    async def ask_whether(self, question: str) -> bool:
+        return await self._console.ask(f"{question} [y]es, [n]o", YES_OR_NO)
+
+    def status(self, width: int) -> str:
+        """The status line."""
+        session = self.session
+        return status_line(
+            title=session.name if session else "a new session",
+            model=self.model,
+            usage=session.usage if session else Usage(),
+            where=self._where(session) if session else "",
+            screen=replace(self._screen, width=width),
+        )
+
+    # The pieces
+
+    def _where(self, session: Session) -> str:
+        address = session.address
+        if address is None or address.platform is Platform.LOCAL:
+            return "in another terminal" if self.moved else "here"
+        return f"on {address}"
+
+    def _spoken(self, text: str) -> list[str]:
+        """What the person said, as it is told apart from what the agent says."""
+        first, *more = clean(text).rstrip().split("\n")
+        hidden = len(more) - _MOST_SPOKEN
+        if hidden > 0:  # a paste, which its person knows
+            more[_MOST_SPOKEN:] = [f"{self._screen.glyphs.more} {hidden:,} more lines"]
+        lines = [f"{self._screen.glyphs.prompt} {first}", *(f"  {line}" for line in more)]
+        return [self._screen.paint(line, Style.BOLD) for line in lines]
+
+    def _stream(self) -> Stream:
+        if self._console.still_coming is None:
+            self._console.still_coming = begin(self._now())
+        return self._console.still_coming
+
+    def _now(self) -> Screen:
+        width, height = shutil.get_terminal_size()
+        return replace(self._screen, width=width, height=height)
+
+    async def _print(self, lines: Sequence[str], kind: _Kind = _Kind.NOTHING) -> None:
+        """Print `lines`, with a blank line between what is said and what is done."""
+        if not lines:
+            return
+        if _Kind.NOTHING not in (kind, self._kind) and kind is not self._kind:
+            lines = ["", *lines]
+        self._kind = kind
+        await self._console.print("".join(f"{line}\n" for line in lines))
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """A sentence is cut between its words; what is laid out with blanks stays as it is."""
+    return [line] if "  " in line else cells.wrap(line, columns)

@@ -1,0 +1,81 @@
+"""Bringing a session here while the agent works elsewhere, and away when no gateway runs yet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from segue.chat import page_links
+from segue.chat.display import Display
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.errors import NoGateway
+from segue.gateway import background
+from segue.platforms import registry
+from segue.store import Store
+
+_LOOK = 0.1
+_CONNECTED = 10.0
+"""Seconds that a new gateway has to reach its platforms before it is asked for anything."""
+
+
+async def turn_runs(store: Store, session_id: str) -> bool:
+    """Whether a gateway has the session, which it has for a turn and no longer."""
+    lease = await store.leases.get(session_id)
+    gateways = await store.gateways.alive() if lease else ()
+    return lease is not None and any(gateway.process == lease.process for gateway in gateways)
+
+
+async def turn_is_over(store: Store, session_id: str, given_up: asyncio.Event) -> bool:
+    """Wait until nobody has the session; False once it is given up."""
+    while not given_up.is_set():
+        if await store.leases.get(session_id) is None:
+            return True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK):
+                await given_up.wait()
+    return False
+
+
+async def start_gateway(
+    store: Store, settings: Settings, display: Display, missing: NoGateway
+) -> bool:
+    """Tell that a gateway is missing, and start one if the person wants it, or without a question
+    for the page, which needs nothing; whether there is one now."""
+    platform = Platform(str(missing.fields["platform"]))
+    if platform is Platform.WEB and page_links.is_built_in(settings):
+        reach = page_links.reach(lan=settings.web.lan)
+        await display.notice(
+            f"No gateway is running yet: starting one. It serves the page, {reach}."
+        )
+        gateway = await background.start(store, settings.gateway_log)
+    else:
+        await display.trouble(missing)
+        if not await _is_wanted(settings, display, platform):
+            return False
+        await display.notice("Starting a gateway…")
+        gateway = await background.start(store, settings.gateway_log)
+        await display.notice(f"Running now: {gateway.name}.")
+    await background.settled(store, gateway, _CONNECTED)
+    return True
+
+
+async def _is_wanted(settings: Settings, display: Display, platform: Platform) -> bool:
+    """Whether the platform is set up, and the person wants a gateway for it."""
+    given = settings.platforms.get(platform)
+    if given is None or not given.enabled:
+        way = _way(platform, known=given is not None)
+        await display.notice(f"Nor is {platform} set up yet: type `segue {way}`.")
+        return False
+    return await display.ask_whether("Start one now?")
+
+
+def _way(platform: Platform, *, known: bool) -> str:
+    """The command that sets it up."""
+    if platform is Platform.WEB:
+        return "config set web.enabled true"
+    if known:  # and switched off
+        return f"config set platforms.{platform}.enabled true"
+    if platform in registry.BUILT_IN:
+        return f"setup {platform}"
+    return f"config set platforms.{platform}.token"

@@ -1,0 +1,233 @@
+"""The conversation in the terminal, from its first line to its last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from segue import config
+from segue.chat.display import Display
+from segue.chat.location import here
+from segue.chat.output import notice
+from segue.chat.plain import PlainConsole
+from segue.chat.render import stream
+from segue.chat.render.screen import Screen, screen
+from segue.config import Settings
+from segue.core.errors import HistoryUnwritable, TurnRunning
+from segue.core.events import TurnInterrupted
+from segue.core.session import ME
+
+if TYPE_CHECKING:
+    from segue.chat.console import Console
+    from segue.chat.conversation import Conversation
+
+T = TypeVar("T")
+
+_MOST_NAMES = 200
+_HANDOFF = "/handoff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the person typed to come here."""
+
+    resume: str | None = None
+    """The name of the session to go on with."""
+    title: str | None = None
+    here: bool = False
+    now: bool = False
+    """Whether to take the session at once, also from the middle of a turn."""
+
+
+async def chat(settings: Settings, wish: Wish) -> None:
+    await _Program(settings).run(wish)
+
+
+class _Program:
+    """The console, the display and the conversation, put together. The prompt comes first, and what
+    takes longer to load is loaded behind it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._warned = False
+        self._doing: asyncio.Task[Any] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        variables = config.terminal_variables()
+        shown = screen(sys.stdout, variables, shutil.get_terminal_size().columns)
+        self._draws = _is_tty() and variables.get("TERM", "dumb") not in {"", "dumb"}
+        self._console = self._drawing(shown) if self._draws else PlainConsole()
+        self._display = Display(self._console, shown, echo=self._draws)
+        self._conversation: Conversation | None = None
+
+    async def run(self, wish: Wish) -> None:
+        console = self._console
+        drawing = asyncio.create_task(console.run())
+        drawing.add_done_callback(lambda _: console.close())
+        self._hear_signals()
+        try:
+            await console.shown.wait()
+            async with self._loaded(wish) as conversation:
+                while (text := await console.read()) is not None:
+                    self._warned = False
+                    await self._display.said(text)
+                    if await self._under_way(conversation.do(text)) is False:
+                        break
+                farewell, link = await conversation.farewell(), conversation.link
+        finally:
+            console.close()
+            await asyncio.wait({drawing})
+        for text in console.waiting:
+            await self._display.notice(f"Not sent: {text}")
+        await self._display.notice(farewell)
+        if link:
+            await self._display.link(link)
+        drawing.result()
+
+    @contextlib.asynccontextmanager
+    async def _loaded(self, wish: Wish) -> AsyncGenerator[Conversation]:
+        """The conversation, begun as wished; the prompt is alive while it is loaded."""
+        await asyncio.to_thread(import_module, "segue.chat.conversation")
+        import segue.store  # noqa: PLC0415
+        from segue.chat.conversation import Conversation, Opening  # noqa: PLC0415
+        from segue.turns import Turns  # noqa: PLC0415
+
+        async with (
+            await segue.store.open(self._settings.store) as store,
+            Turns(store, self._settings) as turns,
+        ):
+            session = None if wish.resume is None else await store.sessions.find(ME, wish.resume)
+            conversation = Conversation(store, self._settings, turns, self._display, here())
+            async with conversation.open():
+                self._conversation = conversation
+                self._soon(conversation.look_up_model())
+                threading.Thread(target=stream.warm, daemon=True).start()
+                opening = Opening(session=session, title=wish.title, here=wish.here, now=wish.now)
+                if session is None:  # at once, so that there is nothing for Ctrl-C to stop
+                    await conversation.begin(opening)
+                else:
+                    await self._under_way(conversation.begin(opening))
+                yield conversation
+
+    async def _under_way(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What comes of it; None when Ctrl-C or Ctrl-D ended it."""
+        self._doing = asyncio.create_task(work)
+        self._console.busy = True
+        try:
+            return await self._doing
+        except asyncio.CancelledError:
+            if not self._doing.cancelled() or _is_cancelled():
+                raise
+            await self._display.event(TurnInterrupted())
+            return None
+        finally:
+            self._doing = None
+            self._console.busy = False
+            self._console.redraw()
+
+    # The keyboard
+
+    def _drawing(self, shown: Screen) -> Console:
+        from segue.chat.completion import Typing  # noqa: PLC0415 - for who can see it
+        from segue.chat.console import Console  # noqa: PLC0415
+
+        try:
+            history = config.history()
+        except HistoryUnwritable as error:
+            notice(str(error))
+            history = None
+        return Console(
+            history=history,
+            completer=Typing(self._names),
+            status=self._status,
+            interrupted=self._interrupted,
+            left=self._left,
+            refused=self._refused,
+            screen=shown,
+        )
+
+    def _status(self, width: int) -> str:
+        return self._display.status(width)
+
+    async def _names(self) -> Sequence[str]:
+        if self._conversation is None:
+            return ()
+        sessions = await self._conversation.store.sessions.list(ME, limit=_MOST_NAMES)
+        return [session.name for session in sessions]
+
+    def _interrupted(self) -> None:
+        """Ctrl-C: stops what is under way, and never the program; a second one asks."""
+        if self._leaving is not None and not self._leaving.done():
+            self._leaving.cancel()  # is no answer to the question
+        elif self._stopped():
+            self._warned = True
+        elif not self._is_busy() and self._console.clear():
+            return
+        elif not self._draws:
+            self._left()
+        elif self._warned:
+            self._leaving = self._soon(self._ask_to_leave())
+        else:
+            self._soon(self._display.notice("Ctrl-C again to leave; Ctrl-D leaves at once."))
+            self._warned = True
+
+    def _left(self) -> None:
+        """Ctrl-D: leave, also from the middle of a turn."""
+        self._stopped()
+        self._console.close()
+
+    def _refused(self, text: str) -> bool:
+        """A handoff moves what is there when it is asked for, so it cannot wait for a turn."""
+        if not self._is_busy() or text.split(maxsplit=1)[0].lower() != _HANDOFF:
+            return False
+        self._soon(self._display.trouble(TurnRunning()))
+        return True
+
+    def _is_busy(self) -> bool:
+        return self._doing is not None and not self._doing.done()
+
+    def _stopped(self) -> bool:
+        """Stop what is under way; False when nothing is, or it was stopped before."""
+        doing = self._doing
+        if self._conversation and (interrupt := self._conversation.interrupt):
+            stops = not interrupt.is_set()
+            interrupt.set()
+            return stops
+        # Nothing of it can be left half done: what has begun in the store comes to its end.
+        return doing is not None and not doing.cancelling() and doing.cancel()
+
+    async def _ask_to_leave(self) -> None:
+        self._warned = False
+        if await self._display.ask_whether("Leave?"):
+            self._left()
+
+    def _hear_signals(self) -> None:
+        """A terminal that is closed, or told to end, leaves as it would with Ctrl-D."""
+        loop = asyncio.get_running_loop()
+        for ending in (signal.SIGHUP, signal.SIGTERM):
+            loop.add_signal_handler(ending, self._left)
+        if _is_tty():  # where no terminal draws, Ctrl-C is no key but a signal
+            loop.add_signal_handler(signal.SIGINT, self._interrupted)
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _is_tty() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,187 @@
+"""The events of a turn as lines, all but the text of the answer, which is streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+
+from segue.chat.render import cells
+from segue.chat.render.clean import clean
+from segue.chat.render.screen import Screen, Style
+from segue.core import excerpt as excerpts
+from segue.core.events import (
+    ApprovalNeeded,
+    Compressing,
+    Event,
+    MessageAdded,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+    UsageAdded,
+)
+from segue.core.excerpt import Excerpt
+from segue.core.session import Usage
+from segue.core.text import count
+from segue.core.transcript import ToolCall
+
+SHOWN = 4
+"""Lines of a tool's output that are shown."""
+_AROUND = 8
+"""Rows of the screen that the frame of an approval, its question and the status line take."""
+_LEAST_ROWS = 8
+_TELLING = ("command", "url", "path", "pattern", "words", "to")
+"""The arguments that say what a call is about. The others are shown when it has none of these."""
+
+
+class Activity:
+    """What is going on in one conversation. It knows which call was shown last, so that what came
+    of another one is not shown as if it belonged to that."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    def lines(self, event: Event, screen: Screen) -> list[str]:
+        """The lines for `event`; none for what is shown in other ways."""
+        match event:
+            case ToolStarted(call):
+                self._shown = call.id
+                return [started(call, screen)]
+            case ToolFinished(call, result, ok):
+                above = [] if self._shown == call.id else [started(call, screen)]
+                self._shown = ""
+                return [*above, *finished(result, screen, ok=ok)]
+            case ApprovalNeeded(call, what):
+                self._shown = ""
+                return approval(call, what, screen)
+            case TextDelta() | MessageAdded() | UsageAdded() | TurnDone():
+                return []
+            case Compressing():
+                said = "The conversation has become long: it is told in fewer words first."
+                return _said(screen.glyphs.dot, said, screen, Style.DIM)
+            case TurnInterrupted():
+                return _said(screen.glyphs.stopped, "Interrupted.", screen, Style.YELLOW)
+            case TurnFailed(error):
+                return failure(str(error), screen)
+
+
+def started(call: ToolCall, screen: Screen) -> str:
+    """Such as `⏺ shell  git status`."""
+    name = _one_line(call.name)
+    head = f"{screen.glyphs.tool} {name}"
+    room = screen.columns - cells.width(head) - 2
+    if room < 1:
+        return cells.fit(head, screen.columns, screen.glyphs.more)
+    about = cells.fit(_about(call), room, screen.glyphs.more)
+    painted = f"{screen.paint(screen.glyphs.tool, Style.CYAN)} {screen.paint(name, Style.BOLD)}"
+    return f"{painted}  {about}" if about else painted
+
+
+def finished(result: str, screen: Screen, *, ok: bool, shown: int = SHOWN) -> list[str]:
+    """The first lines of what came of a call, and how many more there are."""
+    lines = clean(result).strip("\n").split("\n")
+    if lines == [""]:
+        lines = ["no output" if ok else "failed"]
+    more = len(lines) - shown if len(lines) > shown + 1 else 0
+    seen = lines[: len(lines) - more]
+    glyphs = screen.glyphs
+    if more:
+        seen.append(f"{glyphs.more} {more:,} more lines")
+    style = Style.DIM if ok else Style.RED
+    marks = [glyphs.bar if ok or n else glyphs.failed for n in range(len(seen))]
+    return [
+        screen.paint(cells.fit(f"  {mark} {line}", screen.columns, glyphs.more), style)
+        for mark, line in zip(marks, seen, strict=True)
+    ]
+
+
+def excerpt(what: str, screen: Screen) -> Excerpt:
+    """As much of a call as the screen shows at once, above the question."""
+    rows = max(_LEAST_ROWS, screen.height - _AROUND)
+    return excerpts.excerpt(_writable(what, screen), rows=rows, columns=screen.columns - 2)
+
+
+def approval(call: ToolCall, what: str, screen: Screen) -> list[str]:
+    """What will be done, in a frame that the screen shows at once."""
+    shown = excerpt(what, screen)
+    size = "" if shown.is_whole else f" ({count(shown.lines, 'line')})"
+    return _in_frame(f"{_one_line(call.name)} needs your approval{size}", shown.text, screen)
+
+
+def whole_call(call: ToolCall, what: str, screen: Screen) -> list[str]:
+    """All that will be done, to its last line."""
+    lines = excerpts.whole(_writable(what, screen))
+    title = f"{_one_line(call.name)}, all {count(len(lines), 'line')}"
+    return _in_frame(title, "\n".join(lines), screen)
+
+
+def failure(sentence: str, screen: Screen) -> list[str]:
+    """What went wrong, as one sentence."""
+    return _said(screen.glyphs.failed, sentence, screen, Style.RED)
+
+
+def usage(spent: Usage, screen: Screen) -> str:
+    """Such as `12,345 tokens in (9,000 cached), 678 out`."""
+    cached = f" ({spent.cached:,} cached)" if spent.cached else ""
+    said = f"{spent.input:,} tokens in{cached}, {spent.output:,} out"
+    return screen.paint(cells.fit(said, screen.columns, screen.glyphs.more), Style.DIM)
+
+
+def _about(call: ToolCall) -> str:
+    try:
+        given: object = msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        return _one_line(call.arguments)
+    arguments = cast("Mapping[str, object]", given)
+    telling = [_one_line(_written(arguments[name])) for name in _TELLING if name in arguments]
+    return "  ".join(telling) or _one_line(
+        "  ".join(f"{name}: {_written(value)}" for name, value in arguments.items())
+    )
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text, newlines=False).split())
+
+
+def _said(mark: str, sentence: str, screen: Screen, style: Style) -> list[str]:
+    lines = cells.wrap(_one_line(sentence), screen.readable - 2)
+    return [screen.paint(f"{' ' if n else mark} {line}", style) for n, line in enumerate(lines)]
+
+
+def _writable(what: str, screen: Screen) -> str:
+    """`what` in characters that the screen has."""
+    return what if screen.unicode else what.encode("ascii", "backslashreplace").decode()
+
+
+def _in_frame(title: str, text: str, screen: Screen) -> list[str]:
+    """Where a line was too long for the screen, the frame says so."""
+    return [
+        _edge(screen.glyphs.corner_top, title, screen),
+        *(row for line in text.split("\n") for row in _framed(line, screen)),
+        _edge(screen.glyphs.corner_bottom, "", screen),
+    ]
+
+
+def _edge(corner: str, title: str, screen: Screen) -> str:
+    glyphs = screen.glyphs
+    head = f"{corner}{glyphs.rule} {title} " if title else corner
+    head = cells.fit(head, screen.columns, glyphs.more)
+    return screen.paint(head + glyphs.rule * (screen.columns - cells.width(head)), Style.WARNING)
+
+
+def _framed(line: str, screen: Screen) -> list[str]:
+    bar, folded = screen.glyphs.bar, screen.glyphs.folded
+    return [
+        f"{screen.paint(folded if n else bar, Style.WARNING)} {part}"
+        for n, part in enumerate(cells.fold(line, screen.columns - 2))
+    ]

@@ -1,0 +1,263 @@
+"""Markdown as lines of text. It imports rich and markdown-it: import it only for use.
+
+Addresses are written out, because no link is ever made of what a model wrote; HTML is shown as it
+is written; a line break stays one.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+from rich.box import ASCII2, SIMPLE_HEAD
+from rich.color import ColorSystem
+from rich.console import Console, JustifyMethod
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from segue.chat.render import cells
+from segue.chat.render.clean import clean
+from segue.chat.render.code import Highlighter
+from segue.chat.render.screen import Screen
+from segue.core.markdown import is_cut, parser
+
+_LONGEST = 20_000
+"""Characters of one block. Beyond these it is data, such as a table of a thousand rows, and would
+stop the prompt for seconds: it is shown as it was written."""
+_NARROW = 10
+"""Columns, below which nothing is moved to the right any more."""
+_NARROW_COLUMN = 10
+_CODE_INDENT = "  "
+
+_PLAIN = Style()
+_DIM = Style(dim=True)
+_HEADINGS = {"h1": Style(bold=True, underline=True), "h2": Style(bold=True)}
+_LOWER_HEADING = Style(bold=True, italic=True)
+_INLINE = {
+    "strong": Style(bold=True),
+    "em": Style(italic=True),
+    "s": Style(strike=True),
+    "code_inline": Style(color="cyan"),
+}
+_LINK = Style(underline=True)
+_ADDRESS = Style(color="cyan")
+
+
+def render(source: str, screen: Screen, *, number: int | None = None) -> list[str]:
+    """The lines that show `source`; `number` is that of its first item, if it is a list."""
+    if len(source) > _LONGEST:
+        return cells.fold_lines(source.split("\n"), screen.columns)
+    tokens = _parser().parse(source)
+    if is_cut(tokens):
+        return _ansi(_wrap(Text(source), screen.readable))
+    root = SyntaxTreeNode(tokens)
+    return _ansi(_Page(screen, number).blocks(root.children, screen.columns))
+
+
+def render_code(lines: Sequence[Text], screen: Screen) -> list[str]:
+    return _ansi(_code(lines, screen.columns))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    # Without references a text can be rendered part by part, and no address is hidden.
+    return parser().disable("reference")
+
+
+@cache
+def _console() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, legacy_windows=False, _environ={})
+
+
+class _Page:
+    """Lays out the blocks of one text."""
+
+    def __init__(self, screen: Screen, number: int | None) -> None:
+        self._glyphs = screen.glyphs
+        self._unicode = screen.unicode
+        self._readable = screen.readable
+        self._number = number
+
+    def blocks(self, nodes: Iterable[SyntaxTreeNode], width: int) -> list[Text]:
+        """With a blank line between each two."""
+        lines: list[Text] = []
+        for node in nodes:
+            if block := self._block(node, width):
+                lines += [Text(), *block] if lines else block
+        return lines
+
+    def _block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+        match node.type:
+            case "paragraph":
+                return self._prose(self._inline(node), width)
+            case "heading":
+                style = _HEADINGS.get(node.tag, _LOWER_HEADING)
+                return self._prose(self._inline(node, style), width)
+            case "fence" | "code_block":
+                info = node.info if node.type == "fence" else ""
+                lines = tuple(node.content.rstrip().split("\n"))
+                return _code(Highlighter(info).take(lines), width) if node.content.strip() else []
+            case "blockquote":
+                bar = Text(f"{self._glyphs.bar} ", _DIM)
+                return _beside(bar, bar, lambda w: self.blocks(node.children, w), width)
+            case "bullet_list" | "ordered_list":
+                return self._list(node, width)
+            case "hr":
+                return [Text.assemble((self._glyphs.rule * min(width, self._readable), _DIM))]
+            case "table":
+                return self._table(node, width)
+            case _:
+                return self._prose(Text(clean(node.content)), width)
+
+    def _prose(self, text: Text, width: int) -> list[Text]:
+        return _wrap(text, min(width, self._readable))
+
+    def _list(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+        number, self._number = self._number, None
+        if number is None:
+            number = int(node.attrs.get("start", 1))
+        lines: list[Text] = []
+        for n, item in enumerate(node.children, number):
+            sign = f"{n}. " if node.type == "ordered_list" else f"{self._glyphs.bullet} "
+            marker, space = Text(sign, _ADDRESS), Text(" " * len(sign))
+            lines += _beside(marker, space, lambda w, item=item: self._item(item, w), width)
+        return lines
+
+    def _item(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+        """Close together: only what follows as text of its own stands apart."""
+        lines: list[Text] = []
+        for child in node.children:
+            apart = lines and child.type not in ("bullet_list", "ordered_list", "fence")
+            lines += [*([Text()] if apart else []), *self._block(child, width)]
+        return lines or [Text()]
+
+    # Tables
+
+    def _table(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+        header, *rows = [row.children for part in node.children for row in part.children]
+        names = [self._inline(cell) for cell in header]
+        values = [[self._inline(cell) for cell in row] for row in rows]
+        if width < len(header) * _NARROW_COLUMN:
+            return _records(names, values, width)
+        table = Table(
+            box=SIMPLE_HEAD if self._unicode else ASCII2,
+            show_edge=False,
+            pad_edge=False,
+            border_style=_DIM,
+            header_style=Style(bold=True),
+        )
+        for name, cell in zip(names, header, strict=True):
+            table.add_column(name, justify=_justify(cell), overflow="fold")
+        for row in values:
+            table.add_row(*row)
+        options = _console().options.update(width=width)
+        return [_text(line) for line in _console().render_lines(table, options, pad=False)]
+
+    # Within a line
+
+    def _inline(self, node: SyntaxTreeNode, style: Style = _PLAIN) -> Text:
+        text = Text()
+        for child in node.children:
+            self._write(text, child, style)
+        return text
+
+    def _write(self, text: Text, node: SyntaxTreeNode, style: Style) -> None:
+        match node.type:
+            case "text" | "code_inline":
+                # Entities have become characters only now.
+                shown = clean(node.content, newlines=False)
+                text.append(shown, style + _INLINE.get(node.type, _PLAIN))
+            case "softbreak" | "hardbreak":
+                text.append("\n")
+            case "link":
+                self._write_link(text, node, str(node.attrs.get("href", "")), style)
+            case "image":
+                self._write_link(text, node, str(node.attrs.get("src", "")), style)
+            case _:
+                for child in node.children:
+                    self._write(text, child, style + _INLINE.get(node.type, _PLAIN))
+
+    def _write_link(self, text: Text, node: SyntaxTreeNode, address: str, style: Style) -> None:
+        label = Text()
+        for child in node.children:
+            self._write(label, child, style + _LINK)
+        address = clean(address, newlines=False)
+        text.append_text(label)
+        if address not in ("", label.plain, f"mailto:{label.plain}"):
+            text.append(" (" if label else "(", style)
+            text.append(address, style + _ADDRESS)
+            text.append(")", style)
+
+
+def _beside(
+    first: Text, others: Text, inner: Callable[[int], list[Text]], width: int
+) -> list[Text]:
+    """What `inner` gives for the room that is left, to the right of the marks."""
+    room = width - cells.width(first.plain)
+    if room < _NARROW:
+        return inner(width)
+    return [Text.assemble(others if n else first, line) for n, line in enumerate(inner(room))]
+
+
+def _wrap(text: Text, width: int) -> list[Text]:
+    return list(text.wrap(_console(), width, overflow="fold"))
+
+
+def _code(lines: Sequence[Text], width: int) -> list[Text]:
+    """Cut where they are full, not between words: nothing is added to code or lost of it."""
+    indent = _CODE_INDENT if width > _NARROW else ""
+    room = width - len(indent)
+    return [
+        Text.assemble(indent, part)
+        for line in lines
+        for part in line.divide(_cuts(cells.fold(line.plain, room)))
+    ]
+
+
+def _cuts(parts: Sequence[str]) -> list[int]:
+    cuts: list[int] = []
+    for part in parts[:-1]:
+        cuts.append(len(part) + (cuts[-1] if cuts else 0))
+    return cuts
+
+
+def _records(names: Sequence[Text], rows: Sequence[Sequence[Text]], width: int) -> list[Text]:
+    """A table that is too wide: each row as lines of its own."""
+    lines: list[Text] = []
+    for row in rows or [[Text()] * len(names)]:
+        lines += [Text()] if lines else []
+        for name, value in zip(names, row, strict=True):
+            name = name.copy()
+            name.stylize(Style(bold=True))
+            lines += _wrap(Text.assemble(name, ": ", value), width)
+    return lines
+
+
+def _justify(cell: SyntaxTreeNode) -> JustifyMethod:
+    style = str(cell.attrs.get("style", ""))
+    return "right" if "right" in style else "center" if "center" in style else "left"
+
+
+def _text(line: Iterable[Segment]) -> Text:
+    return Text.assemble(*((segment.text, segment.style or "") for segment in line))
+
+
+def _ansi(lines: Iterable[Text]) -> list[str]:
+    return ["".join(map(_painted, _stripped(line).render(_console()))) for line in lines]
+
+
+def _stripped(line: Text) -> Text:
+    line.rstrip()
+    line.end = ""
+    return line
+
+
+def _painted(segment: Segment) -> str:
+    if segment.style is None:
+        return segment.text
+    return segment.style.render(segment.text, color_system=ColorSystem.STANDARD)

@@ -1,0 +1,45 @@
+"""A QR code on a terminal: two rows of it in each line, so that it is square."""
+
+from __future__ import annotations
+
+import sys
+from itertools import zip_longest
+
+from segue import config
+from segue.chat.output import screen
+
+_BORDER = 2
+_HALVES = {(0, 0): " ", (1, 0): "▀", (0, 1): "▄", (1, 1): "█"}
+_BLACK_ON_WHITE = "\x1b[30;107m{}\x1b[0m"
+
+
+def on_screen(text: str) -> list[str]:
+    """The code of `text` for a phone's camera; nothing where it cannot be seen."""
+    columns = screen()
+    if columns is None or "utf" not in sys.stdout.encoding.lower():
+        return []
+    variables = config.terminal_variables()
+    colours = "NO_COLOR" not in variables and variables.get("TERM", "dumb") != "dumb"
+    lines = drawn(text, colours=colours)
+    return lines if width(lines) <= columns else []
+
+
+def drawn(text: str, *, colours: bool) -> list[str]:
+    """The code of `text`. Without `colours` the light parts are drawn, for the dark background that
+    such a terminal most likely has."""
+    import segno  # noqa: PLC0415 - most who could draw a code never do
+
+    rows = [list(row) for row in segno.make(text, micro=False).matrix_iter(border=_BORDER)]
+    paper = [0] * len(rows[0])
+    pairs = zip_longest(rows[::2], rows[1::2], fillvalue=paper)
+    ink = 0 if colours else 1
+    lines = [
+        "".join(_HALVES[upper ^ ink, lower ^ ink] for upper, lower in zip(*pair, strict=True))
+        for pair in pairs
+    ]
+    return [_BLACK_ON_WHITE.format(line) for line in lines] if colours else lines
+
+
+def width(lines: list[str]) -> int:
+    """How many columns such a drawing takes."""
+    return sum(c in _HALVES.values() for c in lines[0])

@@ -1,0 +1,162 @@
+"""An answer as it comes: what is finished is given once, to be printed for good, and the rest can
+be looked at again and again. rich and pygments are imported with the first look or block."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from segue.chat.render import cells
+from segue.chat.render.blocks import Block, Splitter
+from segue.chat.render.clean import Cleaner
+from segue.chat.render.screen import Screen
+
+if TYPE_CHECKING:
+    from segue.chat.render.code import Highlighter
+
+logger = logging.getLogger(__name__)
+
+_SAMPLE = "# a\n\n- *b* `c` [d](e)\n\n| f |\n|---|\n| g |\n\n```python\nh = 1\n```\n"
+
+
+_MOST_LIVE = 8000
+"""Characters that are rendered each time, at the most."""
+
+
+class Stream(Protocol):
+    """One answer. Lines are given without line breaks, ready to be printed."""
+
+    def feed(self, delta: str) -> list[str]:
+        """The lines that are finished now: little work, whatever has come before."""
+        ...
+
+    def live(self, most: int) -> list[str]:
+        """The end of what is not finished, in `most` lines or fewer. For each time the screen is
+        painted, not for each delta."""
+        ...
+
+    def end(self) -> list[str]:
+        """The lines that are left, when the answer is over."""
+        ...
+
+    def resize(self, screen: Screen) -> None:
+        """From now on lines are made for another width."""
+        ...
+
+
+def begin(screen: Screen) -> Stream:
+    """Markdown for who can see it; else the text itself."""
+    return MarkdownStream(screen) if screen.styled else PlainStream(screen)
+
+
+def warm() -> None:
+    """Import what Markdown needs, so that the first block does not wait. For a thread."""
+    from segue.chat.render import markdown  # noqa: PLC0415
+
+    markdown.render(_SAMPLE, Screen())
+
+
+class PlainStream:
+    """The text as it was written, cleaned, line by line."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._cleaner = Cleaner()
+        self._partial: list[str] = []
+
+    def feed(self, delta: str) -> list[str]:
+        first, *more = self._cleaner.feed(delta).split("\n")
+        self._partial.append(first)
+        if not more:
+            return []
+        done = "".join(self._partial)
+        self._partial = [more[-1]]
+        return [done, *more[:-1]]
+
+    def live(self, most: int) -> list[str]:
+        line = "".join(self._partial)[-most * self._screen.columns :]
+        return cells.fold(line, self._screen.columns)[-most:] if line else []
+
+    def end(self) -> list[str]:
+        line = "".join(self._partial) + self._cleaner.end()
+        self._partial = []
+        return [line] if line else []
+
+    def resize(self, screen: Screen) -> None:
+        self._screen = screen
+
+
+class MarkdownStream:
+    """Markdown, block by block. All blocks together are what the whole text would be, rendered at
+    once, but for the colours of long code and for text that no rule of Markdown foresees.
+
+    A block that cannot be rendered is shown as it was written, and so is all that follows it."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._cleaner = Cleaner()
+        self._splitter = Splitter()
+        self._code: Highlighter | None = None
+        self._printed = False
+        self._failed = False
+        """Whether a block could not be rendered."""
+        self._looked: tuple[int, list[str]] | None = None
+
+    def feed(self, delta: str) -> list[str]:
+        self._looked = None
+        return self._shown(self._splitter.feed(self._cleaner.feed(delta)))
+
+    def live(self, most: int) -> list[str]:
+        if self._looked is None or self._looked[0] != most:
+            self._looked = most, self._look(most)
+        return self._looked[1]
+
+    def end(self) -> list[str]:
+        self._looked = None
+        rest = self._splitter.feed(self._cleaner.end())
+        return self._shown([*rest, *self._splitter.end()])
+
+    def resize(self, screen: Screen) -> None:
+        if screen != self._screen:
+            self._looked = None
+            self._screen = screen
+
+    def _look(self, most: int) -> list[str]:
+        # Twice what fits, because marks take room that is not seen.
+        block = self._splitter.rest(min(2 * most * self._screen.columns, _MOST_LIVE))
+        return self._apart(block, self._lines(block, live=True))[-most:] if block else []
+
+    def _shown(self, blocks: list[Block]) -> list[str]:
+        shown: list[str] = []
+        for block in blocks:
+            lines = self._apart(block, self._lines(block, live=False))
+            self._printed = self._printed or bool(lines)
+            shown += lines
+        return shown
+
+    def _apart(self, block: Block, lines: list[str]) -> list[str]:
+        """With a blank line before them, unless they go on with what was before."""
+        return ["", *lines] if lines and self._printed and not block.joined else lines
+
+    def _lines(self, block: Block, *, live: bool) -> list[str]:
+        if not self._failed:
+            try:
+                return self._rendered(block, live=live)
+            except Exception:
+                # An answer must be shown even if it finds a fault in a parser or in ours. Logged
+                # once: a block that is still being written would fail with each look at it.
+                logger.exception("markdown not rendered lines=%d", len(block.lines))
+                self._failed = True
+        return cells.fold_lines(block.lines, self._screen.columns)
+
+    def _rendered(self, block: Block, *, live: bool) -> list[str]:
+        from segue.chat.render import markdown  # noqa: PLC0415 - only when there is something
+
+        if block.language is None:
+            source = "\n".join(block.lines)
+            return markdown.render(source, self._screen, number=block.number)
+        code = self._code if block.joined and self._code else markdown.Highlighter(block.language)
+        if live:
+            return markdown.render_code(code.peek(block.lines), self._screen)
+        self._code = code
+        return markdown.render_code(code.take(block.lines), self._screen)

@@ -1,0 +1,242 @@
+"""What `segue doctor` looks at. Each check tells what it found in sentences, and what to type."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import importlib.metadata
+import platform
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import segue
+from segue.cli.words import size
+from segue.core.errors import ModelError, ModelOffline, PlatformError, StoreError
+from segue.core.text import count
+
+if TYPE_CHECKING:
+    from segue.agent.models.catalog import Server
+    from segue.config import Settings
+    from segue.core.address import Platform
+    from segue.platforms.base import Finding as Examined
+    from segue.store import Store
+
+_PACKAGES = (
+    "apsw",
+    "click",
+    "httpx2",
+    "msgspec",
+    "platformdirs",
+    "prompt_toolkit",
+    "rich",
+    "segno",
+    "tomlkit",
+)
+_REACH_SECONDS = 3.0
+_LITTLE_SPACE = 1_000_000_000
+_NO_SPACE = 50_000_000
+_NARROW = 40
+_COLOURS = {"standard": "16 colours", "256": "256 colours", "truecolor": "16 million colours"}
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    about: str
+    verdict: Verdict = Verdict.OK
+    told: str
+
+
+def program() -> list[Finding]:
+    versions: list[str] = []
+    missing: list[str] = []
+    for package in _PACKAGES:
+        try:
+            versions.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(package)
+    about = f"Segue {segue.__version__} on Python {platform.python_version()}"
+    findings = [Finding(about="program", told=f"{about}, {platform.system()}.")]
+    if missing:
+        again = "Type `make clean` and `make run` in the folder of the project to install it again."
+        told = f"Missing: {', '.join(missing)}. {again}"
+        return [*findings, Finding(about="packages", verdict=Verdict.PROBLEM, told=told)]
+    return [*findings, Finding(about="packages", told=f"{', '.join(versions)}.")]
+
+
+def settings_file(settings: Settings) -> list[Finding]:
+    if settings.warnings:
+        return [
+            Finding(about="settings", verdict=Verdict.WARNING, told=warning)
+            for warning in settings.warnings
+        ]
+    if not settings.path.exists():
+        return [Finding(about="settings", told=f"No file at {settings.path}: defaults are used.")]
+    return [Finding(about="settings", told=f"{settings.path} is valid.")]
+
+
+def store(settings: Settings) -> list[Finding]:
+    """The store, the disk it is on, and the gateways that it knows of."""
+    return asyncio.run(_store(settings.store))
+
+
+async def _store(url: str) -> list[Finding]:
+    import segue.store  # noqa: PLC0415 - only in its own check
+
+    shown = segue.store.shown(url)
+    try:
+        disk = _disk(url)
+        async with await segue.store.open(url) as opened:
+            return [await _contents(opened, shown), *disk, await _gateway(opened)]
+    except StoreError as error:
+        return [Finding(about="store", verdict=Verdict.PROBLEM, told=str(error))]
+
+
+async def _contents(store: Store, shown: str) -> Finding:
+    health = await store.health()
+    held = f"{count(await store.sessions.count(), 'session')}, {size(health.size)}"
+    if health.faults:
+        told = f"{shown} is damaged: {'; '.join(health.faults)}. Stop Segue, keep a copy of it,"
+        told = f"{told} and restore a backup."
+        return Finding(about="store", verdict=Verdict.PROBLEM, told=told)
+    checked = "not checked for damage" if health.faults is None else "intact"
+    return Finding(about="store", told=f"{shown}: {held}, {checked}.")
+
+
+def _disk(url: str) -> list[Finding]:
+    """How much room a file has to grow; nothing is known of a server's."""
+    import segue.store  # noqa: PLC0415
+
+    scheme, path = segue.store.parse(url)
+    folder = Path(path).parent
+    if scheme != "sqlite" or not folder.is_dir():
+        return []
+    free = shutil.disk_usage(folder).free
+    told = f"{size(free)} free at {folder}."
+    if free < _NO_SPACE:
+        told = f"{told} Free some: nothing can be saved on a full disk."
+        return [Finding(about="disk", verdict=Verdict.PROBLEM, told=told)]
+    if free < _LITTLE_SPACE:
+        return [Finding(about="disk", verdict=Verdict.WARNING, told=f"Only {told}")]
+    return [Finding(about="disk", told=told)]
+
+
+async def _gateway(store: Store) -> Finding:
+    gateways = await store.gateways.alive()
+    if not gateways:
+        told = "None is running. Conversations in the terminal need none; handoffs do."
+        return Finding(about="gateway", told=told)
+    each = (f"{gateway.name} serves {', '.join(sorted(gateway.platforms))}" for gateway in gateways)
+    return Finding(about="gateway", told=f"Running: {'; '.join(each)}.")
+
+
+def bots(settings: Settings) -> list[Platform]:
+    """The platforms that a gateway would serve."""
+    return [name for name, given in settings.platforms.items() if given.enabled]
+
+
+def bot(settings: Settings, platform: Platform) -> list[Finding]:
+    """How the bot there and the home channel are set up."""
+    return asyncio.run(_bot(settings, platform))
+
+
+async def _bot(settings: Settings, platform: Platform) -> list[Finding]:
+    import segue.store  # noqa: PLC0415
+    from segue.core.session import ME  # noqa: PLC0415
+    from segue.platforms import registry  # noqa: PLC0415
+
+    try:
+        async with await segue.store.open(settings.store) as store:
+            homes = await store.owners.homes(ME) if await store.owners.get(ME) else ()
+        adapter = registry.make(platform, settings.platforms[platform])
+    except (StoreError, PlatformError) as error:
+        return [Finding(about=platform, verdict=Verdict.PROBLEM, told=str(error))]
+    home = next((home.address for home in homes if home.platform is platform), None)
+    findings = [_as_ours(platform, found) for found in await adapter.examine(home)]
+    if home is None:
+        told = f"No home channel yet. Type `segue setup {platform}`."
+        findings.append(Finding(about=platform, verdict=Verdict.WARNING, told=told))
+    return findings
+
+
+def _as_ours(platform: Platform, found: Examined) -> Finding:
+    verdict = Verdict.PROBLEM if found.vital else Verdict.WARNING
+    return Finding(
+        about=platform,
+        verdict=Verdict.OK if found.ok else verdict,
+        told=f"{found.text} {found.fix}".strip(),
+    )
+
+
+def model(settings: Settings, servers: Sequence[Server]) -> list[Finding]:
+    """What would be talked to, and whether it answers; nothing is paid for that."""
+    return [asyncio.run(_model(settings, servers)), _embedded(settings)]
+
+
+async def _model(settings: Settings, servers: Sequence[Server]) -> Finding:
+    from segue.agent.models import offers  # noqa: PLC0415
+    from segue.agent.models.catalog import LOCAL, SCRIPTED  # noqa: PLC0415
+    from segue.agent.models.choice import choose  # noqa: PLC0415
+    from segue.core.errors import BadKey, UnknownModel  # noqa: PLC0415
+
+    try:
+        choice = await choose(settings, servers=servers)
+    except ModelError as error:
+        return Finding(about="model", verdict=Verdict.PROBLEM, told=str(error))
+    told = f"{choice.name}. {choice.why}"
+    try:
+        await offers.look(choice, settings, servers=servers, seconds=_REACH_SECONDS)
+    except (BadKey, UnknownModel, ModelOffline) as error:
+        return Finding(about="model", verdict=Verdict.PROBLEM, told=f"{told} {error}")
+    except ModelError as error:
+        told = f"{told} Whether it is there could not be checked: {error}"
+        return Finding(about="model", verdict=Verdict.WARNING, told=told)
+    here = choice.name in {LOCAL, SCRIPTED}
+    return Finding(about="model", told=told if here else f"{told} It can be reached.")
+
+
+def _embedded(settings: Settings) -> Finding:
+    from segue.agent.models.choice import embedded  # noqa: PLC0415
+    from segue.agent.models.local import runtime  # noqa: PLC0415
+
+    found = embedded(settings)
+    version = f"{runtime.PACKAGE} {_version(runtime.PACKAGE)}" if runtime.present() else ""
+    where = f" {version}, weights in {settings.models_folder}." if found.name else ""
+    return Finding(about="embedded", told=f"{found.why}{where}")
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "of an unknown version"
+
+
+def terminal() -> list[Finding]:
+    """What the screen can show, as the conversation would find it."""
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console()
+    if not console.is_terminal:
+        return [Finding(about="terminal", told="This is none: plain text is printed.")]
+    system = None if console.no_color else console.color_system
+    colours = _COLOURS.get(system, "colours") if system else "no colours"
+    told = f"{console.width} columns, {colours}, {console.encoding.upper()}."
+    doubts: list[str] = []
+    if codecs.lookup(console.encoding).name != "utf-8":
+        doubts.append("Many characters cannot be shown: type `export LC_ALL=C.UTF-8`.")
+    if console.is_dumb_terminal:
+        doubts.append("TERM names a terminal that can only print lines: everything stays plain.")
+    if console.width < _NARROW:
+        doubts.append("Make the window wider.")
+    verdict = Verdict.WARNING if doubts else Verdict.OK
+    return [Finding(about="terminal", verdict=verdict, told=" ".join((told, *doubts)))]

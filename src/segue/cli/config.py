@@ -1,0 +1,192 @@
+"""`segue config`: the settings, where they come from, and how to change them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from segue.chat.output import (
+    Column,
+    folded,
+    notice,
+    print_json,
+    print_lines,
+    say,
+    screen,
+    table,
+)
+from segue.cli import completing
+from segue.core.text import one_line
+
+if TYPE_CHECKING:
+    from segue.config import Setting
+
+_HIDDEN = "(hidden)"
+_NOTHING = "-"
+_NARROW = 60
+_PLATFORMS = ("approvals.platforms.", "platforms.")
+_COLUMNS = (Column("SETTING", 20), Column("VALUE", 16), Column("FROM", 7))
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_NAME = click.argument("name", shell_complete=completing.settings)
+
+
+@click.group()
+def config() -> None:
+    """Show the settings, or change them.
+
+    They are in one file and in the environment, which wins. docs/settings.md tells what each is.
+    """
+
+
+@config.command()
+@_JSON
+def path(*, as_json: bool) -> None:
+    """Print where the settings file is, whether or not it is there."""
+    from segue import config  # noqa: PLC0415 - `segue --help` does without
+
+    found = config.path()
+    if as_json:
+        print_json({"path": str(found), "exists": found.exists()})
+    else:
+        say(one_line(str(found)))
+
+
+@config.command()
+@_JSON
+def show(*, as_json: bool) -> None:
+    """Show every setting, its value, and whether that comes from a variable, the file or neither.
+
+    Keys are not shown.
+    """
+    from segue import config  # noqa: PLC0415
+
+    settings = config.explain()
+    if as_json:
+        print_json([_json(setting) for setting in settings])
+    else:
+        print_lines(_listed(settings, screen()))
+        for warning in config.load().warnings:
+            notice(f"Warning: {one_line(warning)}")
+
+
+@config.command()
+@_NAME
+@_JSON
+def get(*, name: str, as_json: bool) -> None:
+    """Print the value of one setting; a list has a line for each."""
+    from segue import config  # noqa: PLC0415
+
+    settings = {setting.name: setting for setting in config.explain()}
+    if name not in settings:
+        raise config.names.unknown(name)
+    setting = settings[name]
+    if as_json:
+        print_json(_json(setting))
+    elif isinstance(setting.value, tuple):
+        for value in setting.value:
+            say(one_line(value))
+    elif setting.value is not None:
+        say(_shown(setting))
+
+
+@config.command("set")
+@_NAME
+@click.argument("value", nargs=-1, shell_complete=completing.values)
+def set_(*, name: str, value: tuple[str, ...]) -> None:
+    """Write VALUE into the settings file; the rest of it stays as it is.
+
+    A list is given as several values. A key is asked for when it is left out, and not shown; or it
+    is read from standard input.
+    """
+    from segue import config  # noqa: PLC0415
+
+    config.names.kind(name)
+    if config.names.is_secret(name):
+        value = value or (_asked(name),)
+    elif not value:
+        raise click.UsageError(f"What is {name} to be? Give a value.")
+    if name == "store":
+        import segue.store  # noqa: PLC0415
+
+        segue.store.parse(value[0])
+    path = config.change(name, value)
+    say(f"{name} is set in {one_line(str(path))}.")
+    if variable := config.overruled(name):
+        notice(f"But {variable} is set too, and wins as long as it is.")
+
+
+def _asked(name: str) -> str:
+    """A key, which is not shown while it is typed."""
+    if sys.stdin.isatty():
+        given: str = click.prompt(name, hide_input=True, err=True)
+    else:
+        given = sys.stdin.readline()
+    if not given.strip():
+        raise click.UsageError(f"Nothing was given for {name}.")
+    return given.strip()
+
+
+@config.command()
+def edit() -> None:
+    """Open a copy of the settings file in your editor, and take it over when it is right."""
+    from segue.cli.editing import edit as in_editor  # noqa: PLC0415
+
+    in_editor()
+
+
+def _listed(settings: Sequence[Setting], width: int | None) -> list[str]:
+    """A table; without a screen name, value and origin with tabs between them. What platforms do
+    not have of their own is left out."""
+    rows = [
+        (setting.name, _shown(setting), setting.origin)
+        for setting in settings
+        if not (setting.name.startswith(_PLATFORMS) and setting.origin == "default")
+    ]
+    if width is None:
+        return ["\t".join(row) for row in rows]
+    if width < _NARROW:
+        return [
+            folded(f"{name} = {value or _NOTHING} ({origin})", width, "    ", "")
+            for name, value, origin in rows
+        ]
+    return table(_COLUMNS, [(n, v or _NOTHING, o) for n, v, o in rows], width)
+
+
+def _shown(setting: Setting) -> str:
+    value = _value(setting)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(map(one_line, cast("tuple[str, ...]", value)))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return _HIDDEN if _is_hidden(setting) else one_line(str(value or ""))
+
+
+def _value(setting: Setting) -> Any:
+    if _is_hidden(setting):
+        return None
+    if setting.name == "store":
+        from segue.store.values import shown  # noqa: PLC0415
+
+        return shown(str(setting.value))
+    return setting.value
+
+
+def _is_hidden(setting: Setting) -> bool:
+    from segue.config import Secret  # noqa: PLC0415
+
+    return isinstance(setting.value, Secret)
+
+
+def _json(setting: Setting) -> dict[str, Any]:
+    return {
+        "name": setting.name,
+        "value": _value(setting),
+        "hidden": _is_hidden(setting),
+        "origin": setting.origin,
+    }

@@ -1,0 +1,64 @@
+"""The model of the demo: the person's own, the embedded one, or, on request only, a stand-in."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import sys
+
+from segue.agent.models.base import Prompt
+from segue.agent.models.catalog import SCRIPTED
+from segue.agent.models.choice import Choice, choose
+from segue.agent.models.pool import Models
+from segue.agent.models.scripted import ScriptedModel
+from segue.cli.pull import pull
+from segue.config import Settings
+from segue.core.errors import LocalMissing, NoModel
+from segue.core.text import count
+from segue.core.transcript import Role, words
+
+_NAMED = re.compile(r"\bcalled ([A-Z]\w+)")
+_NOBODY = (
+    "nobody is here to be asked whether to get the embedded one, so add --yes to get it, or"
+    " --scripted to do with a stand-in"
+)
+
+
+def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
+    """The model to use, after it was got if the person wants that; a ModelError when there is
+    none."""
+    if scripted:
+        return Choice(name=SCRIPTED, why="You asked for it; it is no real model.")
+    try:
+        return asyncio.run(choose(settings))
+    except (NoModel, LocalMissing):
+        asked = sys.stdin.isatty() and sys.stdout.isatty()
+        if not (yes or asked):
+            raise NoModel(reason=_NOBODY) from None
+    pull(settings.models_folder, ask=not yes)
+    return asyncio.run(choose(settings))
+
+
+def models(choice: Choice | str) -> Models | None:
+    """The stand-in; None when it is a model like any other."""
+    name = choice if isinstance(choice, str) else choice.name
+    return StandIn() if name == SCRIPTED else None
+
+
+class StandIn:
+    """Says what boat it finds in the messages that it is shown, so that it can tell one only if it
+    was shown it."""
+
+    async def get(self, wanted: str | None) -> ScriptedModel:
+        return ScriptedModel(itertools.repeat(_told))
+
+    async def close(self) -> None: ...
+
+
+def _told(prompt: Prompt) -> str:
+    said = [words(message) for message in prompt.messages if message.role is Role.USER]
+    names = [found[1] for text in said if (found := _NAMED.search(text))]
+    boat = f"they name a boat: {names[-1]}" if names else "they name no boat"
+    shown = count(len(prompt.messages), "message")
+    return f"I am a scripted stand-in, not a real model. I was shown {shown}, and {boat}."

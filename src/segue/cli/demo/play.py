@@ -1,0 +1,216 @@
+"""What the demo does, with the parts that everything else uses: a terminal's turn, its handoff, the
+page in a browser, and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from datetime import datetime
+from pathlib import Path
+
+import segue.store
+from segue import handoff
+from segue.agent.models.choice import Choice
+from segue.chat import moves, page_links
+from segue.chat.location import address, holder
+from segue.cli.demo.browser import Browser, opened, text
+from segue.cli.demo.gateway import running, staged
+from segue.cli.demo.model import models
+from segue.cli.demo.told import Record, Step, Told
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.context import Context
+from segue.core.errors import DemoFailed
+from segue.core.events import TurnDone, TurnFailed
+from segue.core.session import ME, Session
+from segue.core.text import count
+from segue.core.transcript import Message, Role, Transcript
+from segue.handoff import Completed, Failed
+from segue.store import Store, Topic
+from segue.turns import Held, Place, Turns, hold
+from segue.web import render
+
+FACT = "My boat is called Aurora and it is 9 metres long."
+QUESTION = "What is my boat called?"
+NAME = "Aurora"
+_TITLE = "The boat"
+_QUICK = 30.0
+_SLOW = 300.0
+"""Seconds for a step in which a model speaks: a small machine takes long."""
+_LOOK = 0.05
+
+
+class Play:
+    def __init__(
+        self, settings: Settings, choice: Choice, folder: Path, record: Record, told: Told
+    ) -> None:
+        self._settings = staged(settings, folder, choice.name)
+        self._choice = choice
+        self._folder = folder
+        self._record = record
+        self._told = told
+        record.model = choice.name
+
+    async def perform(self) -> None:
+        """All of it, one step after another; DemoFailed or another UserError when one fails."""
+        self._told.introduce(
+            "A conversation moves from the terminal to the web page and back, in a temporary"
+            f" folder. The model is {self._choice.name}: {self._choice.why}"
+        )
+        async with (
+            await segue.store.open(self._settings.store) as store,
+            contextlib.AsyncExitStack() as until_the_end,
+        ):
+            async with self._step("gateway", "A gateway starts, in a process of its own.", _QUICK):
+                gateway = running(store, self._folder, self._choice.name)
+                url = await until_the_end.enter_async_context(gateway)
+                self._told.line(f"It serves the page at {url}.")
+            link, session = await self._leave_terminal(store)
+            async with contextlib.AsyncExitStack() as until_closed:
+                async with self._step("page", "A browser opens the link.", _QUICK):
+                    browser = await until_closed.enter_async_context(opened(link))
+                    self._told.line(_seen(browser))
+                asks = "On the page: a question that only the terminal's words answer."
+                async with self._step("reply", asks, _SLOW):
+                    await self._ask(store, session, browser)
+            async with self._step("back", "Back in the terminal, as `segue resume` does.", _QUICK):
+                await self._come_back(store, session)
+
+    @contextlib.asynccontextmanager
+    async def _step(self, name: str, what: str, seconds: float) -> AsyncGenerator[None]:
+        self._told.begins(len(self._record.steps) + 1, what)
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise DemoFailed(reason=f"it took longer than {seconds:.0f} seconds") from None
+        ms = round((time.monotonic() - began) * 1000)
+        self._record.steps.append(Step(name, ms))
+        self._told.ends(ms)
+
+    # In the terminal
+
+    async def _leave_terminal(self, store: Store) -> tuple[str, Session]:
+        """A session is begun and handed off; the link to it, and the session as it was."""
+        await store.owners.ensure(ME)
+        session = await store.sessions.create(
+            ME, Platform.LOCAL, title=_TITLE, cwd=str(self._folder)
+        )
+        self._record.session = session.id
+        async with hold(store, session.id, holder(), address=address(session.id)) as held:
+            async with self._step("terminal", "In the terminal: a session begins.", _SLOW):
+                await self._tell_fact(store, held)
+            async with self._step("handoff", "In the terminal: /handoff web", _SLOW):
+                done = await self._hand_off(store, held)
+        link = await page_links.link_to(store, done)
+        if link is None:
+            raise DemoFailed(reason="the gateway has no link to its page")
+        return link, session
+
+    async def _tell_fact(self, store: Store, held: Held) -> None:
+        session_id = held.lease.session_id
+        place = Place(context=Context(source=address(session_id)), holder=holder())
+        self._told.said("you", FACT)
+        turns = Turns(store, self._settings, models=models(self._choice))
+        async with (
+            turns,
+            contextlib.aclosing(turns.take_turn(session_id, FACT, place, held=held)) as events,
+        ):
+            async for event in events:
+                match event:
+                    case TurnFailed(error):
+                        raise error
+                    case TurnDone():
+                        break
+                    case _:
+                        pass
+        self._told.said("Segue", (await _last(store, session_id)).content)
+
+    async def _hand_off(self, store: Store, held: Held) -> Completed:
+        async with contextlib.aclosing(
+            handoff.hand_off(store, held, Platform.WEB.value)
+        ) as progress:
+            async for step in progress:
+                self._told.line(step.text())
+                match step:
+                    case Completed(done):
+                        self._record.pickup_ms = _ms(done.requested, done.claimed)
+                        self._record.handoff_ms = _ms(done.requested, done.finished)
+                        return step
+                    case Failed(done):
+                        raise DemoFailed(reason=done.error or "the handoff failed")
+                    case _:
+                        pass
+        raise RuntimeError("a handoff came to no end")
+
+    # On the page
+
+    async def _ask(self, store: Store, session: Session, browser: Browser) -> None:
+        self._told.said("you", QUESTION)
+        asked = await browser.say(QUESTION)
+        async with store.listen(Topic.LEASES, Topic.SENT) as wake:
+            while not await self._is_over(store, session, browser, asked):
+                await wake.wait(_LOOK)
+        shown = browser.answers(asked)
+        reply = await _last(store, session.id)
+        if reply.role is not Role.ASSISTANT:
+            words = text(shown[-1].html)
+            raise DemoFailed(reason=f"the agent gave no answer there; the page says: {words}")
+        await browser.until(lambda: _shows(browser, asked, reply))
+        self._record.reply = reply.content
+        self._record.saw_earlier = _knew(await store.transcripts.load(session.id), reply)
+        self._told.said("Segue", reply.content)
+
+    async def _is_over(self, store: Store, session: Session, browser: Browser, asked: int) -> bool:
+        """Whether something was said there, nobody works on more, and nothing is on its way."""
+        shown = browser.answers(asked)
+        if any(message.buttons for message in shown):
+            raise DemoFailed(reason="the model wants to use a tool, which nobody is here to allow")
+        there = await store.sessions.get(session.id)
+        if there is None or there.address is None or not shown:
+            return False
+        works = await store.leases.get(session.id) is not None
+        return not works and not await store.outbox.waiting(there.address)
+
+    # And back
+
+    async def _come_back(self, store: Store, session: Session) -> None:
+        await moves.turn_is_over(store, session.id, asyncio.Event())
+        async with hold(store, session.id, holder(), address=address(session.id)):
+            transcript = await store.transcripts.load(session.id)
+        self._record.roles = [message.role.value for message in transcript]
+        if QUESTION not in [message.content for message in transcript]:
+            raise DemoFailed(reason="what was said on the page is not in the transcript")
+        self._told.line(f"The transcript is one: {', '.join(self._record.roles)}.")
+
+
+def _ms(begun: datetime, over: datetime | None) -> int | None:
+    return None if over is None else round((over - begun).total_seconds() * 1000)
+
+
+async def _last(store: Store, session_id: str) -> Message:
+    """What was said last."""
+    (message,) = await store.transcripts.last(session_id, 1)
+    return message
+
+
+def _seen(browser: Browser) -> str:
+    """What the browser shows; DemoFailed when what was said in the terminal is not there."""
+    if all(FACT not in text(line.html) for line in browser.history):
+        raise DemoFailed(reason="the page does not show what was said in the terminal")
+    history = count(len(browser.history), "message")
+    return f"It is let in once, and shows {history} from the terminal."
+
+
+def _shows(browser: Browser, asked: int, reply: Message) -> bool:
+    wanted = render.html(reply.content)
+    return any(message.html == wanted for message in browser.answers(asked))
+
+
+def _knew(transcript: Transcript, reply: Message) -> bool:
+    """Whether the reply could know the terminal's words, and did."""
+    before = [message.content for message in transcript if message.seq < reply.seq]
+    return FACT in before and QUESTION in before and NAME.casefold() in reply.content.casefold()

@@ -1,0 +1,90 @@
+"""The demo from its beginning to its end, whichever that is: completed, failed or interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+from segue import config
+from segue.agent.models.choice import Choice
+from segue.chat.output import notice, print_json
+from segue.cli.demo.model import ready
+from segue.cli.demo.play import Play
+from segue.cli.demo.told import Record, Silence, Told, Words
+from segue.config import Settings
+from segue.core.errors import UserError
+from segue.core.text import one_line
+
+COMPLETED = 0
+FAILED = 1
+INTERRUPTED = 130
+_INTERRUPTED = "The demo was interrupted. Nothing of it is left behind."
+
+
+def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
+    """The exit code."""
+    record = Record()
+    told = Silence() if as_json else Words()
+    code = COMPLETED
+    try:
+        settings = config.load()
+        with _said_aside(as_json):
+            choice = ready(settings, yes=yes, scripted=scripted)
+        asyncio.run(_perform(settings, choice, record, told))
+    except UserError as error:
+        record.error = str(error)
+        code = FAILED
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        record.error = _INTERRUPTED
+        code = INTERRUPTED
+    if as_json:
+        print_json(record.json())
+    elif record.error:
+        notice(one_line(record.error if code == INTERRUPTED else f"Error: {record.error}"))
+    else:
+        told.end(record)
+    return FAILED if code == COMPLETED and not record.saw_earlier else code
+
+
+@contextlib.contextmanager
+def _said_aside(as_json: bool) -> Generator[None]:
+    """Where one object is wanted, what is said on the way does not stand before it."""
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        yield
+
+
+async def _perform(settings: Settings, choice: Choice, record: Record, told: Told) -> None:
+    """In a folder of its own; however this ends, nothing stays of it."""
+    with _interruptible():
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="segue-demo-"))
+        try:
+            await Play(settings, choice, folder, record, told).perform()
+        finally:
+            # Not in a thread: whoever is interrupted twice still cleans up.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Generator[None]:
+    """The first Ctrl-C, or the word to end, cancels what runs; none disturbs the cleaning up."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end() -> None:
+        if task is not None and not task.cancelling():
+            task.cancel()
+
+    for number in ending:
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number in ending:
+            loop.remove_signal_handler(number)

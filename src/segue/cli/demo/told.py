@@ -1,0 +1,126 @@
+"""What the demo tells: step by step for a person, or all at once as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from segue.chat.output import folded, say, screen
+from segue.core.text import one_line
+
+_WIDTH = 80
+_INDENT = "   "
+_MOST = 400
+"""Characters of an answer that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """What has come of it so far."""
+
+    error: str | None = None
+    model: str | None = None
+    session: str | None = None
+    steps: list[Step] = field(default_factory=list[Step])
+    pickup_ms: int | None = None
+    """From the request to the gateway that takes it up."""
+    handoff_ms: int | None = None
+    """From the request to the session being there."""
+    roles: list[str] = field(default_factory=list[str])
+    """Of the transcript, as the terminal finds it in the end."""
+    reply: str | None = None
+    """What the agent answered on the page."""
+    saw_earlier: bool = False
+    """Whether that reply knew what was said in the terminal."""
+
+    def json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "state": "failed" if self.error else "completed",
+            "error": self.error,
+            "model": self.model,
+            "session": self.session,
+            "steps": self.steps,
+            "pickup_ms": self.pickup_ms,
+            "handoff_ms": self.handoff_ms,
+            "roles": self.roles,
+            "reply": self.reply,
+            "saw_earlier": self.saw_earlier,
+        }
+        return told
+
+
+class Told(Protocol):
+    """How a person is told."""
+
+    def introduce(self, text: str) -> None: ...
+
+    def line(self, text: str) -> None: ...
+
+    def begins(self, number: int, what: str) -> None: ...
+
+    def ends(self, ms: int) -> None: ...
+
+    def said(self, who: str, text: str) -> None: ...
+
+    def end(self, record: Record) -> None: ...
+
+
+class Silence:
+    """For a program, which reads the record."""
+
+    def introduce(self, text: str) -> None: ...
+
+    def line(self, text: str) -> None: ...
+
+    def begins(self, number: int, what: str) -> None: ...
+
+    def ends(self, ms: int) -> None: ...
+
+    def said(self, who: str, text: str) -> None: ...
+
+    def end(self, record: Record) -> None: ...
+
+
+class Words:
+    def __init__(self) -> None:
+        self._width = min(screen() or _WIDTH, _WIDTH)
+
+    def introduce(self, text: str) -> None:
+        say(folded(one_line(text), self._width))
+
+    def line(self, text: str) -> None:
+        say(folded(one_line(text), self._width, _INDENT))
+
+    def begins(self, number: int, what: str) -> None:
+        say(f"\n{folded(what, self._width, _INDENT, f'{number}. ')}")
+
+    def ends(self, ms: int) -> None:
+        say(f"{_INDENT}({seconds(ms)})")
+
+    def said(self, who: str, text: str) -> None:
+        head = f"{_INDENT}{who:<5}  "
+        say(folded(one_line(text, _MOST), self._width, " " * len(head), head))
+
+    def end(self, record: Record) -> None:
+        whole = seconds(sum(step.ms for step in record.steps))
+        pickup, moved = record.pickup_ms, seconds(record.handoff_ms or 0)
+        knew = "knew" if record.saw_earlier else "did not know"
+        say(
+            "\n"
+            + folded(
+                f"Done in {whole}. The handoff was picked up after {pickup} ms and completed after"
+                f" {moved}. The reply on the page {knew} what was said in the terminal. Nothing of"
+                " this is left behind.",
+                self._width,
+            )
+        )
+
+
+def seconds(ms: int) -> str:
+    return f"{ms} ms" if ms < 1000 else f"{ms / 1000:.1f} s"

@@ -1,0 +1,137 @@
+"""`segue doctor`: what is there, what is wrong, and what to type."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from segue.chat.output import folded, print_json, screen
+from segue.cli.model import Around
+from segue.core.errors import SettingsError
+from segue.core.redaction import redacted
+from segue.core.text import one_line
+
+if TYPE_CHECKING:
+    from segue.cli.checks import Finding
+    from segue.config import Settings
+
+_SECONDS = 6.0
+_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+_ROOM = len("problem  packages  ")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.make_pass_decorator(Around, ensure=True)
+@click.pass_context
+def doctor(ctx: click.Context, around: Around, *, as_json: bool) -> None:
+    """Look at everything, and say what is wrong and what to type.
+
+    Nothing is paid for. The exit code is 1 when there is a problem.
+    """
+    examination = Examination(around)
+    findings = examination.findings(_SECONDS)
+    if as_json:
+        print_json({"findings": findings})
+    else:
+        _print(findings)
+    failed = any(finding.verdict == "problem" for finding in findings)
+    if examination.is_stuck:
+        # Its threads wait for something that may never come, and leaving would wait for them.
+        sys.stdout.flush()
+        os._exit(int(failed))
+    ctx.exit(int(failed))
+
+
+class Examination:
+    """All checks at once, each in a thread of its own, so that none can hold up the others."""
+
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._checks: list[Check] = []
+
+    @property
+    def is_stuck(self) -> bool:
+        return any(check.thread.is_alive() for check in self._checks)
+
+    def findings(self, seconds: float) -> list[Finding]:
+        """What was found, in the order of the checks, within `seconds`."""
+        from segue.cli import checks  # noqa: PLC0415 - `segue --help` does without
+
+        deadline = time.monotonic() + seconds
+        self._start("program", checks.program)
+        found = self._settings()
+        if found is not None:
+            settings = found
+            servers = self._around.local_servers()
+            self._start("settings", lambda: checks.settings_file(settings))
+            self._start("store", lambda: checks.store(settings))
+            self._start("model", lambda: checks.model(settings, servers))
+            for platform in checks.bots(settings):
+                self._start(platform, lambda platform=platform: checks.bot(settings, platform))
+        self._start("terminal", checks.terminal)
+        return [finding for check in self._checks for finding in check.found(deadline)]
+
+    def _settings(self) -> Settings | None:
+        """The settings; None when they are broken, and nothing that depends on them is known."""
+        from segue.cli.checks import Finding, Verdict  # noqa: PLC0415
+
+        try:
+            return self._around.settings()
+        except (SettingsError, OSError) as error:
+            told = (
+                f"{error} Type `segue config edit`. Store and model are not looked at until then."
+            )
+            broken = Finding(about="settings", verdict=Verdict.PROBLEM, told=told)
+            self._start("settings", lambda: [broken])
+            return None
+
+    def _start(self, about: str, look: Callable[[], list[Finding]]) -> None:
+        self._checks.append(Check(about, look))
+
+
+class Check:
+    """One check under way."""
+
+    def __init__(self, about: str, look: Callable[[], list[Finding]]) -> None:
+        self._about = about
+        self._look = look
+        self._found: list[Finding] = []
+        self.thread = threading.Thread(target=self._run, name=f"check {about}", daemon=True)
+        self.thread.start()
+
+    def found(self, deadline: float) -> list[Finding]:
+        self.thread.join(max(deadline - time.monotonic(), 0))
+        if self.thread.is_alive():
+            return [self._problem("No answer within a few seconds. Is something stuck?")]
+        return self._found
+
+    def _run(self) -> None:
+        try:
+            self._found = self._look()
+        except Exception as error:  # noqa: BLE001 - what nobody thought of is a finding, too
+            self._found = [self._problem(f"The check failed: {type(error).__name__}: {error}")]
+
+    def _problem(self, told: str) -> Finding:
+        from segue.cli.checks import Finding, Verdict  # noqa: PLC0415
+
+        return Finding(about=self._about, verdict=Verdict.PROBLEM, told=told)
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    from rich.console import Console  # noqa: PLC0415 - honours NO_COLOR and dumb terminals
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console()
+    width = screen()
+    for finding in findings:
+        head = f"{finding.verdict:<7}  {finding.about:<8}  "
+        line = Text(folded(one_line(redacted(finding.told)), width, " " * _ROOM, head))
+        line.stylize(_STYLES[finding.verdict], 0, len(finding.verdict))
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,81 @@
+"""`segue config edit`: the settings file in the person's own editor."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from segue import config
+from segue.chat.output import notice, say
+from segue.core.errors import BadSettings, NoEditor
+from segue.core.text import one_line
+
+_USUAL = ("nano", "vi")
+_NEW = (
+    b"# Settings of Segue. `segue config show` lists what there is; docs/settings.md explains it.\n"
+)
+
+
+def edit() -> None:
+    """Open a copy of the settings file; when it is right, it takes the file's place. When it is
+    not, the person is told and can go on."""
+    before = config.text()
+    # A folder of its own, for its owner alone: an editor leaves copies beside what it edits.
+    with tempfile.TemporaryDirectory(prefix="segue-") as folder:
+        copy = Path(folder) / "config.toml"
+        copy.write_bytes(before or _NEW)
+        copy.chmod(0o600)
+        while True:
+            _open(copy)
+            after = copy.read_bytes()
+            if after == (before or _NEW):
+                say("Nothing was changed.")
+                return
+            try:
+                _take_over(before, after)
+            except BadSettings as error:
+                _again(error)
+            else:
+                return
+
+
+def _open(copy: Path) -> None:
+    command = shlex.split(config.editor()) or [name for name in _USUAL if shutil.which(name)][:1]
+    if not command:
+        raise NoEditor(reason="There is no editor that we know of")
+    # Ctrl-C is for the editor. Not SIG_IGN, which it would inherit.
+    before = signal.signal(signal.SIGINT, _ignore)
+    try:
+        ended = subprocess.run([*command, str(copy)], check=False).returncode
+    except OSError as error:
+        reason = f"The editor {one_line(command[0])} cannot be started ({error.strerror})"
+        raise NoEditor(reason=reason) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if ended:
+        raise NoEditor(reason=f"The editor {one_line(command[0])} failed; nothing was changed")
+
+
+def _ignore(number: int, frame: object) -> None:
+    """Go on."""
+
+
+def _take_over(before: bytes, after: bytes) -> None:
+    if config.text() != before:
+        told = f"{one_line(str(config.path()))} was changed by something else meanwhile."
+        click.confirm(f"{told} Replace it with yours?", abort=True, err=True)
+    path = config.replace(after)
+    say(f"{one_line(str(path))} is changed.")
+
+
+def _again(error: BadSettings) -> None:
+    notice(f"That cannot be used: {one_line(str(error.fields['reason']))}.")
+    if not sys.stdin.isatty() or not click.confirm("Edit it again?", default=True, err=True):
+        raise error

@@ -1,0 +1,215 @@
+"""Gateways as the commands tell of them: for a person, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from segue.chat import page_links
+from segue.chat.output import fields, folded
+from segue.cli.session_text import handoff_text
+from segue.cli.words import ago
+from segue.core.address import HomeChannel, Platform
+from segue.core.handoff import Handoff
+from segue.core.session import ME
+from segue.core.text import one_line
+from segue.store import Store
+from segue.store.gateways import Gateway, Link, PlatformHealth
+from segue.store.inbox import Incoming
+from segue.store.outbox import Outgoing
+from segue.store.processes import whose
+
+_HANDOFFS = 5
+_TROUBLES = 10
+_NOTHING = "It serves no platform: none is set up, or another gateway serves them."
+_NONE = "No gateway is running. Type `segue gateway start`."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portrait:
+    """What runs, and what came of it."""
+
+    gateways: tuple[Gateway, ...]
+    homes: Mapping[Platform, HomeChannel]
+    handoffs: tuple[Handoff, ...]
+    """Those under way, and the last few, the newest first."""
+    names: Mapping[str, str]
+    """Of the sessions of the handoffs, by their ids."""
+    troubles: tuple[Outgoing, ...]
+    """What failed or is uncertain, the newest first."""
+    unanswered: tuple[Incoming, ...]
+    """What came in and was set aside, the newest first."""
+    log: Path
+
+    def lines(self, width: int | None, now: datetime) -> list[str]:
+        lines = [] if self.gateways else [_NONE]
+        for gateway in self.gateways:
+            lines.append(folded(_running(gateway), width, "    ", ""))
+            told = [(health.platform.value, self._link(health)) for health in _links(gateway)]
+            lines += fields(told, width) or [folded(_NOTHING, width, "    ", "  ")]
+        lines += _listed("Handoffs", [self._handoff(h, now) for h in self.handoffs], width)
+        lines += _listed("Not delivered", [_trouble(o, now) for o in self.troubles], width)
+        lines += _listed("Not answered", [_unanswered(i, now) for i in self.unanswered], width)
+        return [*lines, f"Log: {one_line(str(self.log))}"]
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "running": bool(self.gateways),
+            "gateways": [as_json(gateway, self.homes) for gateway in self.gateways],
+            "handoffs": [
+                {
+                    "session": handoff.session_id,
+                    "platform": handoff.platform,
+                    "state": handoff.state,
+                    "step": handoff.step,
+                    "attempt": handoff.attempt,
+                    "requested": handoff.requested,
+                    "finished": handoff.finished,
+                    "error": handoff.error,
+                    "confirmed": handoff.confirmed,
+                }
+                for handoff in self.handoffs
+            ],
+            "not_delivered": [
+                {
+                    "address": outgoing.address.key,
+                    "session": outgoing.session_id,
+                    "state": outgoing.state,
+                    "error": outgoing.error,
+                    "queued": outgoing.queued,
+                    "finished": outgoing.finished,
+                }
+                for outgoing in self.troubles
+            ],
+            "not_answered": [
+                {
+                    "address": incoming.address.key,
+                    "session": incoming.session_id,
+                    "error": incoming.error,
+                    "received": incoming.received,
+                }
+                for incoming in self.unanswered
+            ],
+            "log": str(self.log),
+        }
+
+    def _link(self, health: PlatformHealth) -> str:
+        home = self.homes.get(health.platform)
+        where = f"home channel {home}" if home else _NO_HOME
+        return one_line(f"{link(health)}; {where}")
+
+    def _handoff(self, handoff: Handoff, now: datetime) -> str:
+        name = self.names.get(handoff.session_id, handoff.session_id)
+        return f"{name} {handoff_text(handoff, now)}"
+
+
+_NO_HOME = (
+    "no home channel yet: send /sethome in the chat where handoffs should arrive; if nobody answers"
+    " you there, type `segue pair` first"
+)
+
+
+async def look(store: Store, log: Path) -> Portrait:
+    recent = await store.recent_handoffs(_HANDOFFS)
+    under_way = await store.in_flight()
+    handoffs = {handoff.id: handoff for handoff in (*recent, *under_way)}
+    sessions = {handoff.session_id for handoff in handoffs.values()}
+    found = [await store.sessions.get(session_id) for session_id in sessions]
+    return Portrait(
+        gateways=await store.gateways.alive(),
+        homes={home.platform: home for home in await store.owners.homes(ME)},
+        handoffs=tuple(handoffs[number] for number in sorted(handoffs, reverse=True)),
+        names={session.id: session.name for session in found if session},
+        troubles=await store.outbox.troubled(limit=_TROUBLES),
+        unanswered=await store.inbox.troubled(limit=_TROUBLES),
+        log=log,
+    )
+
+
+def started(gateway: Gateway, log: Path, addresses: Sequence[str]) -> list[str]:
+    """What to say once it runs. `addresses`: those at which local networks reach its page."""
+    served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
+    told = f"It serves {served}." if served else _NOTHING
+    return [
+        f"Running now: {one_line(gateway.name)}. {told}",
+        *(_down(health) for health in _links(gateway) if health.state is Link.DOWN),
+        *_page(gateway, addresses),
+        f"It tells what it does in {one_line(str(log))}; `segue gateway logs` shows that.",
+    ]
+
+
+def _down(health: PlatformHealth) -> str:
+    return one_line(f"{health.platform} is out of reach: {health.detail}.")
+
+
+def _page(gateway: Gateway, addresses: Sequence[str]) -> list[str]:
+    """Where the page is, and who can reach it."""
+    if (url := page_links.url([gateway])) is None:
+        return []
+    where = (
+        f"The page is at {one_line(url)}, {page_links.reach_at(addresses)}; `segue pair` opens it."
+    )
+    return [where, *([f"Warning: {page_links.LAN}"] if addresses else [])]
+
+
+def link(health: PlatformHealth) -> str:
+    """How a platform is: `connected as 12 since 2026-11-16 10:02`."""
+    account = f" as {health.account}" if health.account else ""
+    why = f" ({health.detail})" if health.detail else ""
+    return f"{health.state}{account} since {_minute(health.since)}{why}"
+
+
+def as_json(
+    gateway: Gateway, homes: Mapping[Platform, HomeChannel] | None = None
+) -> dict[str, Any]:
+    machine, pid = whose(gateway.process)
+    platforms: list[dict[str, Any]] = []
+    for health in _links(gateway):
+        told: dict[str, Any] = {
+            "platform": health.platform,
+            "state": health.state,
+            "since": health.since,
+            "detail": health.detail,
+            "account": health.account,
+        }
+        if homes is not None:
+            home = homes.get(health.platform)
+            told["home"] = home.address.key if home else None
+        platforms.append(told)
+    return {
+        "name": gateway.name,
+        "machine": machine,
+        "pid": pid,
+        "started": gateway.started,
+        "page": page_links.url([gateway]),
+        "platforms": platforms,
+    }
+
+
+def _links(gateway: Gateway) -> list[PlatformHealth]:
+    return [gateway.links[platform] for platform in sorted(gateway.links)]
+
+
+def _listed(heading: str, told: list[str], width: int | None) -> list[str]:
+    lines = [folded(one_line(line), width, "    ", "  ") for line in told]
+    return [heading, *lines] if lines else []
+
+
+def _running(gateway: Gateway) -> str:
+    return one_line(f"{gateway.name}, running since {_minute(gateway.started)}")
+
+
+def _trouble(outgoing: Outgoing, now: datetime) -> str:
+    when = ago(outgoing.finished or outgoing.queued, now)
+    return f"{outgoing.address}, {when}, {outgoing.state}: {outgoing.error or 'no reason is known'}"
+
+
+def _unanswered(incoming: Incoming, now: datetime) -> str:
+    return f"{incoming.address}, {ago(incoming.received, now)}: {incoming.error}"
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"

@@ -1,0 +1,156 @@
+"""A handoff without a prompt: asked for, followed to its end, told in words or as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from segue import handoff
+from segue.chat import page_links
+from segue.chat.output import draw, notice, print_json, say
+from segue.chat.render.clean import clean
+from segue.core.errors import UserError
+from segue.core.handoff import CANCELLED
+from segue.core.session import ME
+from segue.handoff import Completed, Failed, Progress, Stranded, Waiting, Working
+from segue.store import Store
+from segue.turns import hold
+
+COMPLETED = 0
+FAILED = 1
+CALLED_OFF = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the person typed."""
+
+    session: str
+    platform: str
+    chat_id: str | None = None
+    message: str | None = None
+
+
+class Shown(Protocol):
+    """How it is told."""
+
+    def step(self, step: Progress) -> None: ...
+
+    def refused(self, error: UserError) -> None: ...
+
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        """`farewell`: where the session is now, and how to come back to it. `link`: what opens it
+        there."""
+        ...
+
+
+async def hand_off(store: Store, wish: Wish, shown: Shown) -> int:
+    """Do it, and give the exit code. Nobody else can write to the session meanwhile."""
+    try:
+        last = await _followed(store, wish, shown)
+        if isinstance(last, Completed):
+            farewell = await handoff.handed_over(store, last)
+            shown.completed(last, farewell, await page_links.link_to(store, last))
+            return COMPLETED
+    except UserError as error:
+        shown.refused(error)
+        return FAILED
+    return CALLED_OFF if last.handoff.error == CANCELLED else FAILED
+
+
+async def _followed(store: Store, wish: Wish, shown: Shown) -> Completed | Failed:
+    session = await store.sessions.find(ME, wish.session)
+    async with hold(store, session.id, _holder()) as held:
+        with _called_off() as interrupt:
+            steps = handoff.hand_off(
+                store,
+                held,
+                wish.platform,
+                chat_id=wish.chat_id,
+                message=wish.message,
+                interrupt=interrupt,
+            )
+            async with contextlib.aclosing(steps):
+                async for step in steps:
+                    if not isinstance(step, Completed):
+                        shown.step(step)
+                    if isinstance(step, Completed | Failed):
+                        return step
+    raise RuntimeError("a handoff came to no end")
+
+
+@contextlib.contextmanager
+def _called_off() -> Generator[asyncio.Event]:
+    """Set when the person presses Ctrl-C, or the program is told to end."""
+    interrupt = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in ending:
+        loop.add_signal_handler(number, interrupt.set)
+    try:
+        yield interrupt
+    finally:
+        for number in ending:
+            loop.remove_signal_handler(number)
+
+
+def _holder() -> str:
+    return f"`segue handoff` on {socket.gethostname()} (process {os.getpid()})"
+
+
+class Words:
+    """Steps and troubles go to standard error, where the session is now to standard output."""
+
+    def step(self, step: Progress) -> None:
+        notice(clean(step.text(), newlines=False))
+
+    def refused(self, error: UserError) -> None:
+        notice(f"Error: {clean(str(error), newlines=False)}")
+
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        say(clean(farewell))
+        if link:
+            draw(page_links.shown(link))
+
+
+class Json:
+    """One object a line; the last one tells how it ended."""
+
+    def step(self, step: Progress) -> None:
+        print_json({"event": type(step).__name__.lower(), **_fields(step)})
+
+    def refused(self, error: UserError) -> None:
+        print_json({"event": "refused", "kind": type(error).__name__, "reason": str(error)})
+
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        print_json({"event": "completed", **_fields(done), "link": link})
+
+
+def _fields(step: Progress) -> dict[str, Any]:
+    match step:
+        case Working(platform, taken, attempt, detail):
+            waits = {"detail": detail} if detail else {}
+            return {"platform": platform, "step": taken, "attempt": attempt, **waits}
+        case Waiting(platform) | Stranded(platform):
+            return {"platform": platform}
+        case Completed(done):
+            address = done.thread.key if done.thread else None
+            return {
+                "platform": done.platform,
+                "session": done.session_id,
+                "address": address,
+                "confirmed": done.confirmed,
+            }
+        case Failed(done):
+            return {
+                "platform": done.platform,
+                "session": done.session_id,
+                "reason": done.error,
+                "cancelled": done.error == CANCELLED,
+            }

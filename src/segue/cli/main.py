@@ -1,0 +1,188 @@
+"""The command line. What a command needs is imported when it runs, so that each starts quickly."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+import segue
+from segue.core.errors import TooManyFiles, UserError
+from segue.core.text import one_line
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+_ELSEWHERE = {
+    "completion": "segue.cli.completion",
+    "config": "segue.cli.config",
+    "demo": "segue.cli.demo",
+    "doctor": "segue.cli.doctor",
+    "gateway": "segue.cli.gateway",
+    "handoff": "segue.cli.handoff",
+    "memory": "segue.cli.memory",
+    "model": "segue.cli.model",
+    "pair": "segue.cli.pair",
+    "sessions": "segue.cli.sessions",
+    "setup": "segue.cli.setup",
+}
+"""Commands that have a module of their own, in which they go by the same name."""
+
+
+class Program(click.Group):
+    """Shows what a person can mend as one sentence, and nothing else of it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _ELSEWHERE:
+            return getattr(import_module(_ELSEWHERE[cmd_name]), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.ClickException as error:
+            _end(error)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Whoever read our output has gone, and so do we. Python would say so once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return ctx.exit(1)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            raise click.ClickException(str(TooManyFiles())) from error
+        except UserError as error:
+            _end(click.ClickException(one_line(str(error))))
+        except click.ClickException as error:
+            _end(error)
+
+
+def _end(error: click.ClickException) -> NoReturn:
+    """End with the error's exit code, showing it with nothing for a terminal to obey: it may quote
+    a server, or the name of a file."""
+    from segue.chat.output import notice  # noqa: PLC0415
+
+    text = io.StringIO()
+    error.show(text)
+    notice(text.getvalue().rstrip("\n"))
+    raise click.exceptions.Exit(error.exit_code) from error
+
+
+def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from segue.cli import completing  # noqa: PLC0415
+
+    return completing.sessions(ctx, param, incomplete)
+
+
+_here = click.option(
+    "--here", is_flag=True, help="Stay in this directory, rather than go to the session's."
+)
+
+
+@click.group(cls=Program, invoke_without_command=True)
+@click.version_option(segue.__version__, prog_name="segue")
+@click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
+@click.option(
+    "-p",
+    "--print",
+    "words",
+    metavar="TEXT",
+    help="Say TEXT (-: standard input), print the answer, and end.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With -p: print events, one object a line.")
+@_here
+@click.pass_context
+def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, here: bool) -> None:
+    """A personal AI agent whose live conversations move with you.
+
+    Without a command, a conversation begins.
+    """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that is unknown there stops nothing
+            stream.reconfigure(errors="replace")
+    if ctx.invoked_subcommand is not None:
+        return
+    resume = "latest" if latest else None
+    if words is None:
+        _converse(resume=resume, here=here)
+    elif not _say(words, resume, as_json=as_json):
+        ctx.exit(1)
+
+
+@main.command()
+@click.option("--title", help="What the new session is called.")
+def chat(*, title: str | None) -> None:
+    """Begin a conversation."""
+    _converse(title=title)
+
+
+@main.command()
+@click.argument("name", nargs=-1, shell_complete=_sessions)
+@_here
+@click.option("--now", is_flag=True, help="Interrupt the turn that runs there, or the terminal.")
+def resume(name: tuple[str, ...], *, here: bool, now: bool) -> None:
+    """Bring a session here: the one called NAME, or the latest.
+
+    If a turn is running where it is, its end is waited for.
+    """
+    _converse(resume=" ".join(name) or "latest", here=here, now=now)
+
+
+def _converse(
+    *, resume: str | None = None, title: str | None = None, here: bool = False, now: bool = False
+) -> None:
+    import asyncio  # noqa: PLC0415 - `segue --version` does without
+
+    from segue import config  # noqa: PLC0415
+    from segue.chat.program import Wish, chat  # noqa: PLC0415
+    from segue.cli import first  # noqa: PLC0415
+
+    settings = first.make_ready(config.load())
+    asyncio.run(chat(settings, Wish(resume=resume, title=title, here=here, now=now)))
+
+
+def _say(words: str, resume: str | None, *, as_json: bool) -> bool:
+    import asyncio  # noqa: PLC0415
+
+    from segue import config  # noqa: PLC0415
+    from segue.cli.once import once  # noqa: PLC0415
+
+    said = sys.stdin.read() if words == "-" else words
+    if not said.strip():
+        raise click.UsageError("There is nothing to say. Give a text after -p.")
+    return asyncio.run(once(config.load(), said, resume, as_json=as_json))
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(*, as_json: bool) -> None:
+    """Show how everything is: model, page, sessions, gateway, handoffs."""
+    import asyncio  # noqa: PLC0415 - `segue --version` does without
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from segue import config  # noqa: PLC0415
+    from segue.chat.output import print_json, print_lines, screen  # noqa: PLC0415
+    from segue.cli.status import look  # noqa: PLC0415
+
+    seen = asyncio.run(look(config.load()))
+    if as_json:
+        print_json(seen.json())
+    else:
+        print_lines(seen.lines(screen(), datetime.now(UTC)))

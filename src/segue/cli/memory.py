@@ -1,0 +1,109 @@
+"""`segue memory`: what the agent keeps in mind about you, to read and to change."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from segue.chat.output import json_line, say
+from segue.cli.opened import with_store
+from segue.core.note import Note
+from segue.core.session import ME
+from segue.core.text import one_line
+
+if TYPE_CHECKING:
+    from segue.store import Store
+    from segue.store.notes import Notes
+
+T = TypeVar("T")
+
+_WIDEST = 100
+"""Lines longer than this are hard to read, however wide the screen."""
+_EMPTY = (
+    "There are no notes about you yet. What you add is shown to the agent in every session:\n"
+    "\n"
+    "  segue memory add I prefer short answers."
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the notes.")
+@click.pass_context
+def memory(ctx: click.Context, *, as_json: bool) -> None:
+    """Show what the agent keeps in mind about you, or change it.
+
+    The agent is shown all notes in every session. Without a command, they are listed.
+    """
+    if ctx.invoked_subcommand is None:
+        notes = _with_notes(lambda notes: notes.list(ME))
+        say(json_line(notes) if as_json else _listed(notes))
+    elif as_json:  # before the command's name it means the same as after it
+        ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
+
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print the note as JSON.")
+_text = click.argument("text", nargs=-1, required=True)
+
+
+@memory.command()
+@_text
+@_as_json
+def add(text: tuple[str, ...], *, as_json: bool) -> None:
+    """Keep TEXT in mind from now on."""
+    _tell("Kept", _with_notes(lambda notes: notes.add(ME, " ".join(text))), as_json=as_json)
+
+
+@memory.command()
+@click.argument("number", type=int)
+@_text
+@_as_json
+def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
+    """Let note NUMBER say TEXT."""
+    note = _with_notes(lambda notes: notes.edit(ME, number, " ".join(text)))
+    _tell("Changed", note, as_json=as_json)
+
+
+@memory.command()
+@click.argument("number", type=int)
+@_as_json
+def remove(number: int, *, as_json: bool) -> None:
+    """Forget note NUMBER."""
+    _tell("Removed", _with_notes(lambda notes: notes.remove(ME, number)), as_json=as_json)
+
+
+def _with_notes(work: Callable[[Notes], Awaitable[T]]) -> T:
+    """What `work` gives on the notes of the store that the settings name."""
+
+    async def run(store: Store) -> T:
+        await store.owners.ensure(ME)
+        return await work(store.notes)
+
+    return with_store(run)
+
+
+def _tell(done: str, note: Note, *, as_json: bool) -> None:
+    say(json_line(note) if as_json else f"{done}:\n{_listed([note])}")
+
+
+def _listed(notes: Sequence[Note]) -> str:
+    """One line per note; where a person looks at it, folded so that the numbers stand out."""
+    if not notes:
+        return _EMPTY
+    # In a pipe a note stays on its line.
+    width = min(shutil.get_terminal_size().columns, _WIDEST) if sys.stdout.isatty() else sys.maxsize
+    room = max(3, len(str(notes[-1].number)))
+    return "\n".join(
+        textwrap.fill(
+            one_line(note.text),
+            max(width, 20),
+            initial_indent=f"{note.number:>{room}}  ",
+            subsequent_indent=" " * (room + 2),
+            break_on_hyphens=False,
+        )
+        for note in notes
+    )

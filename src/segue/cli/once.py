@@ -1,0 +1,101 @@
+"""One turn and no prompt: `segue -p "…"`, for scripts and pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+from typing import Any
+
+import segue.store
+from segue.chat.location import here
+from segue.chat.output import json_line
+from segue.chat.render.clean import Cleaner, clean
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.events import NO_ANSWER, Event, MessageAdded, TextDelta, TurnDone, TurnFailed
+from segue.core.session import ME, Session
+from segue.core.text import is_empty
+from segue.store import Store
+from segue.turns import Turns
+
+_CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+async def once(settings: Settings, words: str, resume: str | None, *, as_json: bool) -> bool:
+    """Say `words` in a new session, or in the one named `resume`, and print the answer as it comes;
+    with `as_json` every event, one object a line. False when the turn failed."""
+    async with (
+        await segue.store.open(settings.store) as store,
+        Turns(store, settings) as turns,
+    ):
+        session = await _session(store, resume)
+        shown = _Json(session) if as_json else _Words()
+        async with contextlib.aclosing(turns.take_turn(session.id, words)) as events:
+            async for event in events:
+                shown.show(event)
+        return not shown.failed
+
+
+async def _session(store: Store, resume: str | None) -> Session:
+    if resume is not None:
+        return await store.sessions.find(ME, resume)
+    await store.owners.ensure(ME)
+    return await store.sessions.create(ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(here)))
+
+
+class _Words:
+    """What is said goes to standard output, what went wrong to standard error."""
+
+    def __init__(self) -> None:
+        self.failed = False
+        self._cleaner = Cleaner()
+        self._ended = True
+        self._spoke = False
+
+    def show(self, event: Event) -> None:
+        match event:
+            case TextDelta(text):
+                self._write(self._cleaner.feed(text))
+            case TurnDone() if not self._spoke:
+                sys.stderr.write(f"{NO_ANSWER}\n")
+            case MessageAdded() if not self._ended:
+                self._write(f"{self._cleaner.end()}\n")
+                self._cleaner = Cleaner()
+            case TurnFailed(error):
+                self.failed = True
+                sys.stderr.write(f"{clean(str(error))}\n")  # it may quote a server
+            case _:
+                pass
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._spoke = self._spoke or not is_empty(text)
+        self._ended = text.endswith("\n") if text else self._ended
+
+
+class _Json:
+    def __init__(self, session: Session) -> None:
+        self.failed = False
+        self._write({"event": "session", "id": session.id})
+
+    def show(self, event: Event) -> None:
+        name = _CAMEL.sub("_", type(event).__name__).lower()
+        if isinstance(event, TurnFailed):
+            self.failed = True
+            self._write(
+                {"event": name, "error": str(event.error), "kind": type(event.error).__name__}
+            )
+        else:
+            self._write({"event": name, **_plain(event)})
+
+    def _write(self, event: dict[str, Any]) -> None:
+        sys.stdout.write(json_line(event) + "\n")
+        sys.stdout.flush()
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    """The fields of an event; its structs become objects when they are encoded."""
+    return {field: getattr(event, field) for field in event.__dataclass_fields__}

@@ -1,0 +1,175 @@
+"""A pairing under way: a link for the page, a code for the bots of other platforms, as a link and a
+QR code where the platform has links; it is shown, and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from segue.chat import page_links
+from segue.chat.output import Column, draw, notice, print_json, say, table
+from segue.chat.render import qr
+from segue.cli.words import ago
+from segue.core.address import Platform
+from segue.core.session import ME
+from segue.core.text import one_line
+from segue.store import Store
+from segue.store.gateways import Link, PlatformHealth
+from segue.store.owners import Identity
+from segue.store.pairings import SECONDS
+from segue.web import links
+
+_LOOK = 0.5
+_COLUMNS = (Column("PLATFORM", 8), Column("USER", 12), Column("NAME", 8), Column("PAIRED", 14))
+_NOBODY = "Nobody is paired with you yet. Type `segue pair`."
+_NO_GATEWAY = (
+    "\nNo gateway is running that would hear it. Type `segue gateway start`; `segue pair` then"
+    "\nshows a link that opens the web page, too."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """What can be used once, and where."""
+
+    code: str | None
+    """None when nobody would hear it: only the page is served, and it takes a link."""
+    served: Sequence[PlatformHealth]
+    links: Mapping[Platform, str] = field(default_factory=dict[Platform, str])
+
+    @property
+    def name(self) -> str:
+        return "code" if self.code else "link"
+
+
+async def show(store: Store, *, waits: bool, seconds: float = SECONDS) -> bool:
+    """Show a new code or link and, if it `waits`, who used it; False when nobody did in time."""
+    before = await _known(store)
+    offer = await _begin(store, seconds)
+    deadline = time.monotonic() + seconds
+    _tell(offer, f"{seconds / 60:.0f} minutes")
+    if not waits:
+        return True
+    how = "sent" if offer.code else "opened"
+    notice(
+        f"\nWaiting until it is {how}… Ctrl-C ends the waiting, and the {offer.name} stays valid."
+    )
+    try:
+        if await _used(store, before, deadline):
+            return True
+    except asyncio.CancelledError:
+        until = datetime.now().astimezone() + timedelta(seconds=deadline - time.monotonic())
+        stays = f"The {offer.name} stays valid until {until:%H:%M}."
+        notice(f"{stays} `segue pair list` shows who used it.")
+        raise
+    notice(f"Nobody used it in time. Type `segue pair` for another {offer.name}.")
+    return False
+
+
+async def told_as_json(store: Store) -> None:
+    offer = await _begin(store, SECONDS)
+    expires = datetime.now(UTC) + timedelta(seconds=SECONDS)
+    print_json({"code": offer.code, "expires": expires, "links": offer.links})
+
+
+async def _begin(store: Store, seconds: float) -> _Offer:
+    await store.owners.ensure(ME)
+    served = [health for g in await store.gateways.alive() for health in g.links.values()]
+    to_page = await links.opening(store, ME, seconds=seconds)
+    bots = [h for h in served if not (_is_page_down(h) or (to_page and h.platform is Platform.WEB))]
+    code = await store.pairings.begin(ME, seconds=seconds) if bots or not to_page else None
+    offered = {h.platform: h.link.replace("{code}", code) for h in bots if h.link and code}
+    return _Offer(
+        code=code,
+        served=served,
+        links={**offered, **({Platform.WEB: to_page} if to_page else {})},
+    )
+
+
+def _tell(offer: _Offer, minutes: str) -> None:
+    if offer.code:
+        say(f"Your code: {offer.code}\n")
+        say(f"Send it to your bot, within {minutes}. It works once.")
+        say("Anyone who sends it can act as you. Keep it secret.")
+    else:
+        say(f"Open this link within {minutes}. It works once. Anyone who opens")
+        say("it can act as you. Keep it secret.")
+    if not offer.served:
+        notice(_NO_GATEWAY)
+    for health in offer.served:
+        _tell_of(health, offer.links.get(health.platform))
+
+
+def _tell_of(health: PlatformHealth, link: str | None) -> None:
+    if _is_page_down(health):
+        say(f"\n{health.platform}: out of reach: {one_line(health.detail)}.")
+        return
+    if link is None:
+        account = f" (its account is {one_line(health.account)})" if health.account else ""
+        say(f"\n{health.platform}: send the code to the bot{account}.")
+        return
+    say(f"\n{health.platform}: open {one_line(link)}")
+    if drawing := qr.on_screen(link):
+        draw(drawing)
+    if health.platform is Platform.WEB and not page_links.in_lan(link):
+        say(page_links.here_only())
+
+
+def _is_page_down(health: PlatformHealth) -> bool:
+    return health.platform is Platform.WEB and health.state is Link.DOWN
+
+
+async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> bool:
+    while time.monotonic() < deadline:
+        for identity in await store.owners.identities(ME):
+            sender = identity.sender
+            if (sender.platform, sender.user_id) not in before:
+                name = f"{one_line(sender.name)}, " if sender.name else ""
+                say(f"Paired with {name}{sender.platform} user {one_line(sender.user_id)}.")
+                homes = await store.owners.homes(ME)
+                if all(home.platform is not sender.platform for home in homes):
+                    say("Send /sethome in the chat where handoffs should arrive.")
+                return True
+        await asyncio.sleep(_LOOK)
+    return False
+
+
+async def _known(store: Store) -> set[tuple[str, str]]:
+    return {(i.sender.platform, i.sender.user_id) for i in await store.owners.identities(ME)}
+
+
+# Who is paired
+
+
+def listed(identities: Sequence[Identity], width: int | None, now: datetime) -> list[str]:
+    """A table; without a screen platform, user and name with tabs between them."""
+    if not identities:
+        return [_NOBODY] if width else []
+    if width is None:
+        return [
+            "\t".join((i.sender.platform, one_line(i.sender.user_id), one_line(i.sender.name)))
+            for i in identities
+        ]
+    rows = [
+        (
+            identity.sender.platform,
+            one_line(identity.sender.user_id),
+            one_line(identity.sender.name),
+            ago(identity.linked, now),
+        )
+        for identity in identities
+    ]
+    return table(_COLUMNS, rows, width)
+
+
+def as_json(identity: Identity) -> dict[str, Any]:
+    return {
+        "platform": identity.sender.platform,
+        "user_id": identity.sender.user_id,
+        "name": identity.sender.name,
+        "paired": identity.linked,
+    }

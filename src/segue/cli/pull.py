@@ -1,0 +1,85 @@
+"""Getting the embedded model, with somebody watching or not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from segue.agent.models.local import runtime
+from segue.agent.models.local.pull import Progress, fetch
+from segue.agent.models.local.weights import QWEN, Weights, present
+from segue.chat.output import say
+from segue.core.text import one_line
+
+_STEP = 10
+"""Per cent between two lines when nobody watches."""
+_WIDTH = 78
+
+
+def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
+    """Install what runs the model, then get its weights, unless they are here. PullFailed when
+    that cannot be; what has come so far is kept for the next time."""
+    if runtime.present() and present(folder, weights):
+        say("The embedded model is here already. Type `segue model test local` to try it.")
+        return
+    _tell(folder, weights)
+    if ask and sys.stdin.isatty() and not click.confirm("Get it now?", default=True):
+        raise click.Abort
+    asyncio.run(_get(folder, weights, Meter(watched=sys.stdout.isatty())))
+    say("The embedded model is here. Type `segue model test local` to try it.")
+
+
+def _tell(folder: Path, weights: Weights) -> None:
+    sources = ", or else ".join(source.name for source in weights.sources)
+    say(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
+    say(f"  from {sources}; its hash decides")
+    say(f"  to   {one_line(str(folder))}")
+    if not runtime.present():
+        say(f"  and  the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
+
+
+async def _get(folder: Path, weights: Weights, meter: Meter) -> None:
+    try:
+        await runtime.install(meter.said)
+        await fetch(folder, meter.moved, weights)
+    finally:
+        meter.end()
+
+
+class Meter:
+    """Shows how far it has come: on one line for somebody who watches, else on few lines."""
+
+    def __init__(self, *, watched: bool) -> None:
+        self._watched = watched
+        self._last = ""
+        self._step = ("", -1)
+
+    def said(self, line: str) -> None:
+        """Something that pip said."""
+        self._show(one_line(line, _WIDTH))
+
+    def moved(self, progress: Progress) -> None:
+        part = 100 * progress.done // progress.total if progress.total else 0
+        told = (
+            f"{part:3d} %  {progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB  "
+            f"from {one_line(progress.source)}"
+        )
+        source, step = self._step
+        if self._watched or progress.source != source or part // _STEP > step:
+            self._step = (progress.source, part // _STEP)
+            self._show(told)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._watched and self._last:
+            say()
+
+    def _show(self, told: str) -> None:
+        if not told or told == self._last:
+            return
+        line = f"\r{told:<{len(self._last)}}" if self._watched else told
+        click.echo(line, nl=not self._watched)  # noqa: TID251 - \r is for the terminal
+        self._last = told

@@ -1,0 +1,212 @@
+"""Sessions as the commands tell of them: for a person, for a program that reads lines, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segue.chat.output import WIDEST, Column, fields, folded, table
+from segue.cli.words import ago
+from segue.core.handoff import Handoff, State
+from segue.core.session import Session
+from segue.core.text import count, one_line
+from segue.core.transcript import Role, Transcript
+
+if TYPE_CHECKING:
+    from segue.store.search import Hit
+
+_COLUMNS = (
+    Column("TITLE", 24),  # an id, where there is no title, is of use only as a whole
+    Column("WHERE", 9),
+    Column("LAST ACTIVE", 14),
+    Column("MESSAGES", 8, number=True),
+    Column("DIRECTORY", 9, keeps_end=True),
+)
+_NARROW = 60
+"""On less than this a table cannot be read."""
+_EXCHANGES = 3
+_SAID = 280
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portrait:
+    """One session, and what is known around it."""
+
+    session: Session
+    holder: str | None
+    """Who has it open."""
+    handoffs: tuple[Handoff, ...]
+    """The newest first."""
+    end: Transcript
+    """What was said last."""
+
+    def lines(self, width: int | None, now: datetime) -> list[str]:
+        told = [(name, one_line(text)) for name, text in self._facts(now) if text]
+        said = self.end.recap(_EXCHANGES, _SAID).splitlines()
+        spoken = [folded(line.strip(), width, _under(line), _before(line)) for line in said]
+        return [
+            one_line(self.session.title or "(no title yet)"),
+            *fields(told, width),
+            *(["", *spoken] if spoken else []),
+        ]
+
+    def json(self) -> dict[str, Any]:
+        return {
+            **as_json(self.session),
+            "holder": self.holder,
+            "handoffs": [
+                {
+                    "platform": handoff.platform,
+                    "state": handoff.state,
+                    "requested": handoff.requested,
+                    "finished": handoff.finished,
+                    "error": handoff.error,
+                    "confirmed": handoff.confirmed,
+                }
+                for handoff in self.handoffs
+            ],
+            "exchanges": [asdict(exchange) for exchange in self.end.exchanges(_EXCHANGES)],
+        }
+
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        session = self.session
+        usage = session.usage
+        ended = f"{ago(session.ended, now)} ({session.end_reason})" if session.ended else ""
+        tokens = f"{usage.input:,} in ({usage.cached:,} from a cache), {usage.output:,} out"
+        return [
+            ("id", session.id),
+            ("where", where(session)),
+            ("open in", self.holder or ""),
+            ("began", f"{session.started.astimezone():%Y-%m-%d %H:%M}, on {session.source}"),
+            ("last active", ago(session.active, now)),
+            ("ended", ended),
+            ("follows", session.parent or ""),
+            ("directory", short_path(session.cwd)),
+            ("model", session.model or ""),
+            ("messages", f"{session.messages:,}"),
+            ("tokens", tokens if usage.input or usage.output else ""),
+            *(("handoff", handoff_text(handoff, now)) for handoff in self.handoffs),
+        ]
+
+
+def _under(line: str) -> str:
+    return " " * (6 if line.startswith("  ") else 2)
+
+
+def _before(line: str) -> str:
+    return "  " if line.startswith("  ") else ""
+
+
+def handoff_text(handoff: Handoff, now: datetime) -> str:
+    under_way = handoff.state is State.RUNNING and handoff.step is not None
+    how = handoff.step if under_way else handoff.state
+    detail = handoff.error or (handoff.detail if under_way else handoff.warning)
+    why = f": {detail}" if detail else ""
+    return f"to {handoff.platform}, {ago(handoff.requested, now)}, {how}{why}"
+
+
+def where(session: Session) -> str:
+    return one_line(str(session.address)) if session.address else "set aside"
+
+
+def short_path(path: str | None) -> str:
+    """A folder as a person writes it."""
+    if not path:
+        return ""
+    home = str(Path.home())
+    short = path == home or path.startswith(f"{home}/")
+    return one_line(f"~{path[len(home) :]}" if short and home != "/" else path)
+
+
+def as_json(session: Session) -> dict[str, Any]:
+    return {
+        "id": session.id,
+        "title": session.title,
+        "address": session.address.key if session.address else None,
+        "source": session.source,
+        "started": session.started,
+        "active": session.active,
+        "ended": session.ended,
+        "end_reason": session.end_reason,
+        "parent": session.parent,
+        "cwd": session.cwd,
+        "model": session.model,
+        "messages": session.messages,
+        "usage": session.usage,
+    }
+
+
+def listed(sessions: Sequence[Session], width: int | None, now: datetime) -> list[str]:
+    """A table; on a narrow screen two lines for each; without a screen the id, title, place, last
+    activity, messages and folder of each, with tabs between them."""
+    if width is None:
+        return [_plain(session) for session in sessions]
+    if width < _NARROW:
+        return [line for session in sessions for line in _narrow(session, width, now)]
+    rows = [
+        (
+            one_line(session.name),
+            where(session),
+            ago(session.active, now),
+            f"{session.messages:,}",
+            short_path(session.cwd),
+        )
+        for session in sessions
+    ]
+    return table(_COLUMNS, rows, width)
+
+
+def _plain(session: Session) -> str:
+    cells = (
+        session.id,
+        session.title or "",
+        where(session),
+        _second(session.active),
+        str(session.messages),
+        session.cwd or "",
+    )
+    return "\t".join(map(one_line, cells))
+
+
+def _second(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _narrow(session: Session, width: int, now: datetime) -> list[str]:
+    told = f"{ago(session.active, now)}, {where(session)}, {count(session.messages, 'message')}"
+    return [folded(one_line(session.name), width, "  ", ""), folded(told, width, "    ", "  ")]
+
+
+_SPEAKERS = {Role.USER: "you", Role.ASSISTANT: "Segue", Role.TOOL: "a tool", Role.SYSTEM: "system"}
+
+
+def found(hits: Sequence[Hit], width: int | None, now: datetime) -> list[str]:
+    """Where and when each was said, and the words around it; without a screen id, seq, role, time,
+    title and words, with tabs between them."""
+    if width is None:
+        return [
+            "\t".join(
+                one_line(cell)
+                for cell in (
+                    hit.session_id,
+                    str(hit.seq),
+                    hit.role,
+                    _second(hit.at),
+                    hit.title or "",
+                    hit.snippet,
+                )
+            )
+            for hit in hits
+        ]
+    lines: list[str] = []
+    for hit in hits:
+        name = one_line(hit.title or hit.session_id)
+        head = f"{name} ({_SPEAKERS[hit.role]}, {ago(hit.at, now)})"
+        lines += [
+            folded(head, min(width, WIDEST), "  ", ""),
+            folded(one_line(hit.snippet), width, "  "),
+        ]
+    return lines

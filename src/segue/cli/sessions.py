@@ -1,0 +1,215 @@
+"""`segue sessions`: your conversations, to look at, find, name, copy and remove."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from segue.chat.output import notice, print_json, print_lines, say, screen
+from segue.cli import completing
+from segue.cli.opened import with_store
+from segue.core.address import Platform
+from segue.core.errors import SessionHeld
+from segue.core.session import ME, Session
+from segue.core.text import count, one_line
+
+if TYPE_CHECKING:
+    from segue.cli.session_text import Portrait
+    from segue.store import Store
+
+_LISTED = 20
+_FOUND = 20
+_EVERYTHING = 1 << 31
+_LAST_MESSAGES = 200
+"""Among these the last few exchanges are looked for."""
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_NAME = click.argument("name", shell_complete=completing.sessions)
+_limit = click.IntRange(min=1)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def sessions(ctx: click.Context) -> None:
+    """List, show, search, rename, export, import or delete your sessions.
+
+    NAME is a title, an id or the beginning of one, or `latest`. Without a command, the sessions
+    are listed.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@sessions.command("list")
+@click.option(
+    "--platform",
+    type=click.Choice([platform.value for platform in Platform]),
+    help="Only those that are there, or, when set aside, began there.",
+)
+@click.option("--limit", type=_limit, default=_LISTED, show_default=True, help="How many at most.")
+@click.option("--all", "everything", is_flag=True, help="All of them, however many.")
+@_JSON
+def list_(
+    *,
+    platform: str | None = None,
+    limit: int = _LISTED,
+    everything: bool = False,
+    as_json: bool = False,
+) -> None:
+    """List your sessions, the last active first."""
+    from segue.cli.session_text import as_json as told  # noqa: PLC0415
+    from segue.cli.session_text import listed  # noqa: PLC0415
+
+    at = Platform(platform) if platform else None
+    most = _EVERYTHING if everything else limit
+    found = with_store(lambda store: store.sessions.list(ME, platform=at, limit=most + 1))
+    if as_json:
+        print_json([told(session) for session in found[:most]])
+        return
+    if found:
+        print_lines(listed(found[:most], screen(), datetime.now(UTC)))
+    elif at:
+        notice(f"There are no sessions on {at}.")
+    else:
+        notice("There are no sessions yet. Type `segue` to begin one.")
+    if len(found) > most:
+        notice("There are more: `segue sessions list --all` shows them.")
+
+
+@sessions.command()
+@_NAME
+@_JSON
+def show(*, name: str, as_json: bool) -> None:
+    """Show what a session is, and what was said last."""
+    portrait = with_store(lambda store: _portrait(store, name))
+    if as_json:
+        print_json(portrait.json())
+    else:
+        print_lines(portrait.lines(screen(), datetime.now(UTC)))
+
+
+async def _portrait(store: Store, name: str) -> Portrait:
+    from segue.cli.session_text import Portrait  # noqa: PLC0415
+
+    session = await store.sessions.find(ME, name)
+    lease = await store.leases.get(session.id)
+    return Portrait(
+        session=session,
+        holder=lease.holder if lease else None,
+        handoffs=await store.list_handoffs(session.id, limit=5),
+        end=await store.transcripts.last(session.id, _LAST_MESSAGES),
+    )
+
+
+@sessions.command()
+@click.argument("words", nargs=-1, required=True)
+@click.option("--limit", type=_limit, default=_FOUND, show_default=True, help="How many at most.")
+@_JSON
+def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Find messages that hold all the WORDS, the newest first."""
+    from segue.cli.session_text import found  # noqa: PLC0415
+
+    hits = with_store(lambda store: store.sessions.search(ME, " ".join(words), limit=limit))
+    if as_json:
+        print_json(hits)
+    elif hits:
+        print_lines(found(hits, screen(), datetime.now(UTC)))
+    else:
+        notice("Nothing was found.")
+
+
+@sessions.command()
+@_NAME
+@click.argument("title", nargs=-1, required=True)
+@_JSON
+def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
+    """Give a session another TITLE."""
+
+    async def renamed(store: Store) -> tuple[Session, Session]:
+        before = await store.sessions.find(ME, name)
+        return before, await store.sessions.rename(before.id, " ".join(title))
+
+    before, after = with_store(renamed)
+    _tell(f"{_quoted(before)} is now {_quoted(after)}.", after, as_json=as_json)
+
+
+@sessions.command()
+@_NAME
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file to write to."
+)
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@_JSON
+def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> None:
+    """Write a session as JSON lines: a header, then its messages."""
+    from segue.cli.exporting import export_to  # noqa: PLC0415
+
+    target = None if output is None or str(output) == "-" else output
+    session, messages = with_store(lambda store: export_to(store, name, target, force=force))
+    if target is None:
+        return
+    if as_json:
+        print_json({"id": session.id, "file": str(target), "messages": messages})
+    else:
+        path = one_line(str(target))
+        say(f"{_quoted(session)} is in {path}: {count(messages, 'message')}.")
+
+
+@sessions.command("import")
+@click.argument("file", type=click.File("rb"))
+@_JSON
+def import_(*, file: IO[bytes], as_json: bool) -> None:
+    """Make a session of what `export` wrote to FILE; - is standard input."""
+
+    async def imported(store: Store) -> Session:
+        await store.owners.ensure(ME)
+        return await store.transcripts.import_lines(ME, file)
+
+    session = with_store(imported)
+    told = f"{_quoted(session)} is here, with {count(session.messages, 'message')}."
+    _tell(f"{told} Its id is {session.id}.", session, as_json=as_json)
+
+
+@sessions.command()
+@_NAME
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_JSON
+def delete(*, name: str, yes: bool, as_json: bool) -> None:
+    """Remove a session and all that was said in it, for good."""
+    session = with_store(lambda store: _free(store, name))
+    if not yes:
+        _ask(session)
+    with_store(lambda store: store.sessions.delete(session.id))
+    _tell(f"{_quoted(session)} is deleted.", session, as_json=as_json)
+
+
+async def _free(store: Store, name: str) -> Session:
+    """The session, if nobody holds it: else nobody need be asked."""
+    session = await store.sessions.find(ME, name)
+    if lease := await store.leases.get(session.id):
+        raise SessionHeld(holder=lease.holder)
+    return session
+
+
+def _ask(session: Session) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("Nobody is here to be asked: add --yes to delete it.")
+    said = count(session.messages, "message")
+    click.confirm(f"Delete {_quoted(session)} with its {said} for good?", abort=True, err=True)
+
+
+def _quoted(session: Session) -> str:
+    return repr(one_line(session.title)) if session.title else session.id
+
+
+def _tell(text: str, session: Session, *, as_json: bool) -> None:
+    from segue.cli.session_text import as_json as told  # noqa: PLC0415
+
+    if as_json:
+        print_json(told(session))
+    else:
+        say(text)

@@ -1,0 +1,159 @@
+"""What `segue status` tells: everything that matters, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import segue
+import segue.store
+from segue.agent.models.choice import Choice, choose
+from segue.chat import page_links
+from segue.chat.output import fields
+from segue.cli import gateway_text, session_text
+from segue.cli.gateway_text import Portrait
+from segue.cli.words import ago
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.errors import ModelError
+from segue.core.handoff import CANCELLED, Handoff
+from segue.core.session import ME, Session
+from segue.core.text import count, one_line
+from segue.store import Store
+from segue.store.gateways import Link
+
+_LAST = 3
+_NO_PAGE = "not served now: /handoff web starts a gateway, or type `segue gateway start`"
+_NO_PAGE_THERE = "not served by the gateway that is running"
+_PAGE_OFF = "switched off: web.enabled is false"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    version: str
+    store: str
+    model: Choice | None
+    """None when there is none; `problem` tells why."""
+    problem: str
+    page: str | None
+    """Where it is served."""
+    addresses: Sequence[str]
+    """In local networks, at which it is served."""
+    page_missing: str
+    """Why it is not."""
+    sessions: int
+    last: tuple[Session, ...]
+    """Those that were active last, the newest first."""
+    gateway: Portrait
+    """With the handoffs that are under way or ended badly, and the last of what was not delivered
+    or not answered."""
+    troubles: int
+    unanswered: int
+    warnings: Sequence[str]
+    """About the settings."""
+
+    def lines(self, width: int | None, now: datetime) -> list[str]:
+        facts = [(name, one_line(told)) for name, told in self._facts(now)]
+        return [f"Segue {self.version}", *fields(facts, width), *self.gateway.lines(width, now)]
+
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        model = f"{self.model.name} ({self.model.why})" if self.model else self.problem
+        under_way = sum(handoff.in_flight for handoff in self.gateway.handoffs)
+        return [
+            ("store", self.store),
+            ("model", model),
+            ("page", self._page()),
+            ("sessions", f"{self.sessions:,}{', the last:' if self.last else ''}"),
+            *(("", _session(session, now)) for session in self.last),
+            ("handoffs", f"{under_way} under way" if under_way else "none under way"),
+            ("troubles", self._troubles()),
+            *(("warning", warning) for warning in self.warnings),
+        ]
+
+    def _troubles(self) -> str:
+        told = [
+            f"{count(number, 'message')} could not be {how}"
+            for number, how in ((self.troubles, "delivered"), (self.unanswered, "answered"))
+            if number
+        ]
+        return ", ".join(told) or "none"
+
+    def _page(self) -> str:
+        if self.page is None:
+            return self.page_missing
+        return f"{self.page}, {page_links.reach_at(self.addresses)}; `segue pair` opens it"
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "store": self.store,
+            "model": self.model and {"name": self.model.name, "why": self.model.why},
+            "problem": self.problem,
+            "page": self.page,
+            "page_addresses": self.addresses,
+            "sessions": {
+                "count": self.sessions,
+                "last": [session_text.as_json(session) for session in self.last],
+            },
+            **self.gateway.json(),
+            "warnings": self.warnings,
+        }
+
+
+def _session(session: Session, now: datetime) -> str:
+    return f"{session.name} ({session_text.where(session)}, {ago(session.active, now)})"
+
+
+async def look(settings: Settings) -> Status:
+    model, problem = await _model(settings)
+    async with await segue.store.open(settings.store) as store:
+        seen = await gateway_text.look(store, settings.gateway_log)
+        return Status(
+            version=segue.__version__,
+            store=segue.store.shown(settings.store),
+            model=model,
+            problem=problem,
+            page=page_links.url(seen.gateways),
+            addresses=await page_links.addresses(store, seen.gateways),
+            page_missing=_why_no_page(settings, seen),
+            sessions=await store.sessions.count(),
+            last=await _last_active(store),
+            gateway=replace(
+                seen,
+                handoffs=tuple(handoff for handoff in seen.handoffs if _matters(handoff)),
+                troubles=seen.troubles[:_LAST],
+                unanswered=seen.unanswered[:_LAST],
+            ),
+            troubles=len(seen.troubles),
+            unanswered=len(seen.unanswered),
+            warnings=settings.warnings,
+        )
+
+
+def _matters(handoff: Handoff) -> bool:
+    """Whether it is under way, or ended badly among the last few."""
+    failed = handoff.error is not None and handoff.error != CANCELLED
+    return handoff.in_flight or failed or bool(handoff.warning)
+
+
+async def _model(settings: Settings) -> tuple[Choice | None, str]:
+    try:
+        return await choose(settings), ""
+    except ModelError as error:
+        return None, str(error)
+
+
+def _why_no_page(settings: Settings, seen: Portrait) -> str:
+    if not settings.web.enabled:
+        return _PAGE_OFF
+    for gateway in seen.gateways:
+        health = gateway.links.get(Platform.WEB)
+        if health is not None and health.state is Link.DOWN:
+            return f"not served: {health.detail}"
+    return _NO_PAGE_THERE if seen.gateways else _NO_PAGE
+
+
+async def _last_active(store: Store) -> tuple[Session, ...]:
+    return tuple(await store.sessions.list(ME, limit=_LAST))

@@ -1,0 +1,216 @@
+"""A gateway in the background: starting one, and stopping the one that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import IO
+
+from segue.core.errors import (
+    GatewayElsewhere,
+    GatewayFailed,
+    GatewayNotRunning,
+    GatewayRunning,
+    GatewayStuck,
+)
+from segue.core.text import one_line
+from segue.gateway import log_file
+from segue.store import Store, Topic
+from segue.store.gateways import Gateway, Link
+from segue.store.processes import machine, whose
+
+PATIENCE = 30.0
+"""Seconds that a gateway has to show itself in the store."""
+FAREWELL = 40.0
+"""Seconds that it has to end: running turns get 30 of them."""
+_DETACHED = "segue.cli.detached"
+"""A program, which is named here and not imported: the command line stands above the gateway."""
+_LOOK = 0.1
+_REASON = 300
+
+
+def here(gateways: Sequence[Gateway]) -> list[Gateway]:
+    """Those of this machine."""
+    return [gateway for gateway in gateways if _pid(gateway) is not None]
+
+
+def _pid(gateway: Gateway) -> int | None:
+    """Its process id, if it is one of this machine's that has not ended."""
+    where, pid = whose(gateway.process)
+    if where != machine():
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None  # which a store on another machine learns later
+    except PermissionError:
+        pass  # somebody else's is there, too
+    return pid
+
+
+# Starting
+
+
+async def start(
+    store: Store, log: Path, *, lan: bool = False, seconds: float = PATIENCE
+) -> Gateway:
+    """A new gateway that outlives this program, once the store shows it; GatewayRunning when this
+    machine has one, GatewayFailed with what it said when it ended instead. `lan`: its page is for
+    the local network, whatever the settings say."""
+    for gateway in here(await store.gateways.alive()):
+        platforms = ", ".join(sorted(gateway.platforms)) or "nothing"
+        raise GatewayRunning(name=gateway.name, platforms=platforms)
+    log_file.make(log)
+    with tempfile.TemporaryFile() as words:
+        async with _spawned(words, log, ["--lan"] if lan else []) as child:
+            try:
+                return await _shown(store, child, seconds)
+            except _Ended:
+                raise GatewayFailed(reason=_last_of(words)) from None
+
+
+class _Ended(Exception):
+    """The child is gone."""
+
+
+class _Child:
+    """The gateway that was started, at the other end of a pipe."""
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        self.ended = False
+        self.shown = False
+
+    def read(self, pipe: int) -> None:
+        """Its process id comes first, and at once; nothing more comes before its end."""
+        if said := os.read(pipe, 64):
+            self.pid = int(said)
+        else:
+            self.ended = True
+            asyncio.get_running_loop().remove_reader(pipe)
+
+
+@contextlib.asynccontextmanager
+async def _spawned(words: IO[bytes], log: Path, options: Sequence[str]) -> AsyncGenerator[_Child]:
+    """The child; it is ended with the block, unless it was shown."""
+    ours, theirs = os.pipe()
+    loop = asyncio.get_running_loop()
+    child = _Child()
+    # Whoever gives up now still waits for what has begun, which needs its end of the pipe.
+    spawning = loop.run_in_executor(None, _spawn, theirs, words, log, options)
+    try:
+        await asyncio.shield(spawning)
+        loop.add_reader(ours, child.read, ours)
+        yield child
+    finally:
+        loop.remove_reader(ours)
+        if child.pid is None and not child.ended:
+            child.read(ours)
+        if child.pid is not None and not child.shown and not child.ended:
+            os.kill(child.pid, signal.SIGTERM)
+        os.close(ours)
+
+
+def _spawn(pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> None:
+    try:
+        subprocess.run(
+            [sys.executable, "-P", "-m", _DETACHED, str(pipe), str(log), *options],
+            check=False,  # it leaves at once; what became of its child, the pipe tells
+            cwd=Path.home(),  # it must not keep the folder of this terminal in use
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+            pass_fds=(pipe,),
+            start_new_session=True,
+        )
+    finally:
+        os.close(pipe)
+
+
+async def _shown(store: Store, child: _Child, seconds: float) -> Gateway:
+    deadline = time.monotonic() + seconds
+    async with store.listen(Topic.HANDOFFS) as wake:
+        while time.monotonic() < deadline:
+            for gateway in await store.gateways.alive():
+                if whose(gateway.process) == (machine(), child.pid):
+                    child.shown = True
+                    return gateway
+            if child.ended:
+                raise _Ended
+            await wake.wait(_LOOK)
+    raise GatewayFailed(reason=f"it was not ready within {seconds:.0f} seconds, and was ended")
+
+
+async def settled(store: Store, gateway: Gateway, seconds: float) -> Gateway:
+    """It, as it is once it has reached its platforms or failed to, or after so many seconds."""
+    deadline = time.monotonic() + seconds
+    async with store.listen(Topic.HANDOFFS) as wake:
+        while time.monotonic() < deadline:
+            alive = {found.process: found for found in await store.gateways.alive()}
+            gateway = alive.get(gateway.process, gateway)
+            connecting = any(h.state is Link.CONNECTING for h in gateway.links.values())
+            if not connecting or gateway.process not in alive:
+                break
+            await wake.wait(_LOOK)
+    return gateway
+
+
+def _last_of(words: IO[bytes]) -> str:
+    """The last line of what it said, without the mark of an error and its full stop."""
+    words.seek(0)
+    said = words.read().decode("utf-8", "replace").strip().splitlines()
+    last = one_line(said[-1].strip().removeprefix("Error: "), _REASON) if said else ""
+    return last.rstrip(". ") or "it ended without a word"
+
+
+# Stopping
+
+
+async def stop(store: Store, *, seconds: float = FAREWELL) -> list[Gateway]:
+    """End the gateway of this machine, and wait until it is gone. GatewayNotRunning,
+    GatewayElsewhere, or GatewayStuck when it takes too long."""
+    gateways = await store.gateways.alive()
+    if not (mine := here(gateways)):
+        for gateway in gateways:
+            where, _ = whose(gateway.process)
+            if where != machine():
+                raise GatewayElsewhere(name=gateway.name, where=f"the machine {where}")
+        raise GatewayNotRunning
+    for gateway in mine:
+        _end(gateway)
+    await _gone(store, mine, seconds)
+    return mine
+
+
+def _end(gateway: Gateway) -> None:
+    """Ask it to end, if it has not."""
+    if (pid := _pid(gateway)) is None:
+        return
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        where = "another account of this machine"
+        raise GatewayElsewhere(name=gateway.name, where=where) from error
+
+
+async def _gone(store: Store, gateways: Sequence[Gateway], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    async with store.listen(Topic.HANDOFFS) as wake:
+        while time.monotonic() < deadline:
+            alive = {gateway.process for gateway in here(await store.gateways.alive())}
+            gateways = [gateway for gateway in gateways if gateway.process in alive]
+            if not gateways:
+                return
+            await wake.wait(_LOOK)
+    _, pid = whose(gateways[0].process)
+    raise GatewayStuck(name=gateways[0].name, seconds=seconds, pid=pid)

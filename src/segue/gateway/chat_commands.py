@@ -1,0 +1,211 @@
+"""The scene of commands in a chat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from segue.commands.base import PREFIX, Command, Where
+from segue.core.address import Address, HomeChannel
+from segue.core.approval import Answer
+from segue.core.errors import AddressTaken, BadCommand
+from segue.core.session import EndReason, Origin, Session
+from segue.core.text import count, one_line
+from segue.core.transcript import Message
+from segue.gateway import approvals, texts
+from segue.gateway.turns import Conversations, Heard
+from segue.store import bindings, sessions
+from segue.store.base import Tx
+from segue.store.outbox import Draft
+from segue.turns import Held, Place, hold
+
+_LISTED = 10
+_LABEL = 40
+_RESUME = "r"
+_HOME = "h"
+
+
+class Chat:
+    """One command that came in from a chat, and what can be done there."""
+
+    where = Where.CHAT
+
+    def __init__(self, conversations: Conversations, heard: Heard, session: Session | None) -> None:
+        self.store = conversations.store
+        self.turns = conversations.turns
+        self.owner = heard.owner
+        self.session = session
+        self.place = Place(holder=conversations.places.name)
+        self._conversations = conversations
+        self._heard = heard
+        self._notices = 0
+
+    @property
+    def address(self) -> Address:
+        return self._heard.address
+
+    @classmethod
+    async def of(cls, conversations: Conversations, heard: Heard) -> Chat:
+        binding = await conversations.store.bindings.get(heard.address)
+        session = await conversations.store.sessions.get(binding.session_id) if binding else None
+        mine = session if session is not None and session.owner == heard.owner else None
+        chat = cls(conversations, heard, mine)
+        if mine is not None:
+            chat.place = conversations.places.place(heard.address, heard=heard.inbound)
+        return chat
+
+    # For every command
+
+    async def begun(self) -> Session:
+        self.session = await self._conversations.session(self._heard)
+        return self.session
+
+    @contextlib.asynccontextmanager
+    async def in_hand(self) -> AsyncGenerator[Held]:
+        session = await self.begun()
+        async with self._conversations.hold(session.id, asyncio.Event()) as held:
+            yield held
+
+    async def notice(self, text: str) -> None:
+        await self._tell(text)
+
+    async def list_commands(self, listed: Sequence[Command]) -> None:
+        lines = [f"- `{command.usage}`: {command.summary}" for command in listed]
+        await self._tell("\n".join(lines))
+
+    async def say(self, message: Message | None) -> None:
+        session = await self.begun()
+        inbound = self._heard.inbound
+        # A turn of its own entry, so that it goes on after a crash and the command does not.
+        no = await self.store.inbox.record(
+            "", f"again:{self._heard.no}", self.address, msgspec.json.encode(inbound).decode()
+        )
+        if no is not None:
+            again = Heard(no=no, owner=self.owner, inbound=inbound)
+            await self._conversations.take_turn(again, session, message)
+
+    async def fresh(self, title: str | None) -> None:
+        former = self.session
+        await self.store.write(_begin_another, self.address, self.owner, title, str(Path.home()))
+        back = ""
+        if former is not None:
+            name = one_line(former.name)
+            back = f" The one before stays as it is: {PREFIX}resume {name}"
+        await self._tell(f"A new session.{back}")
+
+    async def resume(self, session: Session) -> None:
+        if self.session is not None and session.id == self.session.id:
+            await self._tell("It is here already.")
+            return
+        former = self.session
+        await self._conversations.let_go(session.id)
+        async with hold(
+            self.store, session.id, self.place.holder, take_over=True, address=self.address
+        ):
+            last = await self.store.transcripts.last(session.id, 40)
+        lines = [f"**{one_line(session.name)}** goes on here."]
+        if former is not None:
+            lines.append(f"{one_line(former.name)} is set aside: {PREFIX}resume brings it back.")
+        if hint := self._conversations.how_to_address(self.address):
+            lines.append(hint)
+        recap = "\n".join(f"> {line}  " for line in last.recap().splitlines())
+        await self._tell("\n".join(lines) + (f"\n\n{recap}" if recap else ""))
+
+    # For commands in chats
+
+    async def offer(self, offered: Sequence[Session]) -> None:
+        """Let the person choose one to bring here."""
+        if not offered:
+            await self._tell("There are no sessions with a title yet.")
+            return
+        lines = [f"{n}. {one_line(s.name)} ({_where(s)})" for n, s in enumerate(offered, 1)]
+        hint = f"Type {PREFIX}resume and a number or a name to bring one here."
+        buttons = tuple(
+            (f"{n}. {one_line(s.name, _LABEL)}", f"{_RESUME}:{s.id}")
+            for n, s in enumerate(offered, 1)
+        )
+        await self._tell("\n".join([*lines, "", hint]), buttons)
+
+    async def stop(self) -> None:
+        stopped = self._conversations.stop(self.address)
+        if not stopped:
+            await self._tell(texts.NOTHING_TO_STOP)
+
+    async def answer(self, answer: Answer, number: int | None) -> None:
+        await self._tell(
+            await approvals.answer_typed(self.store, self.owner, self.address, number, answer)
+        )
+
+    async def show(self, number: int | None, page: int) -> None:
+        await self._tell(await approvals.show(self.store, self.owner, self.address, number, page))
+
+    async def set_home(self, *, confirmed: bool) -> None:
+        inbound = self._heard.inbound
+        if inbound.readers and not confirmed:
+            await self._tell(
+                f"Handoffs would arrive here, where {one_line(inbound.readers)} can read them. Type"
+                f" {PREFIX}sethome yes if that is what you want.",
+                (("Yes, here", f"{_HOME}:yes"),),
+            )
+            return
+        name = one_line(inbound.chat_name, 80)
+        await self.store.owners.set_home(self.owner, HomeChannel(address=self.address, name=name))
+        await self._tell(f"Handoffs to {self.address.platform} arrive here from now on.")
+
+    async def greet(self, code: str) -> None:
+        await self.store.owners.introduced(self.owner)  # once is enough
+        lines = (texts.CODE_REFUSED, texts.PAIRING) if code else (texts.INTRODUCTION, texts.PAIRING)
+        await self._tell(" ".join(lines))
+
+    async def who_am_i(self) -> None:
+        sender = self._heard.inbound.sender
+        name = f"{one_line(sender.name)}, " if sender.name else ""
+        await self._tell(
+            f"{name}{sender.platform} user {sender.user_id}, paired with the owner {self.owner}."
+            f"\nThis chat is {self.address}."
+        )
+
+    async def press(self) -> None:
+        """Do what a button of ours stands for."""
+        match self._heard.inbound.typed.split(":", 1):
+            case [kind, session_id] if kind == _RESUME:
+                await self.resume(await self.store.sessions.find(self.owner, session_id))
+            case [kind, _] if kind == _HOME:
+                await self.set_home(confirmed=True)
+            case [kind, number] if kind == approvals.SHOW and number.isdecimal():
+                await self.show(int(number), 1)
+            case _:
+                raise BadCommand(usage=f"{PREFIX}help", reason="that button is no longer known")
+
+    # The pieces
+
+    async def _tell(self, text: str, buttons: tuple[tuple[str, str], ...] = ()) -> None:
+        self._notices += 1
+        await self.store.outbox.enqueue(
+            Draft(
+                key=f"notice:{self._heard.no}:{self._notices}",
+                address=self.address,
+                body=text,
+                buttons=buttons,
+            )
+        )
+
+
+def _where(session: Session) -> str:
+    platform = session.address.platform if session.address else "set aside"
+    return f"{platform}, {count(session.messages, 'message')}"
+
+
+def _begin_another(tx: Tx, address: Address, owner: str, title: str | None, cwd: str) -> None:
+    there = bindings.get(tx, address)
+    if there is not None:
+        if sessions.found(tx, there.session_id).owner != owner:
+            raise AddressTaken
+        sessions.end(tx, there.session_id, EndReason.NEW)
+    parent = there.session_id if there else None
+    fresh = sessions.create(tx, owner, address.platform, title=title, parent=parent, cwd=cwd)
+    bindings.rebind(tx, fresh.id, address, Origin.MESSAGE)

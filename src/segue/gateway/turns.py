@@ -1,0 +1,299 @@
+"""Answering in chats: a message becomes a turn of the session of its chat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from segue import config
+from segue.config import Settings
+from segue.core.address import Address, Platform
+from segue.core.errors import PlatformLost, SessionError, SessionHeld, SessionMoved
+from segue.core.events import (
+    NO_ANSWER,
+    ApprovalNeeded,
+    MessageAdded,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+    speaks,
+)
+from segue.core.images import with_images
+from segue.core.session import Session
+from segue.core.transcript import INTERRUPTED, Message, Role, spoken
+from segue.gateway import attachments, quotes, texts
+from segue.gateway.approvals import Questions
+from segue.gateway.expiry import Expiry
+from segue.gateway.outbound import Outbound
+from segue.gateway.places import Places
+from segue.gateway.streaming import Live
+from segue.platforms.base import Adapter, Inbound
+from segue.store import Store, approvals, inbox, outbox, retries
+from segue.store.base import Tx
+from segue.store.outbox import Draft
+from segue.turns import Held, Turns, hold
+
+PATIENCE = 60.0
+"""Seconds to wait for a session that somebody else has in hand."""
+_AGAIN = 0.25
+"""Seconds between two looks whether they let go of it."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """Something that came in from an owner, recorded, and not done with."""
+
+    no: int
+    """Its number in the inbox."""
+    owner: str
+    inbound: Inbound
+    session_id: str | None = None
+    """The session that was answering it when a gateway was cut off."""
+
+    @property
+    def address(self) -> Address:
+        return self.inbound.address
+
+
+@dataclass(slots=True)
+class Running:
+    """A turn under way."""
+
+    session_id: str
+    asks: bool = False
+    """It waits for a person's answer."""
+    interrupt: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Conversations:
+    """Takes the turns of all chats."""
+
+    def __init__(
+        self,
+        store: Store,
+        turns: Turns,
+        settings: Settings,
+        places: Places,
+        outbound: Outbound,
+        adapters: Mapping[Platform, Adapter],
+        expiry: Expiry,
+    ) -> None:
+        self.store = store
+        self.turns = turns
+        self.places = places
+        self._settings = settings
+        self._outbound = outbound
+        self._adapters = adapters
+        self._expiry = expiry
+        self._running: dict[Address, Running] = {}
+        self._behind: set[asyncio.Task[None]] = set()
+
+    # What a message leads to
+
+    async def answer(self, heard: Heard) -> None:
+        """Take the turn that a person's message asks for."""
+        session = await self.session(heard)
+        said = await self._said(heard, session)
+        await self.take_turn(heard, session, said)
+
+    async def go_on(self, heard: Heard, session_id: str) -> None:
+        """Take a turn further that was cut off, if its session is still here."""
+        session = await self.store.sessions.get(session_id)
+        if session is None or session.address != heard.address:
+            await self.conclude(heard)
+            return
+        await self.take_turn(heard, session, None)
+
+    async def session(self, heard: Heard) -> Session:
+        """The session of the chat; a new one where there is none, or the last one is over."""
+        address = heard.address
+        bound = await self.store.bindings.get_or_create(
+            address,
+            heard.owner,
+            policy=self._settings.resets.for_address(address),
+            zone=self._settings.zone,
+            cwd=str(Path.home()),
+        )
+        if bound.created and not await self.store.owners.introduced(heard.owner):
+            await self.notice(heard, texts.INTRODUCTION, "introduction")
+        if bound.replaced is not None:
+            former = await self.store.sessions.get(bound.replaced)
+            if former is not None:
+                await self.notice(heard, texts.replaced(former, bound.reason), "replaced")
+                if former.ended == bound.session.started:  # ended by this very message
+                    self._note(former, address)
+        return bound.session
+
+    def _note(self, former: Session, address: Address) -> None:
+        """Let the agent note down what matters of it, while its person goes on."""
+        noting = asyncio.create_task(self._expiry.note(former, address))
+        self._behind.add(noting)
+        noting.add_done_callback(self._behind.discard)
+
+    async def close(self) -> None:
+        """End what is done behind the conversations."""
+        for task in self._behind:
+            task.cancel()
+        if self._behind:
+            await asyncio.wait(self._behind)
+
+    async def _said(self, heard: Heard, session: Session) -> Message:
+        now = datetime.now(UTC)
+        if not heard.inbound.attachments:
+            return spoken(quotes.words(heard.inbound), now)
+        folder = config.attachments(self._settings, session.id)
+        adapter = self._adapters[heard.address.platform]
+        text, pictures = await attachments.fetched(adapter, heard.inbound, folder)
+        return with_images(spoken(text, now), pictures)
+
+    # The turn
+
+    async def take_turn(self, heard: Heard, session: Session, said: Message | None) -> None:
+        """Answer `said`, or go on; when this returns, the message is done with."""
+        address = heard.address
+        running = self._running[address] = Running(session.id)
+        try:
+            async with self.hold(session.id, running.interrupt) as held:
+                ended = await self._turn(heard, session, said, held, running)
+        except SessionError as error:
+            ended = str(error)
+        finally:
+            del self._running[address]
+            running.over.set()
+            self._outbound.let_go(address)
+        if ended is not None:
+            await self.conclude(heard, ended, void=session.id)
+
+    async def _turn(
+        self,
+        heard: Heard,
+        session: Session,
+        said: Message | None,
+        held: Held,
+        running: Running,
+    ) -> str | None:
+        """What is left to be told, and done with, at the end; None when the turn did it all."""
+        address = heard.address
+        adapter = self._adapters[address.platform]
+        questions = Questions(self.store, held, session, address, self._outbound.settle)
+        place = self.places.place(address, heard=heard.inbound, approve=questions.approve)
+        live = Live(self.store, adapter, address, session.id, self._outbound.bubble(address))
+        ended: str | None = None
+        spoke = False
+        cut_off: list[str] = []
+        async with (
+            live.shown(self._outbound.lock(address), self._outbound.pace(adapter.platform)),
+            contextlib.aclosing(
+                self.turns.take_turn(
+                    session.id,
+                    said,
+                    place,
+                    held=held,
+                    interrupt=running.interrupt,
+                    answers=[heard.no],
+                )
+            ) as events,
+        ):
+            async for event in events:
+                live.event(event)
+                running.asks = isinstance(event, ApprovalNeeded)
+                spoke = spoke or speaks(event)
+                match event:
+                    case MessageAdded(message) if _is_unknown(message):
+                        cut_off.append(message.tool_name or "a tool")
+                    case TurnFailed(PlatformLost() as error):
+                        raise error
+                    case TurnFailed(SessionMoved()):
+                        ended = ""  # the place that it left is told where it went
+                    case TurnFailed(error):
+                        ended = str(error)
+                    case TurnInterrupted():
+                        ended = texts.STOPPED
+                    case TurnDone() if not spoke:
+                        ended = NO_ANSWER
+                    case _:
+                        if cut_off:
+                            await self.notice(heard, texts.cut_off(cut_off), "unknown")
+                            cut_off.clear()
+        questions.over()
+        return ended
+
+    @contextlib.asynccontextmanager
+    async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[Held]:
+        """Hold a session of a chat; whoever has it in hand gets some time to let go."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        async with contextlib.AsyncExitStack() as stack:
+            while True:
+                try:
+                    holding = hold(self.store, session_id, self.places.name)
+                    held = await stack.enter_async_context(holding)
+                    break
+                except SessionHeld:
+                    left = deadline - asyncio.get_running_loop().time()
+                    if left <= 0 or interrupt.is_set():
+                        raise
+                await asyncio.sleep(_AGAIN)
+            yield held
+
+    # Stopping
+
+    def stop(self, address: Address) -> bool:
+        """Interrupt the turn of that chat; False when none runs."""
+        if (running := self._running.get(address)) is None:
+            return False
+        running.interrupt.set()
+        return True
+
+    def asking(self) -> list[Address]:
+        """Where a turn waits for a person's answer."""
+        return [address for address, running in self._running.items() if running.asks]
+
+    async def let_go(self, session_id: str) -> None:
+        """End a turn of that session that runs here, cleanly."""
+        for running in list(self._running.values()):
+            if running.session_id == session_id:
+                running.interrupt.set()
+                await running.over.wait()
+
+    # Telling
+
+    def how_to_address(self, address: Address) -> str:
+        """How people write to the agent there; empty where it hears everything."""
+        return self._adapters[address.platform].how_to_address(address)
+
+    async def notice(self, heard: Heard, text: str, about: str) -> None:
+        """Tell the person something in the chat, once however often this is done."""
+        await self.store.outbox.enqueue(self._draft(heard, text, about))
+
+    async def conclude(self, heard: Heard, text: str = "", *, void: str | None = None) -> None:
+        """Done with it; what is left to be told is queued in the same transaction, and what the
+        session `void` asked can no longer be answered."""
+        drafts = [self._draft(heard, text, "end")] if text else []
+        # What led here has happened: it must not be done again because the store was away.
+        await retries.keep(
+            f"end of message {heard.no}",
+            lambda: self.store.write(_conclude, heard.no, drafts, void),
+        )
+
+    def _draft(self, heard: Heard, text: str, about: str) -> Draft:
+        return Draft(key=f"notice:{heard.no}:{about}", address=heard.address, body=text)
+
+
+def _conclude(tx: Tx, number: int, drafts: list[Draft], void: str | None) -> None:
+    inbox.finish(tx, [number])
+    if void is not None:
+        approvals.void(tx, void)
+    for draft in drafts:
+        outbox.enqueue(tx, draft)
+
+
+def _is_unknown(message: Message) -> bool:
+    return message.role is Role.TOOL and message.content == INTERRUPTED

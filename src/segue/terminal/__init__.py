@@ -1,1 +1,0 @@
-"""The terminal: today the command line, and what it can tell about the store."""

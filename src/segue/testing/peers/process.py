@@ -1,0 +1,114 @@
+"""Starting a fake: in a process of its own, or in this one."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from segue.testing.peers.driver import Obey
+from segue.testing.peers.server import Doors
+
+_STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A fake that runs. Each has hands of its own for a test."""
+
+    url: str
+    """For the bot."""
+    control: str
+    """For the test."""
+    token: str
+    obey: Obey | None = None
+    """How orders are given where it runs in this very event loop: HTTP would be most of what a
+    test costs."""
+
+
+Settings = TypeVar("Settings", bound=msgspec.Struct)
+AnyPeer = TypeVar("AnyPeer", bound=Peer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fake(Generic[Settings, AnyPeer]):
+    """All that it takes to start one."""
+
+    package: str
+    """What `python -m` is told, to run it."""
+    token: str
+    """The bot's, if a test wants no other."""
+    settings: type[Settings]
+    """What the platform is like; without arguments, as most tests want it."""
+    doors: type[Doors[Settings, Any]]
+    peer: type[AnyPeer]
+
+    @contextlib.asynccontextmanager
+    async def serving(
+        self,
+        settings: Settings | None = None,
+        *,
+        token: str | None = None,
+        port: int = 0,
+        journal: Path | None = None,
+    ) -> AsyncGenerator[AnyPeer]:
+        """In this process: quick to start, and gone when this process dies."""
+        token = self.token if token is None else token
+        doors = self.doors(settings or self.settings(), token=token, port=port, journal=journal)
+        try:
+            await doors.open()
+            yield self.peer(
+                url=doors.bot.url,
+                control=f"{doors.test.url}/control",
+                token=token,
+                obey=doors.obey,
+            )
+        finally:
+            await doors.close()
+
+    @contextlib.contextmanager
+    def running(
+        self,
+        settings: Settings | None = None,
+        *,
+        token: str | None = None,
+        journal: Path | None = None,
+    ) -> Generator[AnyPeer]:
+        """In a process of its own, which ends with the `with` or with this process."""
+        token = self.token if token is None else token
+        said = msgspec.json.encode(settings or self.settings()).decode()
+        arguments = ["--token", token, "--settings", said, "--until-eof"]
+        if journal is not None:
+            arguments += ["--journal", str(journal)]
+        with _process(self.package, arguments) as (url, control):
+            yield self.peer(url=url, control=control, token=token)
+
+
+@contextlib.contextmanager
+def _process(package: str, arguments: list[str]) -> Generator[tuple[str, str]]:
+    """Its two URLs, which it says once it is there."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", package, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
+        try:
+            url, control = process.stdout.readline().strip(), process.stdout.readline().strip()
+            if not control:
+                raise RuntimeError(f"{package} did not start")
+            yield url, control
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()

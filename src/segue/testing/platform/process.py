@@ -1,0 +1,25 @@
+"""Starting the test platform: in a process of its own, or in this one."""
+
+from __future__ import annotations
+
+from segue.testing import peers
+from segue.testing.platform.driver import Hands
+from segue.testing.platform.server import Doors
+from segue.testing.platform.wire import Rules
+
+TOKEN = "the-token-of-the-bot"  # noqa: S105 - it opens nothing but this
+
+
+class Peer(peers.Peer):
+    """A platform that runs."""
+
+    def hands(self) -> Hands:
+        """New ones, to be used in an `async with`."""
+        return Hands(self.obey or self.control)
+
+
+FAKE = peers.Fake(
+    package="segue.testing.platform", token=TOKEN, settings=Rules, doors=Doors, peer=Peer
+)
+running = FAKE.running
+serving = FAKE.serving

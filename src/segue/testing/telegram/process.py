@@ -1,0 +1,33 @@
+"""Starting this Telegram: in a process of its own, or in this one."""
+
+from __future__ import annotations
+
+from segue.testing import peers
+from segue.testing.telegram.driver import Hands
+from segue.testing.telegram.server import Doors
+from segue.testing.telegram.snapshot import Settings
+
+TOKEN = "7000000001:the_token_of_the_bot_for_tests_00001"  # noqa: S105 - it opens nothing but this
+
+
+class Peer(peers.Peer):
+    """A Telegram that runs. python-telegram-bot takes `base_url` and `file_url`."""
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.url}/bot"
+
+    @property
+    def file_url(self) -> str:
+        return f"{self.url}/file/bot"
+
+    def hands(self) -> Hands:
+        """New ones, to be used in an `async with`."""
+        return Hands(self.obey or self.control)
+
+
+FAKE = peers.Fake(
+    package="segue.testing.telegram", token=TOKEN, settings=Settings, doors=Doors, peer=Peer
+)
+running = FAKE.running
+serving = FAKE.serving

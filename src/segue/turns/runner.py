@@ -1,0 +1,417 @@
+"""Taking a turn: lease → window → agent → append as it goes → release. Terminal, chats and page
+all take theirs here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from segue import config
+from segue.agent import instructions, summaries
+from segue.agent.approvals import Rules
+from segue.agent.loop import Agent, Approve
+from segue.agent.models.base import Model
+from segue.agent.models.pool import Models, Pool
+from segue.agent.projects import Projects
+from segue.agent.tools import credentials
+from segue.agent.tools.base import Workplace
+from segue.config import Settings
+from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.approval import Policy
+from segue.core.context import Context
+from segue.core.errors import ModelError, UserError
+from segue.core.events import (
+    Compressing,
+    Event,
+    MessageAdded,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+    UsageAdded,
+)
+from segue.core.lease import Lease
+from segue.core.note import Note
+from segue.core.session import Session, Usage
+from segue.core.transcript import Message, Role, ToolCall, Transcript, spoken
+from segue.store import Store, approvals, grants, notes, owners, retries, sessions, transcripts
+from segue.store.base import Tx
+from segue.turns import compaction, synthetic, toolbox
+from segue.turns.hold import Held, hold
+from segue.turns.synthetic import Aside, nobody
+
+READ_AHEAD = 2
+"""How many times the model's room is read: it may fit once old tool output is left out."""
+_FAREWELL = 2.0
+"""Seconds that titles still under way get at the end."""
+
+logger = logging.getLogger(__name__)
+
+
+_TERMINAL = Context(
+    source=Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="terminal")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a turn takes place, and who can be asked there."""
+
+    context: Context = _TERMINAL
+    holder: str = "the terminal"
+    """As others are told who has the session open."""
+    approve: Approve = nobody
+    deliver: Address | None = None
+    """Where all that the agent says is sent; None where the person sees it come."""
+
+
+HERE = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a session, and of its owner."""
+
+    session: Session
+    notes: tuple[Note, ...]
+    homes: tuple[HomeChannel, ...]
+    granted: frozenset[str]
+    """What the person has allowed for the whole session."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """How a turn begins, after whatever came before."""
+
+    known: _Known
+    mended: tuple[Message, ...] = ()
+    """Results for tool calls that a crash cut off: what they did is not known."""
+    not_begun: tuple[ToolCall, ...] = ()
+    """Tool calls that waited for a person's answer, and still do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One turn under way."""
+
+    held: Held
+    place: Place
+    stop: asyncio.Event
+    answers: Sequence[int]
+    begun: _Begun
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Turns:
+    """Takes turns in the sessions of one store, as many at once as there are sessions."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        models: Models | None = None,
+        titles: bool = True,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        """`titles`: whether sessions are given names after their first exchange."""
+        self._store = store
+        self._settings = settings
+        self._models = models or Pool(settings)
+        self._titles = titles
+        self._now = now
+        config.hide_secrets()
+        self._environment = config.tool_environment()
+        self._private = credentials.private(Path.home(), config.private_places(settings))
+        self._projects = Projects()
+        self._behind: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Turns:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._behind:
+            await asyncio.wait(self._behind, timeout=_FAREWELL)
+        await _end(self._behind)
+        await self._models.close()
+
+    async def take_turn(
+        self,
+        session_id: str,
+        said: str | Message | None,
+        place: Place = HERE,
+        *,
+        held: Held | None = None,
+        interrupt: asyncio.Event | None = None,
+        answers: Sequence[int] = (),
+    ) -> AsyncGenerator[Event]:
+        """Answer `said`, or go on from where the transcript ends; set `interrupt` to stop at once.
+
+        What was said is in the store before the first event; each Message is there before it is
+        emitted. The last event is TurnDone, TurnFailed or TurnInterrupted. An error is raised only
+        when nothing was stored: SessionHeld, for one, when somebody else has the session. `held` is
+        for a caller that holds it for longer than a turn. `answers` are the inbox entries that
+        `said` stands for: they are done with when the agent has said its last, which is left to the
+        caller if the turn ends in any other way.
+        """
+        async with self._in_hand(session_id, place, held) as held:
+            begun = await self._begin(held, said, answers)
+            for message in begun.mended:
+                yield MessageAdded(message)
+            stop = interrupt or asyncio.Event()
+            with held.stopping(stop):
+                turn = _Turn(held, place, stop, answers, begun)
+                try:
+                    async with contextlib.aclosing(self._go_on(turn)) as events:
+                        async for event in events:
+                            yield event
+                except UserError as error:
+                    yield TurnFailed(held.moved or error)
+
+    async def aside(
+        self,
+        session_id: str,
+        place: Place,
+        prompt: str,
+        *,
+        only: Collection[str] | None = None,
+    ) -> Aside:
+        """What the agent has to say to a prompt of the program's own, on all that was said in the
+        session. Nothing of it is kept here, and nobody is asked: it uses no tool that would need
+        an answer, and with `only` none but those, which are allowed.
+
+        It is a path of its own: nothing that comes in from a platform can take it.
+        """
+        agent = await self._agent(await self._store.read(_known, session_id), place)
+        if only is not None:
+            tools = {name: tool for name, tool in agent.tools.items() if name in only}
+            agent = replace(agent, tools=tools, rules=Rules(policy=Policy.AUTO))
+        window = await self._window(session_id, agent)
+        return await synthetic.take(agent, window, prompt)
+
+    async def compress(self, session_id: str, place: Place, *, held: Held | None = None) -> Message:
+        """The summary from which the conversation goes on; NothingToCompress when there is too
+        little to tell."""
+        async with self._in_hand(session_id, place, held) as held:
+            agent = await self._agent(await self._store.read(_known, session_id), place, held)
+            window = await self._window(session_id, agent)
+            lease, room = held.lease, agent.room
+            done = await compaction.compress(
+                self._store, lease, agent.model, window, room, self._now()
+            )
+            return done.summary
+
+    async def model(self, session: Session | None) -> Model:
+        """The model that the session talks to, or any without a choice of its own."""
+        return await self._models.get(session.model if session else None)
+
+    async def use_model(self, held: Held, name: str) -> Model:
+        """From now on the session talks to the model of that name; a ModelError, and no change,
+        when it cannot."""
+        model = await self._models.get(name)
+        await self._store.sessions.describe(held.lease, model=model.name)
+        return model
+
+    async def agent(self, session: Session, place: Place) -> Agent:
+        """What a turn of the session is taken with; NoModel when there is nothing to take it
+        with."""
+        return await self._agent(await self._store.read(_known, session.id), place)
+
+    # One turn
+
+    async def _agent(self, known: _Known, place: Place, held: Held | None = None) -> Agent:
+        """Approvals for the session are kept if it is in hand."""
+        session = known.session
+        model = await self.model(session)
+        cwd = Path(session.cwd) if session.cwd else Path.home()
+        context = replace(place.context, cwd=str(cwd), homes=known.homes)
+        settings = self._settings
+        return Agent(
+            model=model,
+            system=instructions.system_prompt(
+                context=context,
+                notes=[note.text for note in known.notes],
+                project=await self._projects.read(cwd),
+                today=self._now().astimezone().date(),
+                small=model.small,
+            ),
+            place=Workplace(
+                cwd=cwd,
+                private_network=settings.private_network,
+                private=credentials.but(self._private, config.attachments(settings, session.id)),
+            ),
+            tools=toolbox.tools(
+                self._store, session, context, self._environment, small=model.small
+            ),
+            rules=Rules(
+                policy=settings.approvals.policy_on(context.source.platform),
+                allowed_commands=settings.approvals.allowed_commands,
+            ),
+            approve=place.approve,
+            granted=known.granted,
+            grant=self._grant(held),
+            now=self._now,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _in_hand(
+        self, session_id: str, place: Place, held: Held | None
+    ) -> AsyncGenerator[Held]:
+        if held is not None:
+            yield held
+            return
+        async with hold(self._store, session_id, place.holder) as held:
+            yield held
+
+    async def _begin(
+        self, held: Held, said: str | Message | None, answers: Sequence[int]
+    ) -> _Begun:
+        """Mend what a crash may have left, and keep what was said."""
+        now = self._now()
+        if isinstance(said, str):
+            said = spoken(said, now)
+        return await self._store.write(_begin, held.lease, said, answers, now)
+
+    async def _go_on(self, turn: _Turn) -> AsyncGenerator[Event]:
+        held, place, session = turn.held, turn.place, turn.begun.known.session
+        agent = await self._agent(turn.begun.known, place, held)
+        room = agent.room
+        window = await self._store.transcripts.window(session.id, READ_AHEAD * room)
+        if compaction.is_due(window, room):
+            yield Compressing()
+            if done := await self._compressed(held, agent, window):
+                yield MessageAdded(done.summary)
+                window = done.window
+        added: list[Message] = []
+        spent = Usage()
+        async with contextlib.aclosing(
+            agent.turn(window, turn.stop, turn.begun.not_begun)
+        ) as events:
+            async for event in events:
+                match event:
+                    case UsageAdded(usage):
+                        spent += usage
+                    case MessageAdded(message):
+                        is_last = message.role is Role.ASSISTANT and not message.tool_calls
+                        append = functools.partial(
+                            self._store.transcripts.append,
+                            held.lease,
+                            [message],
+                            usage=spent,
+                            answers=turn.answers if is_last else (),
+                            deliver=place.deliver,
+                        )
+                        if place.deliver is None:  # the person sees that it was not kept
+                            await append()
+                        else:
+                            await retries.keep(f"turn of {session.id}", append, repeatable=False)
+                        spent = Usage()
+                        added.append(message)
+                    case TurnDone():
+                        await self._name(session, agent.model, Transcript((*window, *added)))
+                    case TurnInterrupted() if held.moved:
+                        event = TurnFailed(held.moved)
+                    case _:
+                        pass
+                yield event
+
+    async def _window(self, session_id: str, agent: Agent) -> Transcript:
+        return await self._store.transcripts.window(session_id, READ_AHEAD * agent.room)
+
+    async def _compressed(
+        self, held: Held, agent: Agent, window: Transcript
+    ) -> compaction.Compressed | None:
+        """None when the model cannot: the turn then does with the part that fits."""
+        try:
+            return await compaction.compress(
+                self._store, held.lease, agent.model, window, agent.room, self._now()
+            )
+        except ModelError as error:
+            logger.warning("%s was not compressed: %s", held.lease.session_id, error)
+            return None
+
+    def _grant(self, held: Held | None) -> Callable[[str], Awaitable[None]]:
+        async def grant(fingerprint: str) -> None:
+            if held is not None:
+                await self._store.sessions.grant(held.lease, fingerprint)
+
+        return grant
+
+    # Titles
+
+    async def _name(self, session: Session, model: Model, transcript: Transcript) -> None:
+        """Give the session a name if it has none: at once one from the person's own words, and a
+        better one when the model has found it. A small model is not asked: it is slow, and busy."""
+        if not self._titles or session.title is not None:
+            return
+        if words := summaries.title_from_words(transcript):
+            await self._rename(session.id, words)
+        if not model.small:
+            naming = asyncio.create_task(self._find_name(session.id, model, transcript))
+            self._behind.add(naming)
+            naming.add_done_callback(self._behind.discard)
+
+    async def _find_name(self, session_id: str, model: Model, transcript: Transcript) -> None:
+        try:
+            title = await summaries.title(model, transcript)
+        except ModelError as error:
+            logger.warning("%s keeps its name: %s", session_id, error)
+        else:
+            await self._rename(session_id, title)
+
+    async def _rename(self, session_id: str, title: str) -> None:
+        try:
+            await self._store.sessions.rename(session_id, title, chosen=False)
+        except UserError as error:  # a conversation goes on under whatever name
+            logger.warning("%s keeps its name: %s", session_id, error)
+
+
+def _known(tx: Tx, session_id: str) -> _Known:
+    session = sessions.found(tx, session_id)
+    return _Known(
+        session=session,
+        notes=notes.list_notes(tx, session.owner),
+        homes=owners.homes(tx, session.owner),
+        granted=grants.granted(tx, session_id),
+    )
+
+
+def _begin(
+    tx: Tx, lease: Lease, said: Message | None, answers: Sequence[int], now: datetime
+) -> _Begun:
+    """In one transaction, so that what was said stands behind what it mends."""
+    known = _known(tx, lease.session_id)
+    newest = transcripts.tail(tx, lease.session_id, 0)
+    if said is None and newest.unanswered:
+        # Tools run one after another: while a person is asked about one, those behind it wait.
+        asked = approvals.waiting(tx, lease.session_id)
+        if asked is not None and asked.call_id == newest.unanswered[0].id:
+            return _Begun(known, not_begun=newest.unanswered)
+    mended = newest.unfinished(now)
+    messages = (*mended, *([] if said is None else [said]))
+    takes = () if said is None else answers
+    if messages or takes:
+        transcripts.append(tx, lease, messages, takes=takes)
+    return _Begun(known, mended=mended)
+
+
+async def _end(tasks: set[asyncio.Task[None]]) -> None:
+    left = set(tasks)
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left)
