@@ -36,7 +36,7 @@ def forked(fake: Fake[Any, AnyPeer]) -> Generator[AnyPeer]:
 
 
 def _serve(package: str, test: Connection) -> None:
-    asyncio.run(_until_the_end(importlib.import_module(f"{package}.running").FAKE, test))
+    asyncio.run(_until_the_end(importlib.import_module(f"{package}.process").FAKE, test))
 
 
 async def _until_the_end(fake: Fake[Any, Any], test: Connection) -> None:

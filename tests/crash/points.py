@@ -197,7 +197,7 @@ HANDING_OFF: dict[str, Moment] = {
 
 # The answer to a message
 
-_BEGIN = "taking._begin"
+_BEGIN = "runner._begin"
 _APPEND = "transcripts.append"
 _ASKED = ("Role.USER",)
 _CALLED = ("tool_calls=(ToolCall",)

@@ -16,6 +16,7 @@ from segue.store.gateways import Link
 from segue.testing.peers import tls
 from segue.testing.telegram import Settings, Status, Trouble
 from segue.web import links
+from tests.crash.world import outgoing, until
 from tests.household import HANDED_OFF
 from tests.on_telegram.conftest import WITHIN, Home, Shape
 
@@ -243,6 +244,11 @@ async def test_what_was_to_be_said_in_a_topic_that_is_deleted_is_never_said_in_t
         async with home.sits_down(await home.session()) as back:
             assert ("assistant", "(3) think about it") in await home.said()
             await back.says("never mind")
+
+        async def is_over() -> bool:  # what lands in the chat is taken back before it is
+            return all(row.finished for row in await outgoing(home.store, str(chat)))
+
+        await until(is_over, "everything was sent or refused", WITHIN)
         assert home.spoken(await home.hands.look(chat), None) == []
 
 
