@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import select
 import sys
 import termios
 import threading
@@ -31,12 +33,15 @@ class PlainConsole:
         self._question: Question[Any] | None = None
         self._reads = False
         self._ended = False
+        self._keyboard = _Keyboard(self._hear) if sys.stdin.isatty() else None
 
     async def run(self) -> None:
         await self._closed.wait()
 
     def close(self) -> None:
         self._closed.set()
+        if self._keyboard is not None:
+            self._keyboard.close()
         self._hear("")
 
     async def read(self) -> str | None:
@@ -64,7 +69,8 @@ class PlainConsole:
         """Return the choice whose word is typed as a whole line; the last of them, a no, at the end
         of the input. A line that was typed before the question stays a message."""
         self._begin_reading()
-        _drop_half_a_line()
+        if self._keyboard is not None:
+            self._keyboard.flush()
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._question = Question(question, choices, answer)
         _write(f"{question}\n")
@@ -94,21 +100,59 @@ class PlainConsole:
         if self._reads:
             return
         self._reads = True
+        if self._keyboard is not None:
+            self._keyboard.open()
+            return
         # Not one of the pool's threads: those are waited for at the end, and this one may
         # wait for a line that never comes.
         loop = asyncio.get_running_loop()
         threading.Thread(target=_read_all, args=(loop, self._hear), daemon=True).start()
 
 
+class _Keyboard:
+    """Lines from a terminal, read in the event loop, so that it is certain which of them were typed
+    before a question."""
+
+    def __init__(self, hear: Callable[[str], None]) -> None:
+        """`hear` gets each line with its end, and an empty one when there are no more."""
+        self._hear = hear
+        self._fd = sys.stdin.fileno()
+        self._line = b""
+
+    def open(self) -> None:
+        asyncio.get_running_loop().add_reader(self._fd, self._read)
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._fd)
+
+    def flush(self) -> None:
+        """Hear the lines that were typed until now, and drop half a line: its Enter would answer a
+        question that the user had not seen when typing it."""
+        while select.select([self._fd], [], [], 0)[0] and self._read():
+            pass
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+
+    def _read(self) -> bool:
+        """Read at most one line; False at the end."""
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:  # the terminal is gone
+            data = b""
+        self._line += data
+        if not data or data.endswith(b"\n"):
+            line, self._line = self._line, b""
+            if line:
+                self._hear(line.decode(sys.stdin.encoding, "replace"))
+        if not data:
+            self.close()
+            self._hear("")
+        return bool(data)
+
+
 def _write(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def _drop_half_a_line() -> None:
-    """Whose Enter would otherwise answer a question that it was typed before."""
-    if sys.stdin.isatty():
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def _read_all(loop: asyncio.AbstractEventLoop, hear: Callable[[str], None]) -> None:
