@@ -82,6 +82,8 @@ def test_where_all_is_well_it_says_so_of_each(environ: dict[str, str], tmp_path:
     assert {verdict for verdict, _ in found.values()} == {"ok"}
     assert found["program"][1].startswith(f"Segue {segue.__version__} on Python 3.")
     assert "apsw 3." in found["packages"][1]
+    assert "websockets 1" in found["packages"][1]
+    assert "telegram" not in found["packages"][1]
     assert found["settings"][1] == f"{path} is valid."
     assert found["store"][1].startswith(f"sqlite://{tmp_path}/segue.db: 0 sessions, ")
     assert found["store"][1].endswith(", intact.")
@@ -175,7 +177,7 @@ def test_what_nobody_thought_of_is_told_and_stops_nothing(
 def test_a_package_that_is_missing_is_a_problem(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(checks, "_PACKAGES", ("click", "no-such-package"))
+    monkeypatch.setattr(checks, "_packages", lambda: ["click", "no-such-package"])
     verdict, told = findings(environ)["packages"]
     assert verdict == "problem"
     assert told.startswith("Missing: no-such-package. Type `make clean` and `make run` ")

@@ -6,6 +6,7 @@ import asyncio
 import codecs
 import importlib.metadata
 import platform
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,17 +26,7 @@ if TYPE_CHECKING:
     from segue.platforms.base import Finding as Examined
     from segue.store import Store
 
-_PACKAGES = (
-    "apsw",
-    "click",
-    "httpx2",
-    "msgspec",
-    "platformdirs",
-    "prompt_toolkit",
-    "rich",
-    "segno",
-    "tomlkit",
-)
+_PACKAGE = re.compile(r"[\w.-]+")
 _REACH_SECONDS = 3.0
 _LITTLE_SPACE = 1_000_000_000
 _NO_SPACE = 50_000_000
@@ -59,7 +50,7 @@ class Finding:
 def program() -> list[Finding]:
     versions: list[str] = []
     missing: list[str] = []
-    for package in _PACKAGES:
+    for package in _packages():
         try:
             versions.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
@@ -71,6 +62,13 @@ def program() -> list[Finding]:
         told = f"Missing: {', '.join(missing)}. {again}"
         return [*findings, Finding(about="packages", verdict=Verdict.PROBLEM, told=told)]
     return [*findings, Finding(about="packages", told=f"{', '.join(versions)}.")]
+
+
+def _packages() -> list[str]:
+    """The packages that the program always needs."""
+    required = importlib.metadata.requires("segue") or []
+    found = (_PACKAGE.match(line) for line in required if "extra ==" not in line)
+    return [name[0] for name in found if name]
 
 
 def settings_file(settings: Settings) -> list[Finding]:
