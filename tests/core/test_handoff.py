@@ -97,7 +97,7 @@ def test_no_reason_is_refused_and_every_one_fits(reason: str):
     assert short == reason or reason.startswith(short[:-1])
 
 
-@pytest.mark.parametrize("reason", [handoff.EXPIRED, handoff.CANCELLED, handoff.ABANDONED])
+@pytest.mark.parametrize("reason", list(handoff.REASONS.values()))
 def test_our_own_reasons_are_never_cut(reason: str):
     assert short_reason(reason) == reason
 
@@ -106,8 +106,8 @@ def test_a_thread_where_nobody_came_is_told_where_the_session_is_and_why_in_shor
     line = "The session stayed where it was, in the terminal: the handoff did not happen."
     assert stayed(None, "") == line
     assert stayed(DESK, "no") == f"{line} no."
-    assert stayed(None, handoff.CANCELLED) == f"{line} Cancelled."
-    assert stayed(None, handoff.ABANDONED) == (
+    assert stayed(None, handoff.REASONS[handoff.Failure.CANCELLED]) == f"{line} Cancelled."
+    assert stayed(None, handoff.REASONS[handoff.Failure.ABANDONED]) == (
         f"{line} The gateway stopped in the middle of it, and none went on with it."
     )
     assert stayed(None, "x" * 600) == f"{line} {'x' * 199}…."

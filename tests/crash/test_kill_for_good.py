@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from segue.core.handoff import ABANDONED, State
+from segue.core.handoff import Failure, State
 from segue.core.transcript import Kind, Role
 from segue.testing.platform import Peer, Shape
 from tests.crash.chapters import WITH_KEYS, WITHOUT_KEYS
@@ -33,7 +33,7 @@ async def test_a_terminal_whose_gateway_never_comes_back_goes_on_in_time(
         assert told.text == "Failed"
         latest = await here.latest(life)
         assert latest is not None
-        assert (latest.state, latest.error) == (State.FAILED, ABANDONED)
+        assert (latest.state, latest.failure) == (State.FAILED, Failure.ABANDONED)
         await here.say_in_terminal(life)
         await here.have_gateways()
         await here.settle(life)

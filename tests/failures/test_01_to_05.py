@@ -9,7 +9,7 @@ import pytest
 
 from segue.core.address import Address, Platform
 from segue.core.errors import NoGateway
-from segue.core.handoff import ABANDONED, CANCELLED, State, Step
+from segue.core.handoff import Failure, State, Step
 from segue.core.session import ME
 from segue.handoff.request import PATIENCE
 from segue.store import Topic
@@ -129,7 +129,7 @@ async def test_a_gateway_that_is_called_off_in_the_middle_of_its_work_writes_not
         handing = asyncio.create_task(desk.hand_off(interrupt=interrupt))
         await household.mind.hears(HANDED_OFF)
         interrupt.set()
-        assert (await handing).error == CANCELLED
+        assert (await handing).failure is Failure.CANCELLED
         await desk.says("two")
         household.mind.let_go()
         await desk.says("three")
@@ -183,7 +183,7 @@ async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked
         await desk.until("the gateway is gone; waiting for one to go on with it")
         household.advance(LEASE_SECONDS + CLAIM_SECONDS)
         failed = await handing
-        assert (failed.state, failed.error) == (State.FAILED, ABANDONED)
+        assert (failed.state, failed.failure) == (State.FAILED, Failure.ABANDONED)
         told = await household.shell("gateway", "status")
         assert (told.returncode, "`segue gateway start`" in told.stdout) == (3, True)
         household.mind.let_go()
@@ -228,7 +228,7 @@ async def test_what_nobody_took_up_and_was_called_off_is_no_ghost(household: Hou
             handing = asyncio.create_task(desk.hand_off(interrupt=interrupt))
             await desk.until("waiting for a gateway to take it to telegram")
             interrupt.set()
-            assert (await handing).error == CANCELLED
+            assert (await handing).failure is Failure.CANCELLED
             gateway.thaw()
             await household.answered()
             (handoff,) = await household.handoffs()

@@ -7,7 +7,7 @@ import asyncio
 import re
 import shlex
 
-from segue.core.handoff import EXPIRED, State
+from segue.core.handoff import REASONS, Failure, State
 from segue.core.session import ME
 from segue.handoff.request import PATIENCE
 from segue.testing.platform import Shape, Trouble
@@ -37,8 +37,8 @@ async def test_what_nobody_took_up_can_be_asked_for_again_after_what_is_told(
             await household.handoff(State.PENDING)
             household.advance(PATIENCE)
             expired = await handing
-            assert (expired.state, expired.error) == (State.FAILED, EXPIRED)
-        status, start = commands(EXPIRED, "No gateway took it up")
+            assert (expired.state, expired.failure) == (State.FAILED, Failure.EXPIRED)
+        status, start = commands(REASONS[Failure.EXPIRED], "No gateway took it up")
         looked = await household.shell(*shlex.split(status)[1:])
         assert looked.returncode == 3
         assert start == "segue gateway start"

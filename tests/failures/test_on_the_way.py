@@ -10,8 +10,8 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import ModelError, ModelOffline
-from segue.core.handoff import CANCELLED, State, Step
-from segue.handoff import Completed, handed_over
+from segue.core.handoff import Failure, State, Step
+from segue.handoff import STEPS, Completed, handed_over
 from segue.store import Topic
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
@@ -131,11 +131,11 @@ async def test_what_is_called_off_stays_and_the_thread_is_told(
         await hang(household, gateway)
         handing = asyncio.create_task(desk.hand_off(interrupt=interrupt))
         await household.handoff(state, step=step)
-        await desk.until("waiting for a gateway" if step is None else f"{step} on telegram")
+        await desk.until("waiting for a gateway" if step is None else f"{STEPS[step]} on telegram")
         if step is not None:
             await household.hands.until(lambda shown: shown.hanging == 1, within=WITHIN)
         interrupt.set()
-        assert (await handing).error == CANCELLED
+        assert (await handing).failure is Failure.CANCELLED
         gateway.thaw()
         await household.hands.calm()
         for thread in (await household.hands.look(household.chat)).threads:
@@ -144,7 +144,7 @@ async def test_what_is_called_off_stays_and_the_thread_is_told(
         await desk.says("two")
         assert [text for _, text in await household.said()] == ["one", "(1) one", "two", "(2) two"]
         (handoff,) = await household.handoffs()
-        assert (handoff.state, handoff.error) == (State.FAILED, CANCELLED)
+        assert (handoff.state, handoff.failure) == (State.FAILED, Failure.CANCELLED)
         address = (await household.session()).address
         assert address is not None
         assert address.platform is Platform.LOCAL

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.core.errors import SessionNotFound, StoreBusy
-from segue.core.handoff import ABANDONED, CANCELLED, EXPIRED, MAX_ATTEMPTS, Handoff, State, Step
+from segue.core.handoff import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
 from segue.handoff import (
     Completed,
@@ -120,7 +120,7 @@ async def test_what_is_over_is_told_even_if_it_was_asked_for_again(store: Store,
     await ask(store, asked.session_id, None, "telegram")
     (last,) = await all_told(store, asked)
     assert outcome(last).id == asked.id
-    assert last.text() == CANCELLED
+    assert last.text() == REASONS[Failure.CANCELLED]
 
 
 async def test_a_session_that_was_deleted_meanwhile_is_not_followed_for_ever(
@@ -142,7 +142,7 @@ async def test_what_nobody_takes_up_within_a_few_seconds_fails_and_says_how_to_s
     assert await told(steps) == Waiting(TELEGRAM)
     clock.advance(PATIENCE)
     last = await told(steps)
-    assert outcome(last).error == EXPIRED
+    assert outcome(last).failure is Failure.EXPIRED
     assert "`segue gateway start`" in last.text()
     assert await gateway.store.claim_handoff(asked.id) is None
 
@@ -228,7 +228,7 @@ async def test_failure_4_when_the_gateway_dies_and_none_follows_it_fails_and_can
     assert await told(steps) == Stranded(TELEGRAM)
     clock.advance(CLAIM_SECONDS)
     last = await told(steps)
-    assert outcome(last).error == ABANDONED
+    assert outcome(last).failure is Failure.ABANDONED
     await Gateway(await open_store()).announce()
     assert (await ask(store, asked.session_id, None, "telegram")).state is State.PENDING
 
@@ -246,7 +246,7 @@ async def test_gateways_that_die_one_after_another_are_not_waited_for_without_en
         gateway = Gateway(await open_store())
         await gateway.announce()
     assert isinstance(last, Failed)
-    assert last.handoff.error == ABANDONED
+    assert last.handoff.failure is Failure.ABANDONED
 
 
 # The store stumbles
@@ -344,7 +344,7 @@ async def test_what_is_cancelled_in_time_does_not_happen(
     assert await gateway.complete(claim) is False
     assert await cancel(store, asked) is False
     (last,) = await all_told(store, asked)
-    assert last.text() == CANCELLED
+    assert last.text() == REASONS[Failure.CANCELLED]
 
 
 async def test_failure_3_a_late_cancel_never_undoes_a_completed_handoff(

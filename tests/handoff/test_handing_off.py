@@ -9,7 +9,7 @@ import random
 import pytest
 
 from segue.core.errors import NoGateway, SessionMoved, StoreBusy, StoreFull
-from segue.core.handoff import CANCELLED, Handoff, State, Step
+from segue.core.handoff import REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
 from segue.handoff import Completed, Failed, Stranded, Waiting, Working, hand_off
 from segue.handoff.request import PATIENCE
@@ -155,7 +155,7 @@ async def test_failure_5_ctrl_c_at_any_step_leaves_no_ghost(
         match way:
             case "interrupted":
                 terminal.interrupt.set()
-                assert (await task).text() == CANCELLED
+                assert (await task).text() == REASONS[Failure.CANCELLED]
             case "cancelled" | "cancelled again and again":
                 task.cancel()
                 await asyncio.sleep(0)
@@ -168,7 +168,7 @@ async def test_failure_5_ctrl_c_at_any_step_leaves_no_ghost(
                 pass  # by leaving the block
     await nothing_is_left(store, session)
     latest = await state(store, session.id)
-    assert (latest.state, latest.error) == (State.FAILED, CANCELLED)
+    assert (latest.state, latest.failure) == (State.FAILED, Failure.CANCELLED)
     assert await gateway.complete(latest) is False
     assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
     # The terminal has its session, and may try again.
@@ -190,7 +190,7 @@ async def test_a_terminal_that_breaks_out_of_the_loop_leaves_no_ghost(
             else:
                 break
     await nothing_is_left(store, session)
-    assert (await state(store, session.id)).error == CANCELLED
+    assert (await state(store, session.id)).failure is Failure.CANCELLED
 
 
 async def test_failure_5_ctrl_c_at_any_moment_of_asking_leaves_no_ghost(
@@ -223,7 +223,7 @@ async def test_an_interrupt_from_before_is_heard(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     terminal.interrupt.set()
-    assert (await terminal.hand_off()).text() == CANCELLED
+    assert (await terminal.hand_off()).text() == REASONS[Failure.CANCELLED]
     await nothing_is_left(store, session)
 
 
@@ -235,7 +235,7 @@ async def test_a_stranded_handoff_can_be_called_off(
         clock.advance(16)
         await terminal.hears(Stranded)
         terminal.interrupt.set()
-        assert (await task).text() == CANCELLED
+        assert (await task).text() == REASONS[Failure.CANCELLED]
     await nothing_is_left(store, session)
 
 
@@ -252,7 +252,7 @@ async def test_a_cancel_that_the_store_refuses_is_tried_again(
         await come_to(terminal, gateway, Step.REPLYING)
         engine.writes = [StoreBusy(path="the store")]
         terminal.interrupt.set()
-        assert (await task).text() == CANCELLED
+        assert (await task).text() == REASONS[Failure.CANCELLED]
     await nothing_is_left(store, session)
     assert "goes on" in caplog.text
 
@@ -371,7 +371,7 @@ async def test_two_terminals_hand_their_sessions_off_side_by_side(
             assert await gateway.complete(theirs)
             assert isinstance(await quick, Completed)
             terminal.interrupt.set()
-            assert (await slow).text() == CANCELLED
+            assert (await slow).text() == REASONS[Failure.CANCELLED]
             assert await gateway.complete(mine) is False
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import segue.store
 from segue.core.address import HomeChannel, Platform
-from segue.core.handoff import CANCELLED, EXPIRED, State, Step
+from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.session import Session
 from segue.handoff import Completed, Stranded, Working
 from segue.store import Store
@@ -85,7 +85,7 @@ async def test_failure_4_after_the_gateway_was_killed_the_terminal_may_call_it_o
                 await terminal.hears(Working, Step.REPLYING)
                 await first.ends(signal.SIGKILL)
                 terminal.interrupt.set()
-                assert (await task).text() == CANCELLED
+                assert (await task).text() == REASONS[Failure.CANCELLED]
         await nothing_is_left(store, session)
         async with await segue.store.open(url) as there:
             gateway = Gateway(there)
@@ -110,7 +110,7 @@ async def test_failure_5_a_real_ctrl_c_at_any_step_leaves_no_ghost(url: str, ste
                 await program.says("Working")
                 await gateway.come_to(claim, step)
             await program.ends(signal.SIGINT)
-        assert (await state(store, session.id)).error == CANCELLED
+        assert (await state(store, session.id)).failure is Failure.CANCELLED
         await nothing_is_left(store, session)
         async with hold(store, session.id, "another terminal"):
             pass  # it let go of the session, too
@@ -127,7 +127,7 @@ async def test_failure_5_the_request_of_a_killed_terminal_is_void_when_its_time_
             await program.ends(signal.SIGKILL)
         clock.advance(BOUND)
         assert await store.claim_next_handoff([TELEGRAM]) is None
-        assert (await state(store, session.id)).error == EXPIRED
+        assert (await state(store, session.id)).failure is Failure.EXPIRED
         await nothing_is_left(store, session)
 
 

@@ -24,7 +24,7 @@ from segue.core.errors import (
     SessionHeld,
     SessionMoved,
 )
-from segue.core.handoff import ABANDONED, CANCELLED, EXPIRED, MAX_ATTEMPTS, Handoff, State, Step
+from segue.core.handoff import MAX_ATTEMPTS, Failure, Handoff, State, Step
 from segue.core.lease import SECOND, Lease, Ticks
 from segue.core.session import Origin
 from segue.store import Store, bindings, handoffs, leases, transcripts
@@ -478,7 +478,7 @@ class SketchOpening:
             self._tell(handoff, handoff.thread)
         if not handoff.in_flight and not self.world.has(Flaw.BLIND_CANCEL):
             return False
-        self._end(handoff, State.FAILED, error=CANCELLED)
+        self._end(handoff, State.FAILED, failure=Failure.CANCELLED)
         return True
 
     def claim(self, handoff_id: int) -> Handoff | None:
@@ -552,7 +552,7 @@ class SketchOpening:
     def fail(self, claim: Handoff) -> bool:
         if (handoff := self._current(claim)) is None:
             return False
-        self._end(handoff, State.FAILED, error="the platform said no")
+        self._end(handoff, State.FAILED, failure=Failure.ERROR)
         return True
 
     def _end(self, handoff: Handoff, state: State, **changes: Any) -> None:
@@ -571,8 +571,8 @@ class SketchOpening:
     def expire(self) -> int:
         due = [h for h in self.world.handoffs.values() if h.in_flight and self.world.void(h)]
         for handoff in due:
-            error = EXPIRED if handoff.state is State.PENDING else ABANDONED
-            self._end(handoff, State.FAILED, error=error)
+            failure = Failure.EXPIRED if handoff.state is State.PENDING else Failure.ABANDONED
+            self._end(handoff, State.FAILED, failure=failure)
         return len(due)
 
     def crash(self) -> None:

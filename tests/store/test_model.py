@@ -510,7 +510,7 @@ class Conversations(RuleBasedStateMachine):
         assert len(asked.ends) == (not asked.in_flight), f"it ended by {asked.ends}"
         assert (handoff.fence, handoff.attempt) == (asked.fence, asked.attempt)
         assert (handoff.step, handoff.thread) == (asked.step, asked.thread)
-        assert (handoff.error is None) == (asked.state is not State.FAILED)
+        assert (handoff.failure is None) == (asked.state is not State.FAILED)
 
     def teardown(self) -> None:
         try:

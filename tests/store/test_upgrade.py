@@ -16,7 +16,7 @@ import pytest
 import segue.store
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.approval import Answer
-from segue.core.handoff import State, Step
+from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.lease import SECOND
 from segue.core.session import Origin, Session
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
@@ -130,7 +130,7 @@ def place(tx: Tx, session_id: str) -> None:
         now=tx.now,
         me=tx.process,
         lease=tx.ticks + 15 * SECOND,
-        step=Step.OPENING.value,
+        step="opening a thread",
         thread=TOPIC.key,
     )
     for key, receipt in RECEIPTS.items():
@@ -217,6 +217,33 @@ async def everything_is_there(store: Store, session: Session, gateway: str) -> N
     (alive,) = await store.gateways.alive()
     assert (alive.process, alive.platforms) == (gateway, {Platform.TELEGRAM})
     assert alive.links[Platform.TELEGRAM].state is Link.CONNECTING
+
+
+async def test_failures_that_were_known_by_their_messages_have_their_kind(
+    url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    messages = {**REASONS, Failure.ERROR: "Telegram does not answer."}
+    before = knows(9, tmp_path, monkeypatch)
+    async with await segue.store.open(url, clock=clock) as old:
+        await old.owners.ensure("me", "Me")
+        session = await old.sessions.create("me", Platform.LOCAL)
+        for message in messages.values():
+            await old.write(fail_handoff, session.id, message)
+    before.over()
+    async with await segue.store.open(url, clock=clock) as new:
+        found = reversed(await new.list_handoffs(session.id))
+        assert {handoff.failure: handoff.error for handoff in found} == messages
+
+
+def fail_handoff(tx: Tx, session_id: str, message: str) -> None:
+    tx.change(
+        "INSERT INTO handoffs (session_no, key, platform, epoch, seq, state, claim_by, requested,"
+        " finished, error) SELECT no, :message, 'telegram', 1, 0, 'failed', 0, :now, :now, :message"
+        " FROM sessions WHERE id = :id",
+        id=session_id,
+        message=message,
+        now=tx.now,
+    )
 
 
 async def test_an_earlier_store_can_do_what_is_new_once_it_is_up_to_date(

@@ -16,6 +16,7 @@ from segue.core.address import HomeChannel, Platform
 from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.core.text import one_line
+from segue.handoff import STEPS
 from segue.store import Store
 from segue.store.gateways import Gateway, Link, PlatformHealth
 from segue.store.inbox import Incoming
@@ -64,7 +65,7 @@ class Portrait:
                     "session": handoff.session_id,
                     "platform": handoff.platform,
                     "state": handoff.state,
-                    "step": handoff.step,
+                    "step": STEPS[handoff.step] if handoff.step else None,
                     "attempt": handoff.attempt,
                     "requested": handoff.requested,
                     "finished": handoff.finished,

@@ -16,9 +16,9 @@ from segue.chat import page_links
 from segue.chat.output import draw, notice, print_json, say
 from segue.chat.render.clean import clean
 from segue.core.errors import UserError
-from segue.core.handoff import CANCELLED
+from segue.core.handoff import Failure
 from segue.core.session import ME
-from segue.handoff import Completed, Failed, Progress, Stranded, Waiting, Working
+from segue.handoff import STEPS, Completed, Failed, Progress, Stranded, Waiting, Working
 from segue.store import Store
 from segue.turns import hold
 
@@ -61,7 +61,7 @@ async def hand_off(store: Store, wish: Wish, shown: Shown) -> int:
     except UserError as error:
         shown.refused(error)
         return FAILED
-    return CALLED_OFF if last.handoff.error == CANCELLED else FAILED
+    return CALLED_OFF if last.handoff.failure is Failure.CANCELLED else FAILED
 
 
 async def _followed(store: Store, wish: Wish, shown: Shown) -> Completed | Failed:
@@ -136,7 +136,7 @@ def _fields(step: Progress) -> dict[str, Any]:
     match step:
         case Working(platform, taken, attempt, detail):
             waits = {"detail": detail} if detail else {}
-            return {"platform": platform, "step": taken, "attempt": attempt, **waits}
+            return {"platform": platform, "step": STEPS[taken], "attempt": attempt, **waits}
         case Waiting(platform) | Stranded(platform):
             return {"platform": platform}
         case Completed(done):
@@ -152,5 +152,5 @@ def _fields(step: Progress) -> dict[str, Any]:
                 "platform": done.platform,
                 "session": done.session_id,
                 "reason": done.error,
-                "cancelled": done.error == CANCELLED,
+                "cancelled": done.failure is Failure.CANCELLED,
             }

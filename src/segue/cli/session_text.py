@@ -14,6 +14,7 @@ from segue.core.handoff import Handoff, State
 from segue.core.session import Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Role, Transcript
+from segue.handoff import STEPS
 
 if TYPE_CHECKING:
     from segue.store.search import Hit
@@ -102,7 +103,7 @@ def _before(line: str) -> str:
 
 def handoff_text(handoff: Handoff, now: datetime) -> str:
     under_way = handoff.state is State.RUNNING and handoff.step is not None
-    how = handoff.step if under_way else handoff.state
+    how = STEPS[handoff.step] if under_way and handoff.step else handoff.state
     detail = handoff.error or (handoff.detail if under_way else handoff.warning)
     why = f": {detail}" if detail else ""
     return f"to {handoff.platform}, {ago(handoff.requested, now)}, {how}{why}"

@@ -18,7 +18,7 @@ from segue.cli.words import ago
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import ModelError
-from segue.core.handoff import CANCELLED, Handoff
+from segue.core.handoff import Failure, Handoff
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.store import Store
@@ -134,7 +134,7 @@ async def look(settings: Settings) -> Status:
 
 def _matters(handoff: Handoff) -> bool:
     """Whether it is under way, or ended badly among the last few."""
-    failed = handoff.error is not None and handoff.error != CANCELLED
+    failed = handoff.failure not in (None, Failure.CANCELLED)
     return handoff.in_flight or failed or bool(handoff.warning)
 
 

@@ -12,6 +12,7 @@ who try, one wins.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -25,17 +26,7 @@ TARGETS = tuple(platform for platform in Platform if platform is not Platform.LO
 MAX_ATTEMPTS = 3
 ERROR_LIMIT = 500
 
-EXPIRED = (
-    "No gateway took it up in time. The session stayed where it was. Type `segue gateway status` to"
-    " see whether one is running, `segue gateway start` if none is, then /handoff again."
-)
-CANCELLED = "Cancelled. The session stayed where it was."
 _REASON_LIMIT = 200
-
-ABANDONED = (
-    "The gateway stopped in the middle of it, and none went on with it. The session stayed where"
-    " it was. Type `segue gateway status`, then /handoff again."
-)
 
 
 class State(StrEnum):
@@ -54,12 +45,39 @@ class Event(StrEnum):
 
 
 class Step(StrEnum):
-    """How far a running handoff has come; the words are what the terminal shows."""
+    """How far a running handoff has come."""
 
-    CLAIMED = "taken up"
-    OPENING = "opening a thread"
-    REPLYING = "agent replying"
+    CLAIMED = "claimed"
+    OPENING = "opening"
+    REPLYING = "replying"
     DELIVERING = "delivering"
+
+
+class Failure(StrEnum):
+    """Why a handoff failed."""
+
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    """No gateway claimed it in time."""
+    ABANDONED = "abandoned"
+    """The gateway died, and no other one continued."""
+    ERROR = "error"
+    """Anything else; `Handoff.error` says what."""
+
+
+REASONS: Mapping[Failure, str] = {
+    Failure.CANCELLED: "Cancelled. The session stayed where it was.",
+    Failure.EXPIRED: (
+        "No gateway took it up in time. The session stayed where it was. Type `segue gateway"
+        " status` to see whether one is running, `segue gateway start` if none is, then /handoff"
+        " again."
+    ),
+    Failure.ABANDONED: (
+        "The gateway stopped in the middle of it, and none went on with it. The session stayed"
+        " where it was. Type `segue gateway status`, then /handoff again."
+    ),
+}
+"""The messages for failures that need no details."""
 
 
 TRANSITIONS: dict[tuple[State, Event], State] = {
@@ -107,7 +125,9 @@ class Handoff:
     """The thread that was opened for it; the next attempt uses it again."""
     reply: bytes | None = None
     """What the agent answered there, as the gateway keeps it; the next attempt uses it again."""
+    failure: Failure | None = None
     error: str | None = None
+    """The message for the user, if it failed."""
     confirmed: bool = True
     """Whether the platform confirmed what was sent there first, as far as it was asked."""
 

@@ -4,6 +4,7 @@ from segue.handoff.destinations import Destination as Destination
 from segue.handoff.destinations import destinations as destinations
 from segue.handoff.farewell import handed_over as handed_over
 from segue.handoff.farewell import way_back as way_back
+from segue.handoff.progress import STEPS as STEPS
 from segue.handoff.progress import Completed as Completed
 from segue.handoff.progress import Failed as Failed
 from segue.handoff.progress import Progress as Progress

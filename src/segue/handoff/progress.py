@@ -6,11 +6,20 @@ may go on; in the end it is Completed or Failed, and nothing comes after those.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from segue.core.address import Platform
-from segue.core.handoff import CANCELLED, MAX_ATTEMPTS, Handoff, State, Step
+from segue.core.handoff import MAX_ATTEMPTS, Failure, Handoff, State, Step
 from segue.core.text import one_line
+
+STEPS: Mapping[Step, str] = {
+    Step.CLAIMED: "taken up",
+    Step.OPENING: "opening a thread",
+    Step.REPLYING: "agent replying",
+    Step.DELIVERING: "delivering",
+}
+"""The steps as users read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,7 @@ class Working:
         where = "by a gateway" if self.step is Step.CLAIMED else f"on {self.platform}"
         again = f" (attempt {self.attempt} of {MAX_ATTEMPTS})" if self.attempt > 1 else ""
         waits = f": {self.detail}" if self.detail else ""
-        return f"{self.step} {where}{again}{waits}…"
+        return f"{STEPS[self.step]} {where}{again}{waits}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,9 @@ class Failed:
 
     def text(self) -> str:
         reason = one_line(self.handoff.error or "")
-        return reason if reason == CANCELLED else f"The handoff failed. {reason}"
+        if self.handoff.failure is Failure.CANCELLED:
+            return reason
+        return f"The handoff failed. {reason}"
 
 
 Progress = Waiting | Working | Stranded | Completed | Failed

@@ -29,7 +29,7 @@ from segue.core.errors import (
     UnknownChat,
     UnknownPlatform,
 )
-from segue.core.handoff import CANCELLED, TARGETS, Handoff
+from segue.core.handoff import TARGETS, Handoff
 from segue.core.lease import Lease
 from segue.core.text import one_line
 from segue.handoff.progress import Completed, Failed, Progress, progress
@@ -177,7 +177,7 @@ async def _current(store: Store, handoff: Handoff) -> Handoff:
 # Cancelling
 
 
-async def cancel(store: Store, handoff: Handoff, reason: str = CANCELLED) -> bool:
+async def cancel(store: Store, handoff: Handoff, reason: str | None = None) -> bool:
     """True when it was called off in time; False when it was over already, and stays as it is."""
     return await store.cancel_handoff(handoff.id, reason)
 
@@ -241,7 +241,7 @@ async def _called_off(
         while True:
             try:
                 # If it was the handoff that took the session away, this changes nothing.
-                await cancel(store, handoff, str(held.moved or CANCELLED))
+                await cancel(store, handoff, str(held.moved) if held.moved else None)
                 return
             except StoreError as error:
                 logger.warning("The handoff of %s goes on: %s", handoff.session_id, error)

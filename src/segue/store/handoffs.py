@@ -18,9 +18,9 @@ from segue.core.errors import (
     SessionNotFound,
 )
 from segue.core.handoff import (
-    ABANDONED,
-    EXPIRED,
     MAX_ATTEMPTS,
+    REASONS,
+    Failure,
     Handoff,
     State,
     Step,
@@ -51,7 +51,7 @@ LEASE_SECONDS = 10.0
 _SELECT = """
     SELECT h.id, s.id, h.platform, h.state, h.requested, h.claim_by, h.key, h.home, h.message,
            h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished, h.step, h.thread,
-           h.reply, h.error, h.detail, NOT EXISTS (
+           h.reply, h.failure, h.error, h.detail, NOT EXISTS (
                -- Handoff.recap_key
                SELECT 1 FROM outbox o
                WHERE o.key = 'handoff:' || h.id || ':' || 'recap' AND o.state = 'uncertain'
@@ -89,7 +89,7 @@ def request(
     leases.permit(tx, session_id, lease, epoch=epoch, process=process)
     latest = state(tx, session_id)
     if latest is not None and _is_void(tx, latest):
-        cancel(tx, latest.id, _why_void(latest))
+        _end(tx, latest.id, _why_void(latest))
     elif latest is not None and latest.in_flight:
         raise HandoffInFlight(platform=latest.platform)
     tx.change(
@@ -297,18 +297,27 @@ def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Sessio
 
 def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
     tx.nudge(Topic.HANDOFFS)
-    failed = _advance(tx, claimed, _FAILED, error=short_reason(text(reason)), now=tx.now)
+    error = short_reason(text(reason))
+    failed = _advance(tx, claimed, _FAILED, failure=Failure.ERROR.value, error=error, now=tx.now)
     if failed:
         _tell_thread(tx, claimed.id)
     return failed
 
 
-def cancel(tx: Tx, handoff_id: int, reason: str) -> bool:
-    """The other side of the race that `complete` is in: one of the two changes the row."""
+def cancel(tx: Tx, handoff_id: int, reason: str | None) -> bool:
+    """Cancel it, or fail it for that reason. It races with `complete`: one of the two changes the
+    row."""
+    if reason is None:
+        return _end(tx, handoff_id, Failure.CANCELLED)
+    return _end(tx, handoff_id, Failure.ERROR, short_reason(text(reason)))
+
+
+def _end(tx: Tx, handoff_id: int, failure: Failure, error: str = "") -> bool:
     tx.nudge(Topic.HANDOFFS)
     changed = tx.change(
         f"UPDATE handoffs SET {_FAILED} WHERE id = :id AND state IN ('pending', 'running')",
-        error=short_reason(text(reason)),
+        failure=failure.value,
+        error=error or REASONS[failure],
         now=tx.now,
         id=handoff_id,
     )
@@ -338,7 +347,7 @@ def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None
 def expire(tx: Tx) -> int:
     """Fail what nobody took up in time, and say how many they were."""
     void = [handoff for handoff in in_flight(tx) if _is_void(tx, handoff)]
-    return sum(cancel(tx, handoff.id, _why_void(handoff)) for handoff in void)
+    return sum(_end(tx, handoff.id, _why_void(handoff)) for handoff in void)
 
 
 def _is_void(tx: Tx, handoff: Handoff) -> bool:
@@ -347,8 +356,8 @@ def _is_void(tx: Tx, handoff: Handoff) -> bool:
     return handoff.expired(tx.ticks) or exhausted
 
 
-def _why_void(handoff: Handoff) -> str:
-    return EXPIRED if handoff.state is State.PENDING else ABANDONED
+def _why_void(handoff: Handoff) -> Failure:
+    return Failure.EXPIRED if handoff.state is State.PENDING else Failure.ABANDONED
 
 
 def _gone(tx: Tx, handoff: Handoff) -> bool:
@@ -358,7 +367,9 @@ def _gone(tx: Tx, handoff: Handoff) -> bool:
     return tx.ticks >= handoff.lease_until or tx.dead(handoff.claimed_by)
 
 
-_FAILED = "state = 'failed', lease_until = NULL, finished = :now, error = :error"
+_FAILED = (
+    "state = 'failed', lease_until = NULL, finished = :now, failure = :failure, error = :error"
+)
 
 
 def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
@@ -386,6 +397,7 @@ def _handoff(row: Row) -> Handoff:
             requested=moment(row[4]),
             claim_by=Ticks(row[5]),
             key=row[6],
+            failure=Failure.ERROR,
             error=unreadable(error),
         )
 
@@ -410,6 +422,7 @@ def _read(row: Row) -> Handoff:
         step,
         thread,
         reply,
+        failure,
         error,
         detail,
         confirmed,
@@ -434,6 +447,7 @@ def _read(row: Row) -> Handoff:
         detail=detail,
         thread=address_or_none(thread),
         reply=None if reply is None else reply.encode(),
+        failure=None if failure is None else Failure(failure),
         error=error,
         confirmed=bool(confirmed),
     )

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Concatenate, ParamSpec, TypeVar
 
 from segue.core.address import Address, Platform
-from segue.core.handoff import CANCELLED, Handoff, Step
+from segue.core.handoff import Handoff, Step
 from segue.core.lease import Lease
 from segue.core.session import Usage
 from segue.core.transcript import Message
@@ -156,7 +156,7 @@ class Store:
         """The handoffs of all sessions that are not over, the oldest first."""
         return await self._engine.read(handoffs.in_flight)
 
-    async def cancel_handoff(self, handoff_id: int, reason: str = CANCELLED) -> bool:
+    async def cancel_handoff(self, handoff_id: int, reason: str | None = None) -> bool:
         """Call it off, whether or not a gateway works on it; False when it is already over. A
         thread that was opened for it is told that the session stayed, as it is below."""
         return await self._engine.write(handoffs.cancel, handoff_id, reason)

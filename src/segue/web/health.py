@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
+from segue.handoff import STEPS
 from segue.store import Store
 from segue.web import frames
 
@@ -29,7 +30,7 @@ async def look(store: Store, owner: str) -> frames.Healthy:
                     title=session.name,
                     platform=handoff.platform.value,
                     state=handoff.state.value,
-                    step=handoff.step.value if handoff.step else None,
+                    step=STEPS[handoff.step] if handoff.step else None,
                     error=handoff.error or handoff.warning or None,
                     at=handoff.requested,
                 )

@@ -12,9 +12,9 @@ from segue.core.errors import (
     SessionChanged,
 )
 from segue.core.handoff import (
-    ABANDONED,
-    EXPIRED,
     MAX_ATTEMPTS,
+    REASONS,
+    Failure,
     State,
     Step,
 )
@@ -200,7 +200,7 @@ async def test_it_is_tried_at_most_three_times(
     assert await store.claim_handoff(asked.id) is None
     assert await store.claim_next_handoff({TELEGRAM}) is None
     over = await state(store, session.id)
-    assert (over.state, over.error) == (State.FAILED, ABANDONED)
+    assert (over.state, over.failure) == (State.FAILED, Failure.ABANDONED)
 
 
 async def test_the_last_attempt_may_succeed(
@@ -227,7 +227,8 @@ async def test_a_request_that_nobody_took_up_fails_by_itself_and_says_why(
     assert (await state(store, session.id)).state is State.PENDING
     clock.advance(1)
     over = await state(store, session.id)
-    assert (over.state, over.error, over.finished) == (State.FAILED, EXPIRED, clock.now())
+    assert (over.state, over.failure) == (State.FAILED, Failure.EXPIRED)
+    assert (over.error, over.finished) == (REASONS[Failure.EXPIRED], clock.now())
 
 
 async def test_a_running_one_that_its_gateway_abandoned_fails_by_itself_and_says_why(
@@ -238,7 +239,7 @@ async def test_a_running_one_that_its_gateway_abandoned_fails_by_itself_and_says
     assert (await state(store, session.id)).state is State.RUNNING
     clock.advance(1)
     over = await state(store, session.id)
-    assert (over.state, over.error) == (State.FAILED, ABANDONED)
+    assert (over.state, over.failure) == (State.FAILED, Failure.ABANDONED)
 
 
 async def test_expiring_counts_what_it_ended_and_leaves_the_rest(

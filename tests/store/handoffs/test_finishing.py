@@ -13,8 +13,9 @@ from segue.core.errors import (
     SessionMoved,
 )
 from segue.core.handoff import (
-    CANCELLED,
     ERROR_LIMIT,
+    REASONS,
+    Failure,
     State,
     Step,
 )
@@ -306,7 +307,8 @@ async def test_a_cancelled_request_shows_as_failed_with_its_reason(
     asked = await store.request_handoff(session.id, TELEGRAM)
     assert await store.cancel_handoff(asked.id)
     over = await state(store, session.id)
-    assert (over.state, over.error, over.finished) == (State.FAILED, CANCELLED, clock.now())
+    assert (over.state, over.failure) == (State.FAILED, Failure.CANCELLED)
+    assert (over.error, over.finished) == (REASONS[Failure.CANCELLED], clock.now())
     assert await store.claim_handoff(asked.id) is None
     assert not await store.cancel_handoff(asked.id)
 
