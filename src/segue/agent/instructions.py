@@ -1,8 +1,8 @@
 """The system prompt: the agent's role, its context, its notes, and the project instructions.
 
 External content (notes, AGENTS.md) is included as a quotation. It can inform the agent but not
-configure it: endpoint, keys, tools, approvals and home channel are settings, out of reach of any
-text here.
+configure it: endpoint, keys, tools, approvals and home channel are settings, and no text here can
+change them.
 """
 
 from __future__ import annotations

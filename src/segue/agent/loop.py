@@ -123,8 +123,7 @@ class Agent:
         """Answer the last message of `transcript`. Set `interrupt` to stop immediately.
 
         The last event is TurnDone, TurnFailed or TurnInterrupted. `not_begun` are the tool calls at
-        the end of the transcript that are known not to have started; the turn begins by running
-        them.
+        the end of the transcript that are known not to have started. The turn runs them first.
         """
         async with aclosing(_Turn(self, transcript, interrupt, not_begun).run()) as events:
             async for event in events:
@@ -208,8 +207,7 @@ class _Turn:
     # Model
 
     async def _answer(self) -> AsyncGenerator[Event]:
-        """Request one answer from the model: emit its text as it streams, then the complete
-        Message."""
+        """Request one answer: emit its text as it streams, then the complete Message."""
         heard = _Heard()
         over: Event = TurnInterrupted()
         try:
@@ -401,8 +399,8 @@ class _Turn:
     ) -> AsyncGenerator[list[asyncio.Task[T]]]:
         """Run `works` as tasks.
 
-        The tasks are cancelled when the turn is interrupted. They have always ended when the
-        context exits.
+        The tasks are cancelled when the turn is interrupted. They have ended when the context
+        exits.
         """
         tasks = [asyncio.create_task(work) for work in works]
         stop = asyncio.create_task(_cancel_on(self._interrupt, tasks))
@@ -460,8 +458,7 @@ async def _outcome(task: asyncio.Task[_Outcome]) -> _Outcome:
 
 
 def _broken(call: ToolCall, error: Exception) -> _Outcome:
-    """The outcome of an unexpected exception in a tool. That is our bug, but the call still needs a
-    result."""
+    """The outcome of an unexpected exception in a tool: our bug, but the call needs a result."""
     return _Outcome(f"The tool {call.name} failed: {type(error).__name__}: {error}")
 
 

@@ -43,8 +43,8 @@ class Summary:
 async def summarise(model: Model, transcript: Transcript) -> Summary:
     """Summarise the conversation. Raise ModelError if the model fails."""
     answer_tokens = min(2048, model.context // 8)
-    # Half of the context, because our token count is an estimate and the previous summary needs
-    # room.
+    # Half of the context, because our token count is an estimate, and to leave room for the
+    # previous summary.
     limit = max(model.context // 2 - answer_tokens, 512)
     told, usage = "", Usage()
     for part in _parts(transcript, limit):

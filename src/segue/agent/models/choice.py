@@ -87,8 +87,10 @@ async def choose(
 
 
 async def survey(settings: Settings, *, servers: Sequence[Server] = SERVERS) -> Survey:
-    """Return the choice and all the candidates. A failed choice is reported as `problem`, not
-    raised."""
+    """Return the choice and all the candidates.
+
+    A failed choice is reported as `problem`, not raised.
+    """
     asked = await _asked(settings, servers)
     considered = (*_keyed(settings), embedded(settings), *asked)
     if not settings.model:
@@ -145,8 +147,7 @@ def _client(route: Route, model: str) -> Model:
         setting=route.setting,
         context=context,
         small=isinstance(service, Endpoint) and service.small,
-        # Unknown for the models of a local server. One that cannot see pictures would invent an
-        # answer.
+        # Unknown for the models of a local server. One that cannot see would make things up.
         images=service.images if isinstance(service, Endpoint) else isinstance(service, Provider),
     )
 

@@ -105,8 +105,10 @@ class _ServerModel(Struct):
 
 
 class _ServerList(Struct):
-    """The format that Ollama, LM Studio and llama.cpp share. It is strict, so that another program
-    on their port is not mistaken for one of them."""
+    """The format that Ollama, LM Studio and llama.cpp share.
+
+    It is strict, so that another program on their port is not mistaken for one of them.
+    """
 
     object: Literal["list"]
     data: list[_ServerModel] | None

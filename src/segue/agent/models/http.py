@@ -157,8 +157,10 @@ class Client:
         return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
 
     async def _no_stream(self, response: httpx2.Response) -> ModelError:
-        """The error for a successful response that is not a stream, such as a web page. A retry
-        would give the same response."""
+        """The error for a successful response that is not a stream, such as a web page.
+
+        A retry would give the same response.
+        """
         body = (await _read_some(response)).decode("utf-8", "replace")
         told = self._endpoint.explain(Refusal(status=response.status_code, body=body))
         return told or ModelError(
@@ -196,8 +198,10 @@ async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
 
 @functools.cache
 def trusted() -> ssl.SSLContext:
-    """The TLS context with the trusted certificates. Cached, since loading takes longer than a
-    request."""
+    """The TLS context with the trusted certificates.
+
+    Cached, because creating it takes longer than a request.
+    """
     return httpx2.create_ssl_context()
 
 

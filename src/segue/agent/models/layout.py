@@ -44,6 +44,8 @@ class Unlaid(Generic[C]):
 
     @property
     def is_nothing(self) -> bool:
-        """True if the layout covered the whole message. Otherwise it belongs to a different
-        message."""
+        """True if the layout covered the whole message.
+
+        Otherwise it belongs to a different message.
+        """
         return self._at == len(self._text) and self._called == len(self._calls)

@@ -16,9 +16,11 @@ ROOM = 12_000_000
 def shown(
     messages: Sequence[Message], kinds: Container[str]
 ) -> Iterator[tuple[Message, list[Image | str]]]:
-    """Yield each message with its pictures, in order. Only the newest pictures are kept; the others
-    become a sentence. `kinds` are the media types that the model accepts, empty if it cannot see
-    pictures."""
+    """Yield each message with its pictures, in order.
+
+    The newest pictures are kept, and a sentence replaces each of the others. `kinds` are the media
+    types that the model accepts, if any.
+    """
     visible = [i for m in messages if m.images for i in m.images if i.media_type in kinds]
     hidden = _too_old(visible)
     for message in messages:

@@ -1,8 +1,7 @@
 """Tool calls as plain text, for models that are too small for the tool API.
 
 A small model writes a call as JSON in its answer, and repeats the call if it sees the result as a
-tool message. So the tools are described in the system prompt, and calls and results are sent as
-text.
+tool message. So the system prompt describes the tools, and calls and results are sent as text.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ _KEYS = (*_NAMES, *_ARGUMENTS, "type", "id")
 def are_wanted(messages: Sequence[Message]) -> bool:
     """True if the last message looks like work for a tool.
 
-    A small model that sees tools answers everything with a call, even when the user only gives a
-    name.
+    If a small model sees tools, it turns everything into a call, even a name that the user
+    mentions.
     """
     said = next((m for m in reversed(messages) if m.role is not Role.ASSISTANT), None)
     return said is not None and (said.role is Role.TOOL or bool(_WORK.search(said.content)))
@@ -73,8 +72,10 @@ def result_text(name: str | None, content: str) -> str:
 
 
 def ask_for_words(told: str) -> str:
-    """Append a request to answer in words. After results alone, with the tools still described, a
-    small model makes the same call again."""
+    """Append a request to answer in words.
+
+    After results alone, with the tools still described, a small model makes the same call again.
+    """
     return f"{told}\n\nNow answer me in words, without JSON."
 
 
@@ -99,8 +100,10 @@ def _brief(tool: ToolSpec) -> str:
 
 
 class Reader:
-    """Separates tool calls from text while an answer streams in. Text is passed on immediately;
-    only text that may still become a call is held back."""
+    """Separates tool calls from text while an answer streams in.
+
+    Text is passed on immediately; only text that may still become a call is held back.
+    """
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
@@ -122,8 +125,7 @@ class Reader:
         return self._take()
 
     def end(self, call_id: str, *, whole: bool = True) -> ToolCall | str:
-        """Return the held-back text as a tool call if it is one, otherwise as it is (possibly
-        empty)."""
+        """Return the held-back text as a tool call if it is one, otherwise unchanged."""
         held = self._take()
         return (read_call(held, self._names, call_id) if whole else None) or held
 
@@ -172,8 +174,7 @@ def _may_be_object(text: str, closer: str) -> bool:
 
 
 def _split(text: str) -> tuple[dict[str, Any] | None, str]:
-    """The JSON object at the start of `text`, or None while it is incomplete, and the remaining
-    text."""
+    """Split `text` into the JSON object at its start (None while incomplete) and the rest."""
     if not text.startswith("{") or "}" not in text:
         return None, text
     try:

@@ -25,8 +25,11 @@ _Json = dict[str, Any]
 
 
 def build(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] = KINDS) -> _Json:
-    """Build the request body. `thinking` includes the thinking of earlier answers, and `kinds` are
-    the media types of the pictures to include."""
+    """Build the request body.
+
+    `thinking` includes the thinking of earlier answers, and `kinds` are the media types of the
+    pictures to include.
+    """
     messages = by_turns(prompt.messages, _Blocks(thinking=thinking), kinds)
     body: _Json = {
         "model": model,
@@ -108,8 +111,10 @@ def _text(words: str) -> list[_Json]:
 
 
 def _laid_out(kept: list[Any], message: Message, calls: list[_Json]) -> list[_Json] | None:
-    """The blocks in their original order (see Answer). None if the layout no longer matches the
-    message."""
+    """The blocks in their original order (see Answer).
+
+    None if the layout no longer matches the message.
+    """
     blocks: list[_Json] = []
     left = layout.Unlaid(message, calls)
     for item in kept:

@@ -21,8 +21,7 @@ _SIGNATURE = "signature"
 class GeminiModel(HostedModel):
     """A Google model, accessed with an AI Studio key.
 
-    The signatures of earlier answers are valid only for the same model and account. Others reject
-    them.
+    Any other model or account rejects the signatures of earlier answers.
     """
 
     PROVIDER = PROVIDER

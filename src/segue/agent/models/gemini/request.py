@@ -27,8 +27,11 @@ _Json = dict[str, Any]
 
 
 def build(model: str, prompt: Prompt, *, signed: bool, kinds: Collection[str] = SEEN) -> _Json:
-    """Build the request body. `signed` includes the signatures of earlier answers, and `kinds` are
-    the media types of the pictures to include."""
+    """Build the request body.
+
+    `signed` includes the signatures of earlier answers, and `kinds` are the media types of the
+    pictures to include.
+    """
     parts = _Parts(signed=signed, stand_in=_wants_signatures(model))
     body: _Json = {
         "contents": by_turns(prompt.messages, parts, kinds),
@@ -113,8 +116,10 @@ def _said(message: Message, *, signed: bool) -> tuple[list[_Sent], list[_Json]]:
 
 
 def _laid_out(kept: list[Any], message: Message, calls: list[_Sent]) -> list[_Json] | None:
-    """The parts as received, with signatures and ids (see Answer). None if the layout no longer
-    matches the message."""
+    """The parts as received, with signatures and ids (see Answer).
+
+    None if the layout no longer matches the message.
+    """
     parts: list[_Json] = []
     left = layout.Unlaid(message, calls)
     for item in kept:

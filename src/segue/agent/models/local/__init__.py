@@ -1,7 +1,7 @@
 """The embedded model: a small language model that needs no key and no account.
 
 It is a demo, for trying things out and for continuing when nothing else is reachable, and no match
-for a large model. All its files are in one private folder:
+for a large model. All its data is in one private folder. The modules:
 
     weights.py   the model's file: what it is and whether it is present
     pull.py      downloads that file from sources.py, resuming interrupted downloads

@@ -54,8 +54,10 @@ async def fetch(folder: Path, told: Callable[[Progress], None], weights: Weights
 
 
 async def _put_there(folder: Path, weights: Weights) -> bool:
-    """Return True if the correct file is already there without being marked, and mark it as
-    verified."""
+    """Mark the file as verified if it is the right one, although we did not download it.
+
+    Return True if it is.
+    """
     path = folder / weights.file
     if not path.is_file() or path.stat().st_size != weights.size:
         return False
@@ -67,8 +69,10 @@ async def _put_there(folder: Path, weights: Weights) -> bool:
 
 
 async def _pull(part: Part, weights: Weights, told: Callable[[Progress], None]) -> None:
-    """Complete `part` from the first source that works. A file with the wrong hash is deleted, and
-    the next source starts from the beginning."""
+    """Complete `part` from the first source that works.
+
+    A file with the wrong hash is deleted, and the next source starts from the beginning.
+    """
     _make_sure_of_space(part, weights)
     reasons: list[str] = []
     for source in weights.sources:

@@ -23,8 +23,10 @@ def present() -> bool:
 
 
 async def install(told: Callable[[str], None]) -> None:
-    """Install the package unless it is present, and check that it loads. `told` receives pip's
-    output. Raise PullFailed on failure."""
+    """Install the package unless it is present, and check that it loads.
+
+    `told` receives pip's output. Raise PullFailed on failure.
+    """
     if not present():
         await pip(
             "install",
@@ -48,8 +50,10 @@ def why(error: ImportError) -> str:
 
 
 async def _fault() -> str:
-    """Why the package cannot be loaded, or an empty string if it can. The check runs in another
-    process, because a failing import may crash the interpreter."""
+    """Why the package cannot be loaded, or an empty string if it can.
+
+    The check runs in another process, because a failing import may crash the interpreter.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",

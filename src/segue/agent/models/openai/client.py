@@ -48,8 +48,10 @@ class OpenAIModel:
         patience: Patience = _PATIENCE,
         reuse: bool = True,
     ) -> None:
-        """`images` says whether the model accepts pictures. By default it does unless it is small.
-        If the server says that it does not, that overrides `images`."""
+        """`images` says whether the model accepts pictures.
+
+        By default it does unless it is small. The server can overrule that.
+        """
         self.name = name
         self.context = context
         self.small = small
@@ -102,8 +104,10 @@ class OpenAIModel:
                 yield piece
 
     async def _learning(self, prompt: Prompt, *, pictures: bool) -> AsyncGenerator[Piece]:
-        """Stream the answer. Whenever the server rejects a field, remember that and retry without
-        the field."""
+        """Stream the answer.
+
+        Whenever the server rejects a field, remember that and retry without the field.
+        """
         for left in reversed(range(Dialect.LESSONS + 1)):
             dialect = self._dialect
             begun = False

@@ -52,8 +52,7 @@ _NO_SUCH_FIELD = re.compile(
     re.IGNORECASE,
 )
 # OpenAI, llama.cpp (current and older versions), Mistral, Ollama and LM Studio, OpenRouter, vLLM;
-# then DeepSeek (current and older versions, twice) and Groq, which only say that they expected a
-# string.
+# then DeepSeek (current and older versions, twice) and Groq, which only say: text expected.
 _NO_IMAGES = re.compile(
     r"""image_url\ is\ only\ supported\ by | image\ input\ is\ not\ (supported|enabled)
     | unsupported\ content\ part\ type:\ \W{0,4}image_url | not\ support\ (images?|vision)\b

@@ -89,7 +89,7 @@ def _messages(prompt: Prompt, kinds: Collection[str], *, small: bool) -> list[di
     OpenAI accepts any order. But the chat templates of Mistral, Gemma and others, which vLLM and
     llama.cpp apply, fail unless user and assistant alternate, starting with the user. Mistral's own
     API requires an assistant message between a tool result and the next user message. So
-    consecutive messages of one role are merged, and missing messages are filled in with a text in
+    consecutive messages of one role are merged, and missing ones are filled in with a text in
     brackets.
     """
     system = prompt.system
@@ -159,8 +159,10 @@ def _plain_entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None
 
 
 def _as_user(message: Message, pictures: _Pictures) -> str | list[dict[str, Any]]:
-    """A plain string, or a list of parts if there are pictures to include. Not every server can
-    read a list."""
+    """A plain string, or a list of parts if there are pictures to include.
+
+    Not every server can read a list.
+    """
     told = [part for part in (*pictures, as_user(message)) if part]
     if any(isinstance(part, Image) for part in told):
         return [_part(part) for part in told]
