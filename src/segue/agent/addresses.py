@@ -1,11 +1,11 @@
 """Decides which pages the agent may fetch without asking, based on the transcript alone.
 
-A request can leak what the agent has read, and content that the agent reads may ask it to send a
-request that does. So a page is fetched without asking only if the request cannot leak anything, or
-only to a host that the user named:
+A request can leak data that the agent has read, and that data may contain instructions to do so. So
+a page is fetched without asking only if the request can leak nothing, or only to a host that the
+user named:
 
 - its exact URL appears in one of the user's own messages; or
-- its host does, and no tool other than this one has added anything to the conversation.
+- its host does, and no tool other than fetch_page has added anything to the conversation.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Rules:
     """
 
     def shown(self, risk: Risk) -> str:
-        """A phrase for the user: does a tool with this risk ask first?"""
+        """A phrase for the user that says whether a tool with this risk asks first."""
         if self.policy is Policy.AUTO:
             return "runs at once"
         return "asks at times" if risk is Risk.READ else "asks first"

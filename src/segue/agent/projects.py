@@ -27,8 +27,7 @@ class Projects:
         """Directories without the file, and when each entry expires."""
 
     async def read(self, cwd: Path) -> str:
-        """Return the content of AGENTS.md in `cwd`, or an empty string if it is missing or
-        unreadable.
+        """Return the content of AGENTS.md in `cwd`, or an empty string if it cannot be read.
 
         The file may be a link, but only to a target inside the directory: a project must not be
         able to show the model other files by linking to them.
@@ -46,7 +45,7 @@ class Projects:
 
 
 def _read(cwd: Path) -> str | None:
-    """None if the file does not exist."""
+    """Like `Projects.read`, but None if the file does not exist."""
     if not os.path.lexists(cwd / FILE):
         return None
     target = aim(cwd / FILE)

@@ -21,7 +21,7 @@ def is_object(text: str) -> bool:
 
 
 def as_object(call: ToolCall) -> dict[str, Any]:
-    """The arguments as a dict. Invalid ones, as small models write them, become a single value."""
+    """The arguments as a dict. Anything else, which small models write, is wrapped in one."""
     try:
         return _OBJECTS.decode(call.arguments or "{}")
     except (msgspec.MsgspecError, UnicodeEncodeError):

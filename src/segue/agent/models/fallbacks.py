@@ -29,8 +29,7 @@ def carried(prompt: Prompt, *, images: bool, extras: Mapping[str, str]) -> froze
 async def conceding(ask: Ask, included: frozenset[str]) -> AsyncGenerator[Piece]:
     """Stream the answer, leaving out the content that the provider rejects (see `carried`).
 
-    Each request repeats the pictures of the conversation, so one broken picture must not make every
-    later request fail.
+    A broken picture is part of every later request too, so it must not end the conversation.
     """
     while True:
         begun = False

@@ -28,12 +28,13 @@ class Faults(Protocol):
 
 
 class HostedModel(ABC):
-    """Everything except building the request and parsing the answer and the errors."""
+    """A hosted model. Subclasses build the request and parse the answer and the errors."""
 
     PROVIDER: ClassVar[str]
     BASE_URL: ClassVar[str]
     SENT_BACK: ClassVar[Mapping[str, str]]
-    """Content to send back verbatim: its key in the extras, and the keyword for it in an error."""
+    """Maps the extras key of content to send back verbatim to the keyword for it in error messages.
+    """
 
     def __init__(
         self,

@@ -38,7 +38,10 @@ class Route:
         return key
 
     def model(self, name: str) -> str:
-        """The service's own name for the model `name`, or for the default model without one."""
+        """The service's own name for the model `name`, or for the default model without one.
+
+        Raise ModelUnusable if there is neither.
+        """
         given = name.partition("/")[2]
         if isinstance(self.service, Provider):
             given = self.service.model(given or self.service.default or "")

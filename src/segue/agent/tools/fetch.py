@@ -76,7 +76,7 @@ async def _follow(address: str, place: Workplace) -> str:
             if following.netloc != url.netloc and not place.may_fetch(str(following)):
                 return f"[the page redirects to {following}; fetch that address if you want it]"
             if following.netloc != url.netloc:
-                client.cookies.clear()  # they, too, are kept by IP address
+                client.cookies.clear()  # cookies, too, are stored by IP address
             url = following
     raise ToolFailed("The page leads from one address to the next without end.")
 

@@ -212,8 +212,8 @@ def _in_folder(
 ) -> Callable[[F, Workplace], Plan]:
     """Plan `work` on the folder that the path leads to now.
 
-    Private files in it are left out, unless the folder itself is private: then the user is asked,
-    and approves that.
+    Private files in it are left out, unless the folder itself is private: then the user is asked
+    about it.
     """
 
     def plan(given: F, place: Workplace) -> Plan:

@@ -48,7 +48,7 @@ async def apart(script: str, given: str, seconds: float) -> Outcome:
 async def _talk(process: asyncio.subprocess.Process, given: bytes, output: bytearray) -> None:
     """Send all the input, then collect the output.
 
-    The script must read everything before it writes.
+    The script must read all of it before it writes.
     """
     stdin = cast("asyncio.StreamWriter", process.stdin)
     with contextlib.suppress(ConnectionError):  # it has ended, and the exit code shows why

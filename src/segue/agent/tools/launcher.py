@@ -23,10 +23,9 @@ class Command:
         self._following = asyncio.create_task(self._follow(reader))
 
     async def exit_code(self) -> int | None:
-        """Wait for the command to end, and return its exit code, or None if its supervisor was
-        killed.
+        """Wait for the command to end, and return its exit code.
 
-        Raise OSError if the command could not be started.
+        Return None if its supervisor was killed. Raise OSError if the command could not be started.
         """
         return await asyncio.shield(self._code)
 
@@ -86,7 +85,10 @@ _control: socket.socket | None = None
 
 
 def _hand_over(*descriptors: int) -> None:
-    """Send the descriptors to a new supervisor. If the connection is broken, start again."""
+    """Send the descriptors to a new supervisor.
+
+    The process that forks supervisors is started if needed, and replaced if it is gone.
+    """
     global _control  # noqa: PLW0603 - a process needs one
     if _control is not None:
         try:

@@ -1,4 +1,4 @@
-"""Sends messages and files to chats, including other chats than that of the conversation."""
+"""Tools that send a message to another chat, or a file to any chat."""
 
 from __future__ import annotations
 

@@ -101,8 +101,7 @@ def read(file: int, limit: int) -> bytes:
 
 
 def walk(folder: Path, pattern: str, private: Private) -> Iterator[tuple[str, bool]]:
-    """Yield the entries below `folder` that match `pattern`, in order, and whether each is a
-    folder.
+    """Yield the entries below `folder` that match `pattern`, in order, with True for folders.
 
     `**` matches any number of folders. Links are not followed. SKIPPED and private folders are not
     entered. Raise GaveUp after MOST_SCANNED entries, and OSError if `folder` itself cannot be read.
@@ -135,7 +134,7 @@ def walk(folder: Path, pattern: str, private: Private) -> Iterator[tuple[str, bo
 
 
 def _is_folder(entry: os.DirEntry[str], *, follow: bool = True) -> bool:
-    """True for a folder or a link to one. False for a broken link."""
+    """True for a folder or, with `follow`, a link to one. False for a broken link."""
     try:
         return entry.is_dir(follow_symlinks=follow)
     except OSError:

@@ -54,10 +54,7 @@ async def fetch(folder: Path, told: Callable[[Progress], None], weights: Weights
 
 
 async def _put_there(folder: Path, weights: Weights) -> bool:
-    """Mark the file as verified if it is the right one, although we did not download it.
-
-    Return True if it is.
-    """
+    """Accept the correct file if we did not download it: mark it as verified and return True."""
     path = folder / weights.file
     if not path.is_file() or path.stat().st_size != weights.size:
         return False

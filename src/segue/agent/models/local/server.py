@@ -23,7 +23,7 @@ _REACHED = msgspec.json.Decoder(Reached)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The server for some weights, no matter which process started it. There is only one."""
+    """The only server for some weights, no matter which process started it."""
 
     run: Run
     weights: Path

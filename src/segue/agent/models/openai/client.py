@@ -50,7 +50,8 @@ class OpenAIModel:
     ) -> None:
         """`images` says whether the model accepts pictures.
 
-        By default it does unless it is small. The server can overrule that.
+        By default it does unless it is small. If the server reports that it does not, that takes
+        precedence.
         """
         self.name = name
         self.context = context

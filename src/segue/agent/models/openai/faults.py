@@ -51,8 +51,8 @@ _NO_SUCH_FIELD = re.compile(
     r"unsupported|unrecognized|unknown|unexpected|not supported|not permitted|not allowed",
     re.IGNORECASE,
 )
-# OpenAI, llama.cpp (current and older versions), Mistral, Ollama and LM Studio, OpenRouter, vLLM;
-# then DeepSeek (current and older versions, twice) and Groq, which only say: text expected.
+# OpenAI, llama.cpp (current and older), Mistral, Ollama and LM Studio, OpenRouter, vLLM; then
+# DeepSeek (current, and two older ones) and Groq, which only say that they expected a string.
 _NO_IMAGES = re.compile(
     r"""image_url\ is\ only\ supported\ by | image\ input\ is\ not\ (supported|enabled)
     | unsupported\ content\ part\ type:\ \W{0,4}image_url | not\ support\ (images?|vision)\b
