@@ -1,5 +1,5 @@
-"""Transcript in, events out. The agent keeps no session: whoever runs a turn brings everything.
+"""The agent: a transcript goes in, events come out. It keeps no session state.
 
-Read `models/base` (what a model is), `loop` (one turn), `tools` (what it can do), `approvals`
-(what it may do), `prompt` and `compaction` (what it is told).
+Read `models/base` (the model protocol), `loop` (one turn), `tools` (the agent's capabilities),
+`approvals` (its permissions), `instructions` (the system prompt) and `summaries`.
 """

@@ -1,11 +1,11 @@
-"""Which pages may be fetched without asking. The transcript alone decides.
+"""Decides which pages the agent may fetch without asking, based on the transcript alone.
 
-A request can carry what the agent has read, and what it reads may ask it to send such a request. So
-a page is fetched unasked only when the request cannot carry anything out, or only to a host that
-the person named:
+A request can leak data that the agent has read, and that data may contain instructions to do so. So
+a page is fetched without asking only if the request can leak nothing, or only to a host that the
+user named:
 
-- its address stands in one of the person's own messages, word for word; or
-- its host does, and no tool but this one has brought anything into the conversation.
+- its exact URL appears in one of the user's own messages; or
+- its host does, and no tool other than fetch_page has added anything to the conversation.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from segue.core.transcript import Kind, Message, Role
 
 FETCH = "fetch_page"
 
-# Nothing that two readers of URLs could understand in different ways: no user, no backslash, no
-# letters beyond ASCII.
+# Excludes everything that two URL parsers could read differently: user names, backslashes, and
+# characters beyond ASCII.
 _ADDRESS = re.compile(
     r"https?://(?:www\.)?([a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?)([/?][!-\[\]-~]*)?",
     re.IGNORECASE,
@@ -26,11 +26,11 @@ _ADDRESS = re.compile(
 _WRITTEN = re.compile(r"(?<![\w@/.-])(?:https?://|www\.)[^\s<>\"'`]+", re.IGNORECASE)
 _AFTER = ".,;:!?)]}*_"
 _OTHERS = (">", "[")
-"""Begin the lines of a message that others wrote, or that the gateway added."""
+"""Prefixes of lines that other people wrote (quotes) or that the gateway added."""
 
 
 def fetchable(messages: Sequence[Message]) -> Callable[[str], bool]:
-    """Whether a URL may be fetched without asking, after `messages`."""
+    """Return a predicate: may this URL be fetched without asking, given `messages`?"""
     named = {address for message in messages for address in _named(message)}
     hosts = {host for host, _ in named} if _only_pages(messages) else set[str]()
 
@@ -42,8 +42,10 @@ def fetchable(messages: Sequence[Message]) -> Callable[[str], bool]:
 
 
 def _only_pages(messages: Sequence[Message]) -> bool:
-    """Whether the model has seen the person's words, its own and pages, and nothing else. What is
-    no longer shown word for word may have been anything."""
+    """True if the model has seen only the user's messages, its own messages and fetched pages.
+
+    A summary, or a start that was cut off, may stand for anything.
+    """
     if messages and messages[0].seq > 1:
         return False
     return not any(
@@ -53,7 +55,7 @@ def _only_pages(messages: Sequence[Message]) -> bool:
 
 
 def _named(message: Message) -> Iterator[tuple[str, str]]:
-    """The addresses that the person wrote in it."""
+    """The addresses that the user wrote in `message`."""
     if message.role is not Role.USER or message.kind is not Kind.SAID:
         return
     for line in message.content.splitlines():
@@ -66,6 +68,6 @@ def _named(message: Message) -> Iterator[tuple[str, str]]:
 
 
 def _parsed(url: str) -> tuple[str, str] | None:
-    """The host, with its port, and the rest of an address; None for one that cannot be compared."""
+    """The host (with port) and the rest of `url`, or None if it cannot be compared safely."""
     found = _ADDRESS.fullmatch(url.partition("#")[0])
     return found and (found[1].lower(), f"/{(found[2] or '').removeprefix('/')}")

@@ -1,8 +1,8 @@
-"""What the agent may do without asking. An approval is for one exact call, and for nothing else.
+"""Rules for what the agent may do without asking. An approval covers one exact call.
 
-What writes, runs or sends is asked about, inside the working directory as well as outside. Reading
-is not, except for private files and for pages that the person did not point at (`Plan.asks`). Only
-the policy and the person's own answers decide.
+Writing, running and sending need approval, inside the working directory as well as outside. Reading
+does not, except for private files and for pages that the user did not point at (`Plan.asks`). Only
+the policy and the user's own answers decide.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from segue.core.transcript import ToolCall
 class Verdict(StrEnum):
     ALLOWED = "allowed"
     LISTED = "listed"
-    """Allowed by the allow-list alone: see `Plan.guarded`."""
+    """Allowed only because the command is on the allow-list. See `Plan.guarded`."""
     ASK = "ask"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What is allowed where a turn takes place."""
+    """The approval rules of a turn."""
 
     policy: Policy = Policy.ASK
     allowed_commands: tuple[str, ...] = ()
-    """Beginnings of commands, word by word: `git status` allows `git status --short`. One that is
-    more than plain words allows nothing."""
+    """Command prefixes, compared word by word: `git status` allows `git status --short`.
+
+    An entry with shell syntax in it allows nothing.
+    """
 
     def shown(self, risk: Risk) -> str:
-        """Whether a person is asked first, for people."""
+        """A phrase for the user that says whether a tool with this risk asks first."""
         if self.policy is Policy.AUTO:
             return "runs at once"
         return "asks at times" if risk is Risk.READ else "asks first"
@@ -55,8 +57,11 @@ class Rules:
         asks: bool = False,
         place: str = "",
     ) -> Verdict:
-        """`granted` are the fingerprints that the person allowed for this session; `asks` and
-        `place` are the Plan's."""
+        """Decide whether the call may run.
+
+        `granted` are the fingerprints that the user allowed for this session. `asks` and `place`
+        come from the Plan.
+        """
         if self.policy is Policy.AUTO or (risk is Risk.READ and not asks):
             return Verdict.ALLOWED
         if fingerprint(call, cwd, place) in granted:
@@ -76,8 +81,8 @@ class Rules:
 
 
 def fingerprint(call: ToolCall, cwd: Path, bound: str = "") -> str:
-    """What makes two calls the same: tool, arguments (in any order), working directory, and the
-    file or the like that they are bound to (`Plan.exact` or `Plan.place`)."""
+    """Identify a call by its tool, arguments (in any order), working directory, and `bound`: the
+    file or other object it is bound to (`Plan.exact` or `Plan.place`)."""
     try:
         arguments = msgspec.json.encode(msgspec.json.decode(call.arguments or "{}"), order="sorted")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -85,7 +90,7 @@ def fingerprint(call: ToolCall, cwd: Path, bound: str = "") -> str:
     whole = hashlib.sha256()
     name = call.name.encode("utf-8", "surrogatepass")
     for part in (name, arguments, os.fsencode(cwd), os.fsencode(bound)):
-        # With its length, so that nothing can move from one part to the next.
+        # Prefixed with the length, so that bytes cannot shift from one part to the next.
         whole.update(len(part).to_bytes(8, "big") + part)
     return whole.hexdigest()
 

@@ -1,10 +1,10 @@
-"""One turn: the model speaks, tools run, the model goes on, until it has nothing more to do.
+"""One turn: the model answers, its tool calls run, and the model continues until it is done.
 
-The loop keeps nothing. It is given a transcript and emits what is added to it, so that whoever
-runs it can keep each Message as it comes. When the turn is interrupted or the model fails, what is
-emitted leaves the transcript whole: every tool call has its result, in the order of the calls.
-Whoever cancels the task, or closes the generator early, ends everything that the turn has begun;
-the transcript is then for Transcript.unfinished to mend.
+The loop stores nothing. It takes a transcript and emits every Message it adds, so that the caller
+can save each one immediately. If the turn is interrupted or the model fails, the emitted messages
+still form a complete transcript: every tool call has a result, in the order of the calls.
+Cancelling the task or closing the generator early stops everything that the turn has started.
+Repair the transcript with Transcript.unfinished in that case.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall, Transcri
 
 MOST_STEPS = 40
 LONGEST_ANSWER = 8192
-"""In tokens. Longer ones are refused by too many models."""
+"""In tokens. Too many models reject a higher limit."""
 MOST_CONTEXT = 200_000
-"""Every request pays for all that it holds, so that not even the largest model is shown more."""
+"""In tokens. Each request is billed for its whole prompt, so this caps even the largest models."""
 CERTAIN = 0.9
-"""The part of a model's context that our own count of tokens may fill."""
+"""The share of a model's context to fill. Our token count is only an estimate."""
 
 DENIED = "[not allowed: the person said no to this call. Do not repeat it; ask, or do without.]"
 NOT_BEGUN = "[interrupted: this tool call was not begun, and nothing came of it]"
@@ -65,8 +65,11 @@ CUT_SHORT = " […]"
 
 T = TypeVar("T")
 Approve = Callable[[ToolCall, str, str], Awaitable[Answer]]
-"""Asks a person about one exact call: given what will be done, in words, and its fingerprint, which
-also stands for the file that it is about. An answer counts for that fingerprint alone."""
+"""Asks the user to approve one exact call.
+
+Takes the call, a description of what it will do, and its fingerprint, which also covers the file
+that the call is bound to. The answer applies to that fingerprint only.
+"""
 Planned = tuple[ToolCall, "Plan | _Outcome"]
 
 logger = logging.getLogger(__name__)
@@ -77,12 +80,12 @@ def _now() -> datetime:
 
 
 async def _forget(fingerprint: str) -> None:
-    """For a turn whose grants end with it."""
+    """Discard the grant. The default, for turns whose grants end with the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """What a turn is taken with. It keeps no session, and can take many turns at once."""
+    """The model, tools and rules for running turns. Stateless: many turns can run concurrently."""
 
     model: Model
     system: str
@@ -91,21 +94,21 @@ class Agent:
     rules: Rules
     approve: Approve
     granted: frozenset[str] = frozenset()
-    """Fingerprints of calls that the person has allowed for this session."""
+    """Fingerprints of the calls that the user has allowed for this session."""
     grant: Callable[[str], Awaitable[None]] = _forget
-    """Keeps one more of them."""
+    """Saves the fingerprint of a call that the user allows for the session."""
     most_steps: int = MOST_STEPS
-    """How many answers of the model one turn may take."""
+    """The maximum number of model requests per turn."""
     now: Callable[[], datetime] = _now
 
     @property
     def answer_tokens(self) -> int:
-        """How long one answer may be."""
+        """The maximum length of one answer, in tokens."""
         return min(LONGEST_ANSWER, self.model.context // 8)
 
     @property
     def room(self) -> int:
-        """How many tokens of messages the model can be shown, counted as carefully as we can."""
+        """The number of tokens available for messages, as a conservative estimate."""
         specs = (msgspec.json.encode(tool.spec).decode() for tool in self.tools.values())
         context = min(self.model.context, MOST_CONTEXT)
         left = context - self.answer_tokens - tokens_in(self.system, *specs)
@@ -117,10 +120,10 @@ class Agent:
         interrupt: asyncio.Event,
         not_begun: Sequence[ToolCall] = (),
     ) -> AsyncGenerator[Event]:
-        """Answer the last message of `transcript`. Set `interrupt` to stop at once.
+        """Answer the last message of `transcript`. Set `interrupt` to stop immediately.
 
         The last event is TurnDone, TurnFailed or TurnInterrupted. `not_begun` are the tool calls at
-        the very end that are certain not to have been begun, so that they can be made now.
+        the end of the transcript that are known not to have started. The turn runs them first.
         """
         async with aclosing(_Turn(self, transcript, interrupt, not_begun).run()) as events:
             async for event in events:
@@ -129,14 +132,14 @@ class Agent:
 
 @dataclass(slots=True)
 class _Heard:
-    """What has come of an answer."""
+    """The parts of an answer received so far."""
 
     text: str = ""
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
     end: End | None = None
 
     def take(self, piece: Piece) -> str:
-        """The text for the person that this piece brings, if any."""
+        """Add `piece` to the answer, and return the text in it to show to the user."""
         match piece:
             case Text(more):
                 self.text += more
@@ -154,7 +157,7 @@ class _Heard:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What came of a tool call, for the model to read."""
+    """The result of a tool call, as the model reads it."""
 
     text: str
     ok: bool = False
@@ -201,10 +204,10 @@ class _Turn:
         yield self._say(TOO_MANY)
         yield TurnDone()
 
-    # What the model says
+    # Model
 
     async def _answer(self) -> AsyncGenerator[Event]:
-        """One answer of the model: text as it comes, then the Message, which holds that text."""
+        """Request one answer: emit its text as it streams, then the complete Message."""
         heard = _Heard()
         over: Event = TurnInterrupted()
         try:
@@ -219,11 +222,11 @@ class _Turn:
         if heard.cut_short:
             yield TextDelta(heard.take(Text(CUT_SHORT)))
         if heard.end is None:
-            if heard.text:  # calls that came without an end are not made
+            if heard.text:  # without an End, tool calls are dropped
                 yield self._say(heard.text)
             yield over
             return
-        refused = heard.end.stop is Stop.REFUSED  # what was taken back is not carried out
+        refused = heard.end.stop is Stop.REFUSED  # a refusal retracts the calls
         calls = () if refused else _with_own_ids(heard.calls)
         yield UsageAdded(heard.end.usage)
         yield self._say(heard.text, calls, heard.end)
@@ -232,7 +235,7 @@ class _Turn:
             yield TurnFailed(ModelRefused(provider=self._agent.model.name, reason=reason))
 
     async def _pieces(self) -> AsyncGenerator[Piece]:
-        """The model's answer, until somebody interrupts."""
+        """Stream the model's answer until it ends or the turn is interrupted."""
         if self._interrupt.is_set():
             return
         prompt = Prompt(
@@ -243,7 +246,7 @@ class _Turn:
         )
         heard: asyncio.Queue[Piece | ModelError | None] = asyncio.Queue()
 
-        # One task reads the stream from its beginning to its end, whoever asks for the pieces.
+        # A single task reads the whole stream, whichever task consumes the pieces.
         async def listen() -> None:
             try:
                 async with aclosing(self._agent.model.stream(prompt)) as stream:
@@ -265,11 +268,13 @@ class _Turn:
             if not listening.cancelled():
                 listening.result()
 
-    # What the tools do
+    # Tools
 
     async def _carry_out(self, calls: tuple[ToolCall, ...]) -> AsyncGenerator[Event]:
-        """Every call gets one result, in whatever way it ends; the results come in the order of
-        the calls, as the strictest provider wants to see them."""
+        """Run the calls and emit exactly one result for each, however it ends.
+
+        The results are in the order of the calls, which the strictest providers require.
+        """
         for group in self._groups(calls):
             refused: dict[str, _Outcome] = {}
             works: dict[str, Work] = {}
@@ -288,13 +293,16 @@ class _Turn:
                 running = dict(zip(works, tasks, strict=True))
                 for call, _ in group:
                     outcome = refused.get(call.id) or await _outcome(running[call.id])
-                    text = whole(outcome.text)  # of a file name that is no Unicode, for one
+                    text = whole(outcome.text)  # a file name, for example, may not be valid Unicode
                     yield ToolFinished(call, text, outcome.ok)
                     yield self._add(_result(call, text, self._agent.now()))
 
     def _groups(self, calls: tuple[ToolCall, ...]) -> Iterator[list[Planned]]:
-        """What runs together: calls that only read and need no answer do. Any other call waits for
-        those before it, so that while a person is asked, nothing else has begun."""
+        """Split the calls into groups that run concurrently.
+
+        Consecutive calls that only read and need no approval share a group. Every other call waits
+        for the calls before it, so nothing else is running while the user is asked.
+        """
         reading: list[Planned] = []
         for call in calls:
             plan = self._plan(call)
@@ -309,7 +317,7 @@ class _Turn:
             yield reading
 
     def _plan(self, call: ToolCall) -> Plan | _Outcome:
-        """What exactly will be done; or why it will not be."""
+        """Return the plan for the call, or an error outcome if it cannot run."""
         agent = self._agent
         if self._interrupt.is_set():
             return _Outcome(NOT_BEGUN)
@@ -341,7 +349,7 @@ class _Turn:
         return agent.rules.verdict(risk, call, cwd, self._granted, asks=plan.asks, place=plan.place)
 
     async def _allowed(self, call: ToolCall, plan: Plan) -> Work | None:
-        """What may be done without asking; None when a person has to be asked."""
+        """Return the work that may run without approval, or None if the user must be asked."""
         match self._verdict(call, plan):
             case Verdict.ALLOWED:
                 return plan.work
@@ -351,7 +359,7 @@ class _Turn:
                 return None
 
     async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Outcome:
-        """What to do if the person allows it; else why it will not be done."""
+        """Ask the user, and return the work if allowed, or the outcome to report otherwise."""
         cwd = self._agent.place.cwd
 
         async def ask() -> Answer | None:
@@ -389,8 +397,11 @@ class _Turn:
     async def _working(
         self, *works: Coroutine[Any, Any, T]
     ) -> AsyncGenerator[list[asyncio.Task[T]]]:
-        """`works`, under way. They are cancelled once somebody interrupts, and have ended when
-        this is left, for whatever reason."""
+        """Run `works` as tasks.
+
+        The tasks are cancelled when the turn is interrupted. They have ended when the context
+        exits.
+        """
         tasks = [asyncio.create_task(work) for work in works]
         stop = asyncio.create_task(_cancel_on(self._interrupt, tasks))
         try:
@@ -398,7 +409,7 @@ class _Turn:
         finally:
             await _end(stop, *tasks)
 
-    # What is added
+    # Messages
 
     def _say(self, text: str, calls: Iterable[ToolCall] = (), end: End | None = None) -> Event:
         calls = tuple(calls)
@@ -425,8 +436,10 @@ async def _cancel_on(interrupt: asyncio.Event, tasks: Iterable[asyncio.Task[Any]
 
 
 async def _end(*tasks: asyncio.Task[Any]) -> None:
-    """Stop what still runs and wait until it has, even when we are cancelled ourselves meanwhile:
-    a tool that is left alone could not end its processes."""
+    """Cancel the tasks and wait until they have ended, even if this task is cancelled meanwhile.
+
+    A tool that is abandoned before it ends cannot stop its processes.
+    """
     for task in tasks:
         task.cancel()
     cancelled: asyncio.CancelledError | None = None
@@ -445,13 +458,12 @@ async def _outcome(task: asyncio.Task[_Outcome]) -> _Outcome:
 
 
 def _broken(call: ToolCall, error: Exception) -> _Outcome:
-    """For a tool that failed in a way of which it knows nothing: our mistake, but no reason to
-    leave the call without a result."""
+    """The outcome of an unexpected exception in a tool: our bug, but the call needs a result."""
     return _Outcome(f"The tool {call.name} failed: {type(error).__name__}: {error}")
 
 
 def _with_own_ids(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
-    """The calls, each with an id that no other of the same answer has."""
+    """The calls, with ids made unique within the answer."""
     taken: set[str] = set()
     for call in calls:
         ids = itertools.chain([call.id], (f"{call.id or 'call'}_{n}" for n in itertools.count(2)))

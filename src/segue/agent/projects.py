@@ -1,4 +1,4 @@
-"""What a project says to the agent: AGENTS.md of the working directory."""
+"""Project instructions: AGENTS.md in the working directory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from segue.agent.tools.targets import Changed, aim
 
 FILE = "AGENTS.md"
 ABSENT = 1.0
-"""Seconds for which one that is not there is not looked for again. The chats of a gateway mostly
-share a directory that has none, and each look takes the way through a thread."""
+"""Seconds to cache that a directory has no AGENTS.md. The chats of a gateway usually share one
+directory without that file, and every check needs a thread."""
 _LIMIT = 1024 * 1024
 _MOST = 1000
 
@@ -24,13 +24,13 @@ class Projects:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._absent: dict[Path, float] = {}
-        """Directories that had none, each until when that is believed."""
+        """Directories without the file, and when each entry expires."""
 
     async def read(self, cwd: Path) -> str:
-        """What the one in `cwd` says; empty when there is none that can be read.
+        """Return the content of AGENTS.md in `cwd`, or an empty string if it cannot be read.
 
-        A link may lead to it inside the directory, and nowhere else: a project must not be able to
-        show the model a file that it only points at.
+        The file may be a link, but only to a target inside the directory: a project must not be
+        able to show the model other files by linking to them.
         """
         now = self._clock()
         if now < self._absent.get(cwd, now):
@@ -45,7 +45,7 @@ class Projects:
 
 
 def _read(cwd: Path) -> str | None:
-    """None when there is nothing of that name."""
+    """Like `Projects.read`, but None if the file does not exist."""
     if not os.path.lexists(cwd / FILE):
         return None
     target = aim(cwd / FILE)

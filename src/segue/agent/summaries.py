@@ -1,4 +1,4 @@
-"""Telling a conversation in fewer words: summaries for the model, titles for the person."""
+"""Summaries of a conversation for the model, and titles for the user."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from segue.core.text import one_line, tokens_in
 from segue.core.transcript import Kind, Message, Role, Transcript, words
 
 MOST_PARTS = 8
-"""How many requests one summary may take; of a conversation that needs more, the oldest part is
-left out."""
+"""The maximum number of requests per summary. In a longer conversation the oldest part is left out.
+"""
 _ENTRY_LIMIT = 6_000
 _TITLE_LENGTH = 60
 _TITLE_TOKENS = 64
-_NO_TIME = datetime.fromtimestamp(0, UTC)  # no model is told when a message was written
+_NO_TIME = datetime.fromtimestamp(0, UTC)  # models are not sent the times of messages
 
 _SUMMARISE = """\
 You write the summary from which a conversation between a person and their agent goes on. Whoever \
@@ -41,9 +41,10 @@ class Summary:
 
 
 async def summarise(model: Model, transcript: Transcript) -> Summary:
-    """The conversation in fewer words; ModelError when the model cannot."""
+    """Summarise the conversation. Raise ModelError if the model fails."""
     answer_tokens = min(2048, model.context // 8)
-    # Half of the context: our count is a guess, and the earlier summary needs room as well.
+    # Half of the context, because our token count is an estimate, and to leave room for the
+    # previous summary.
     limit = max(model.context // 2 - answer_tokens, 512)
     told, usage = "", Usage()
     for part in _parts(transcript, limit):
@@ -55,7 +56,7 @@ async def summarise(model: Model, transcript: Transcript) -> Summary:
 
 
 async def title(model: Model, transcript: Transcript) -> str:
-    """A name for the conversation, from its first exchange; empty when the model gives none."""
+    """Ask the model for a title, based on the first exchange. May be empty."""
     said = "\n\n".join(shorten(entry, 2_000) for entry in _entries(transcript.messages[:4]))
     answer = await _ask(model, _TITLE, f"{said}\n\n[End. Write the title now.]", _TITLE_TOKENS)
     line = next((line for line in answer.text.splitlines() if line.strip()), "")
@@ -63,7 +64,7 @@ async def title(model: Model, transcript: Transcript) -> str:
 
 
 def title_from_words(transcript: Transcript) -> str:
-    """A name from what the person said first; empty when they have said nothing in words."""
+    """A title from the user's first text message, or an empty string if there is none."""
     said = (m.content for m in transcript if m.role is Role.USER and m.kind is Kind.SAID)
     line = one_line(next(said, ""))
     if len(line) <= _TITLE_LENGTH:
@@ -72,7 +73,8 @@ def title_from_words(transcript: Transcript) -> str:
 
 
 async def _ask(model: Model, system: str, asked: str, max_tokens: int) -> Summary:
-    # As one text: no provider can object to the order of roles, or to calls without their tools.
+    # Sent as a single text, so that no provider can reject the order of roles or calls to
+    # undeclared tools.
     message = Message(Role.USER, asked, _NO_TIME, tokens=tokens_in(asked))
     prompt = Prompt(system=system, messages=(message,), max_tokens=max_tokens)
     text, usage = "", Usage()
@@ -91,7 +93,7 @@ async def _ask(model: Model, system: str, asked: str, max_tokens: int) -> Summar
 
 
 def _parts(transcript: Transcript, limit: int) -> list[str]:
-    """The conversation as text, in the fewest parts of at most `limit` tokens each."""
+    """The conversation as text, in as few parts of at most `limit` tokens as possible."""
     parts: list[list[str]] = [[]]
     left = limit
     for entry in _entries(transcript.messages):

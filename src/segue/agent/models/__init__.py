@@ -1,1 +1,1 @@
-"""Models: one small protocol, a module for each wire format, and the choice among them."""
+"""Models: one small protocol, a module for each wire format, and the choice of a model."""

@@ -1,4 +1,4 @@
-"""Conversations for providers that want the person and the model to speak by turns."""
+"""Message lists for providers that require the user and the model to alternate."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from segue.agent.models.pictures import shown
 from segue.core.transcript import Image, Message, Role
 
 OPENING = "(The beginning of this conversation is not shown.)"
-"""Said for the person when the window begins with the model: the first word is a user's."""
+"""Sent as the user when the window starts with the model, because the user must speak first."""
 ONWARD = "(Go on.)"
-"""Said for the person when the window ends with the model: the last word is a user's, and newer
-models do not go on from their own words."""
+"""Sent as the user when the window ends with the model. The user must speak last, and newer models
+do not continue their own text."""
 
 Json = dict[str, Any]
 
 
 class Wire(Protocol):
-    """How a provider writes down what was said: in parts."""
+    """A provider's format for messages, which consist of parts."""
 
     role: ClassVar[str]
-    """What it calls the model."""
+    """The role name of the model."""
     parts: ClassVar[str]
-    """What it calls the parts of what somebody said."""
+    """The key for the parts of a message."""
 
     def text(self, words: str) -> list[Json]:
-        """One part; or none for a blank text, which would be refused."""
+        """A list with one part, or empty for blank text, which the provider would reject."""
         ...
 
     def picture(self, picture: Image) -> Json: ...
 
     def answer(self, message: Message) -> list[Json]:
-        """What the model said, and its calls."""
+        """The parts of an answer: its text and its calls."""
         ...
 
     def result(self, message: Message) -> Json:
-        """What came of a call."""
+        """The result of a tool call."""
         ...
 
 
 def by_turns(messages: Sequence[Message], wire: Wire, kinds: Collection[str]) -> list[Json]:
-    """The user and the model by turns, from a user to a user, with pictures of these kinds.
+    """Convert the messages so that user and model alternate, starting and ending with the user.
 
-    Neighbours of one role are joined, and where the user's word is missing, it is said in
-    brackets.
+    Consecutive messages of one role are merged. A missing user message is filled in with a text in
+    brackets. `kinds` are the media types of the pictures to include.
     """
     turns: list[Json] = []
 

@@ -1,4 +1,4 @@
-"""The arguments of a tool call, which should be an object and are not always."""
+"""Tool call arguments, which should be a JSON object but sometimes are not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_object(text: str) -> bool:
 
 
 def as_object(call: ToolCall) -> dict[str, Any]:
-    """The arguments as an object. What is none, as small models write it, goes under one name."""
+    """The arguments as a dict. Anything else, which small models write, is wrapped in one."""
     try:
         return _OBJECTS.decode(call.arguments or "{}")
     except (msgspec.MsgspecError, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""What a model is to the agent: a prompt goes in, pieces of the answer come out."""
+"""The model protocol: a prompt goes in, pieces of the answer come out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segue.core.transcript import Kind, Message, Role, ToolCall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool as the model is told about it."""
+    """The description of a tool that is sent to the model."""
 
     name: str
     description: str
@@ -23,25 +23,25 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Everything that one request to a model holds."""
+    """The content of one request to a model."""
 
     system: str
     messages: tuple[Message, ...]
-    """Repaired (see Transcript.repaired): every tool call has its result right after it."""
+    """Repaired (see Transcript.repaired): every tool call is directly followed by its result."""
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The next piece of what the model says."""
+    """The next piece of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call, complete."""
+    """A complete tool call."""
 
     call: ToolCall
 
@@ -52,67 +52,67 @@ class Stop(StrEnum):
     DONE = "done"
     CALLS = "calls"
     LENGTH = "length"
-    """It ran out of room for its answer."""
+    """The answer reached its maximum length."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The last piece of every answer that came to its end."""
+    """The last piece of every complete answer."""
 
     stop: Stop
     usage: Usage = field(default_factory=Usage)
     extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the provider wants to see again in the next request, verbatim. Kept beside the
-    message under the provider's name; other providers ignore it."""
+    """Content that the provider wants back verbatim in the next request. Stored with the message
+    under the provider's name; other providers ignore it."""
 
 
 Piece = Text | Call | End
 
 
 def by_agent(message: Message) -> bool:
-    """Whether the model is shown `message` as something that it said itself."""
+    """True if the model sees `message` as its own."""
     said = message.kind is Kind.SAID or bool(message.tool_calls)
     return message.role is Role.ASSISTANT and said
 
 
 def as_user(message: Message) -> str:
-    """The text of any other message but a tool's, which the model is shown as the person's."""
+    """The text of a message that the model sees as the user's: any but its own and tool results."""
     if message.kind is Kind.SUMMARY:
         return f"[A summary of our conversation up to here:]\n\n{message.content}"
     return message.content
 
 
 class Model(Protocol):
-    """A language model, reachable."""
+    """A language model that is ready for requests."""
 
     @property
     def name(self) -> str:
-        """What a person would type to choose it: `anthropic/claude-…`, `openai/gpt-…`, `local`."""
+        """The name that the user types: `anthropic/claude-…`, `openai/gpt-…`, `local`."""
         ...
 
     @property
     def context(self) -> int:
-        """How many tokens of prompt and answer it can take in all."""
+        """The size of the context in tokens, for prompt and answer together."""
         ...
 
     @property
     def small(self) -> bool:
-        """Whether it needs a tiny prompt, few tools and patience."""
+        """True if the model needs a minimal prompt, few tools and more time."""
         ...
 
     @property
     def images(self) -> bool:
-        """Whether it can look at pictures. One that cannot is told that there was one."""
+        """True if the model accepts pictures. Others get a sentence in place of each picture."""
         ...
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
-        """The answer, piece by piece, ending with End; or a ModelError.
+        """Stream the answer piece by piece, ending with End. Raise ModelError on failure.
 
         Closing the generator drops the connection, which cancels the request.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections. Closing twice does no harm."""
+        """Close all connections. Idempotent."""
         ...

@@ -1,8 +1,8 @@
-"""Who serves models, and how to ask them: all that we know beforehand, as of November 2026.
+"""The known providers and local servers, as of November 2026.
 
-A model's name is `provider/model`. What stands here grows old: default models are replaced about
-twice a year, and a context that is not known is taken to be smaller than it may be, because a
-conversation that is shortened early goes on, and one that is too long does not.
+A model's name is `provider/model`. These entries go out of date: default models are replaced about
+twice a year. Unknown contexts are set low, because a conversation that is shortened too early can
+continue, while one that is too long fails.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from segue.config import KEY_VARIABLES
 
 
 class Wire(StrEnum):
-    """What a provider speaks."""
+    """The API format of a provider."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
@@ -24,36 +24,36 @@ class Wire(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A service that wants a key."""
+    """A service that needs a key."""
 
     name: str
     title: str
     base_url: str
     wire: Wire = Wire.OPENAI
     default: str | None = None
-    """The model to use when the person named none; None when they have to."""
+    """The model to use if the user named none. None if they have to name one."""
     usual: int
-    """The context of models that are not in `contexts`, in tokens."""
+    """The context in tokens of models that are not in `contexts`."""
     contexts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By how a model's name begins; the longest beginning counts."""
+    """Context in tokens by model name prefix. The longest matching prefix wins."""
     vendor: str = ""
-    """Whose model it is when the name does not say so, where names there are `vendor/model`."""
+    """The vendor to add to names without one, for a provider whose names are `vendor/model`."""
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Where the key may be in the environment."""
+        """The environment variables that may hold the key."""
         return KEY_VARIABLES[self.name]
 
     def model(self, name: str) -> str:
-        """The model's name as the provider knows it."""
+        """The provider's own name for the model."""
         return f"{self.vendor}/{name}" if self.vendor and name and "/" not in name else name
 
     def shown(self, model: str) -> str:
-        """The name that a person types for one of the provider's models."""
+        """The name that the user types for one of the provider's models."""
         return f"{self.name}/{model.removeprefix(f'{self.vendor}/') if self.vendor else model}"
 
     def context_of(self, model: str) -> int:
-        """How many tokens `model`, named as the provider knows it, can take."""
+        """The context in tokens of `model`, given the provider's own name for it."""
         fitting = [beginning for beginning in self.contexts if model.startswith(beginning)]
         return self.contexts[max(fitting, key=len)] if fitting else self.usual
 
@@ -132,7 +132,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
     )
 }
-"""In the order in which a key decides when the person did not."""
+"""In order of preference, for when the user has several keys and named no model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +143,8 @@ class Server:
     title: str
     port: int
     context: int = 8_192
-    """What such a server gives a conversation is its own setting, which it does not tell. Whoever
-    gave more names the server as an endpoint, with its context."""
+    """In tokens. A server does not report its configured context. A user who configured a larger
+    one can add the server as an endpoint with that context."""
 
     @property
     def place(self) -> str:
@@ -160,9 +160,9 @@ SERVERS = (
     Server(name="lmstudio", title="LM Studio", port=1234),
     Server(name="llamacpp", title="llama.cpp", port=8080),
 )
-"""In the order in which one that answers is taken."""
+"""In the order in which they are offered."""
 
 LOCAL = "local"
 """The name of the embedded model."""
 SCRIPTED = "scripted"
-"""The name of the model that is none."""
+"""The name of the scripted stand-in."""

@@ -1,8 +1,8 @@
-"""Which model to talk to: the one that somebody named, else the first that can work.
+"""Chooses the model: the one that the user named, or else the first that is usable.
 
-The order, when none is named: a provider whose key is set, the embedded model. A server on this
-machine hears a conversation only if the person chose it: any program can have its port. A model
-that was named is used or refused, and never replaced by another.
+Without a name, the order is: a provider whose key is set, then the embedded model. A server on this
+machine is used only if the user chose it, because any program can listen on its port. A named model
+is either used or refused, never replaced by another.
 """
 
 from __future__ import annotations
@@ -41,42 +41,40 @@ PROBE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The model to use."""
-
     name: str
     why: str
-    """One sentence for the person."""
+    """The reason, as one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Considered:
-    """Something that could be used when nobody names a model."""
+    """A candidate for when no model is named."""
 
     title: str
     name: str | None
-    """The model it would be; None when it cannot be used."""
+    """The full name of its model, or None if it cannot be used."""
     why: str
-    """One sentence for the person: why, or why not."""
+    """Why it can or cannot be used, as one sentence for the user."""
     offer: str | None = None
-    """A model that can be used once the person has chosen it."""
+    """A model that is usable once the user chooses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What `choose` would do without a wish, and everything that it would look at."""
+    """The model that `choose` selects from the settings, and all the candidates."""
 
     choice: Choice | None
     problem: str = ""
-    """Why the model that the settings name cannot be used."""
+    """Why the model named in the settings cannot be used."""
     considered: tuple[Considered, ...]
 
 
 async def choose(
     settings: Settings, wanted: str | None = None, *, servers: Sequence[Server] = SERVERS
 ) -> Choice:
-    """The model `wanted`, else the one in the settings, else the first that can work.
+    """Choose the model `wanted`, or the one in the settings, or the first that is usable.
 
-    NoModel when there is none; another ModelError when the one that was named cannot work.
+    Raise NoModel if there is none, or another ModelError if the named model is not usable.
     """
     if wanted:
         return await _named(wanted, "You asked for it.", settings, servers)
@@ -89,7 +87,10 @@ async def choose(
 
 
 async def survey(settings: Settings, *, servers: Sequence[Server] = SERVERS) -> Survey:
-    """The choice, and what else there is; a choice that cannot be made is told, not raised."""
+    """Return the choice and all the candidates.
+
+    A failed choice is reported as `problem`, not raised.
+    """
     asked = await _asked(settings, servers)
     considered = (*_keyed(settings), embedded(settings), *asked)
     if not settings.model:
@@ -102,7 +103,7 @@ async def survey(settings: Settings, *, servers: Sequence[Server] = SERVERS) -> 
 
 
 def check_account(name: str, settings: Settings, *, servers: Sequence[Server] = SERVERS) -> None:
-    """Raise ForeignServer if the model `name` is of a server that another account runs."""
+    """Raise ForeignServer if `name` belongs to a server that runs under another account."""
     if name not in {LOCAL, SCRIPTED}:
         routes.check_account(routes.find(name, settings, servers), settings)
 
@@ -110,7 +111,7 @@ def check_account(name: str, settings: Settings, *, servers: Sequence[Server] = 
 def connect(
     choice: Choice | str, settings: Settings, *, servers: Sequence[Server] = SERVERS
 ) -> Model:
-    """The model, ready to be asked; or a ModelError when its name alone says that it cannot be."""
+    """Create the model. Raise ModelError if its name alone shows that it cannot be used."""
     name = choice if isinstance(choice, str) else choice.name
     if name == SCRIPTED:
         from segue.agent.models.scripted import ScriptedModel  # noqa: PLC0415
@@ -146,13 +147,13 @@ def _client(route: Route, model: str) -> Model:
         setting=route.setting,
         context=context,
         small=isinstance(service, Endpoint) and service.small,
-        # Of a local server's models nobody knows, and one that cannot look would make things up.
+        # Unknown for the models of a local server. One that cannot see would make things up.
         images=service.images if isinstance(service, Endpoint) else isinstance(service, Provider),
     )
 
 
 def _hosted(wire: Literal[Wire.ANTHROPIC, Wire.GEMINI]) -> type[HostedModel]:
-    """The client of a provider that has a wire format of its own."""
+    """The client class for a provider with a native wire format."""
     if wire is Wire.ANTHROPIC:
         from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
 
@@ -162,7 +163,7 @@ def _hosted(wire: Literal[Wire.ANTHROPIC, Wire.GEMINI]) -> type[HostedModel]:
     return GeminiModel
 
 
-# A model that was named
+# A named model
 
 
 async def _named(name: str, why: str, settings: Settings, servers: Sequence[Server]) -> Choice:
@@ -181,19 +182,19 @@ async def _named(name: str, why: str, settings: Settings, servers: Sequence[Serv
 
 
 async def _served(route: Route, name: str) -> str:
-    """The full name of a model that a local server has; its first one when none is named."""
+    """The full name of a model on a local server. Without a model name, its first model."""
     from segue.agent.models import discovery  # noqa: PLC0415 - httpx2 takes a while
 
     offered = await discovery.models(route, PROBE_SECONDS)
     given = name.partition("/")[2]
-    # Ollama's own shorthand.
+    # Ollama's shorthand for the tag.
     fitting = [m for m in offered if not given or m in {given, f"{given}:latest"}]
     if not fitting:
         raise UnknownModel(provider=route.title, model=given or name)
     return route.full_name(fitting[0])
 
 
-# What there is when no model was named
+# Candidates when no model is named
 
 
 def _first(considered: Sequence[Considered]) -> Choice | None:
@@ -224,12 +225,12 @@ def _provider(provider: Provider, settings: Settings) -> Considered:
 
 
 async def answering(settings: Settings, servers: Sequence[Server] = SERVERS) -> list[Considered]:
-    """The servers on this machine that have a model to offer."""
+    """The servers on this machine that offer a model."""
     return [server for server in await _asked(settings, servers) if server.offer]
 
 
 async def _asked(settings: Settings, servers: Sequence[Server]) -> list[Considered]:
-    """All servers asked at once."""
+    """Query all servers concurrently."""
     asked = [server for server in servers if not routes.is_hidden(server, settings)]
     return list(await asyncio.gather(*(_server(server, settings) for server in asked)))
 
@@ -257,7 +258,7 @@ async def _server(server: Server, settings: Settings) -> Considered:
 
 
 def embedded(settings: Settings) -> Considered:
-    """The model that needs nobody else."""
+    """The embedded model, which needs no server, key or account."""
     title = "Embedded model"
     if missing := _missing(settings):
         why = f"Not here yet: {missing}. `segue model pull` gets it."
@@ -266,7 +267,7 @@ def embedded(settings: Settings) -> Considered:
 
 
 def _missing(settings: Settings) -> str:
-    """What the embedded model lacks; empty when it is whole."""
+    """The missing parts of the embedded model, or an empty string if it is complete."""
     from segue.agent.models.local import runtime, weights  # noqa: PLC0415
 
     lacks = [
@@ -277,7 +278,7 @@ def _missing(settings: Settings) -> str:
 
 
 def ways(servers: Sequence[Server] = SERVERS) -> tuple[str, ...]:
-    """What a person without any model can do; any one of it is enough."""
+    """Ways to get a first model. Any one of them is enough."""
     variables = ", ".join(p.variables[0] for p in PROVIDERS.values() if p.default)
     titles = ", ".join(server.title for server in servers)
     return (

@@ -1,4 +1,4 @@
-"""Which models a service offers, asked of the service itself."""
+"""Asks a service which models it offers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NO_CHAT = re.compile(
 
 
 async def models(route: Route, seconds: float) -> tuple[str, ...]:
-    """What the service offers for a conversation, as the service names it, in its order.
+    """The chat models of the service, with its own names and in its own order.
 
-    A ModelError when it does not say, or not within `seconds`.
+    Raise ModelError if it does not list them within `seconds`.
     """
     try:
         async with asyncio.timeout(seconds), _client(route) as client:
@@ -38,7 +38,7 @@ async def models(route: Route, seconds: float) -> tuple[str, ...]:
         raise _offline(route, f"no answer within {seconds:g} seconds") from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise _offline(route, one_line(str(error)) or "no answer") from error
-    # A name that cannot be shown as it is could not be typed either.
+    # A name with unprintable characters could not be typed, so it is left out.
     return tuple(m for m in found if m and m == one_line(m) and not _NO_CHAT.search(m))
 
 
@@ -69,7 +69,7 @@ async def _get(client: httpx2.AsyncClient, route: Route, path: str, **query: str
             body += chunk
             if len(body) > _BYTES:
                 raise _no_list(route)
-    # Gemini answers a wrong key with 400.
+    # Gemini responds to an invalid key with 400.
     if response.status_code in {401, 403} or b"API_KEY_INVALID" in body:
         raise BadKey(provider=route.title, setting=route.setting)
     if response.status_code == 404:
@@ -96,7 +96,7 @@ class _OpenAIModel(Struct):
 
 class _OpenAIList(Struct):
     data: list[_OpenAIModel] | None
-    """Ollama without a model sends null."""
+    """Ollama sends null if it has no models."""
 
 
 class _ServerModel(Struct):
@@ -105,8 +105,10 @@ class _ServerModel(Struct):
 
 
 class _ServerList(Struct):
-    """What Ollama, LM Studio and llama.cpp have in common. Nobody else who happens to have their
-    port should be taken for one of them."""
+    """The format that Ollama, LM Studio and llama.cpp share.
+
+    It is strict, so that another program on their port is not mistaken for one of them.
+    """
 
     object: Literal["list"]
     data: list[_ServerModel] | None

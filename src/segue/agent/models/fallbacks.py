@@ -1,4 +1,4 @@
-"""What a provider may refuse to see, and can be asked without."""
+"""Repeats a request without the content that the provider rejected."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from segue.core.errors import ModelRefused
 IMAGE = "image"
 
 Ask = Callable[[frozenset[str]], AsyncGenerator[Piece]]
-"""Asks the model, with all that is named."""
+"""Sends the request with the given optional content."""
 
 
 def carried(prompt: Prompt, *, images: bool, extras: Mapping[str, str]) -> frozenset[str]:
-    """What the prompt carries that may be refused, by a word that the reason then has in it:
-    pictures, if the model takes `images`; and what a provider gave us to send back verbatim, by
-    the provider's name and its word in `extras`."""
+    """The optional content in the prompt that the provider may reject.
+
+    Each item is a keyword that appears in the error message if that content is rejected: IMAGE for
+    pictures, if the model accepts `images`, and the keywords in `extras` (by provider) for content
+    to send back verbatim.
+    """
     kept = {word for provider, word in extras.items() if _has_extras(prompt, provider)}
     return frozenset(kept | {IMAGE} if images and pictures.any_in(prompt.messages) else kept)
 
 
 async def conceding(ask: Ask, included: frozenset[str]) -> AsyncGenerator[Piece]:
-    """The answer to a prompt that carries what may be refused (see `carried`). What is refused is
-    left out, and the same is asked again: one broken picture, which goes with every request from
-    then on, must not end a conversation."""
+    """Stream the answer, leaving out the content that the provider rejects (see `carried`).
+
+    A broken picture is part of every later request too, so it must not end the conversation.
+    """
     while True:
         begun = False
         try:

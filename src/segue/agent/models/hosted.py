@@ -1,4 +1,4 @@
-"""A model that a provider of its own wire format serves to whoever has a key."""
+"""Base class for the models of providers that have their own wire format."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ T = TypeVar("T")
 
 
 class Faults(Protocol):
-    """Reads what a provider says when it will not answer."""
+    """Translates a provider's error responses."""
 
     def explain(self, refusal: Refusal) -> ModelError:
-        """What it means to the person; a MsgspecError when the provider's API did not say it."""
+        """The error to report to the user. Raise MsgspecError if the body is not an API error."""
         ...
 
     def too_long(self) -> ContextTooLong: ...
 
 
 class HostedModel(ABC):
-    """All of such a model but what is sent, and how the answer and the refusals are read."""
+    """A hosted model. Subclasses build the request and parse the answer and the errors."""
 
     PROVIDER: ClassVar[str]
     BASE_URL: ClassVar[str]
     SENT_BACK: ClassVar[Mapping[str, str]]
-    """What goes back as it came: its name in the extras, and the word for it in a refusal."""
+    """Maps the extras key of content to send back verbatim to the keyword for it in error messages.
+    """
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class HostedModel(ABC):
         images: bool = True,
         patience: Patience | None = None,
     ) -> None:
-        """`setting` is where the person put the key: a bad one is reported with it."""
+        """`setting` is where the user set the key. It is named in the error for a bad key."""
         self.name = name
         self.context = context
         self.small = small
@@ -69,10 +70,10 @@ class HostedModel(ABC):
         await self._client.close()
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
-        """The answer, piece by piece, ending with End; or a ModelError.
+        """Stream the answer piece by piece, ending with End. Raise ModelError on failure.
 
-        What the provider wants to see again of its earlier answers goes back as it came. When it
-        is refused, the same is asked once more without any of it. So it is with pictures.
+        Content that the provider wants back from its earlier answers is sent verbatim. If the
+        provider rejects it, the request is sent once more without it. The same applies to pictures.
         """
         included = carried(prompt, images=self.images, extras=self.SENT_BACK)
         return conceding(partial(self._ask, prompt), included)
@@ -86,19 +87,19 @@ class HostedModel(ABC):
 
     @abstractmethod
     def _ask(self, prompt: Prompt, included: frozenset[str]) -> AsyncGenerator[Piece]:
-        """Ask once, with all that is named (see `refused.carried`)."""
+        """Send the request once, with the optional content `included` (see `fallbacks.carried`)."""
         ...
 
     def _explain(self, refusal: Refusal) -> ModelError | None:
         try:
             return self._faults.explain(refusal)
         except msgspec.MsgspecError:
-            # A proxy's page, as a rule: all that it tells is its status.
+            # Usually a proxy's page, where only the status is useful.
             return self._faults.too_long() if refusal.status == 413 else None
 
 
 def read(data: str, decoder: msgspec.json.Decoder[T], provider: str) -> T:
-    """An event of the stream; or a ModelError when it is something else."""
+    """Decode an event of the stream. Raise ModelError if it cannot be decoded."""
     try:
         return decoder.decode(data)
     except msgspec.MsgspecError as error:

@@ -1,4 +1,4 @@
-"""One streaming request to a provider: time-outs, retries, and errors that a person can act on."""
+"""One streaming request to a provider: timeouts, retries, and errors that the user can act on."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BODY_LIMIT = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for a provider, and how often to ask it again."""
+    """Timeouts and retries for a provider."""
 
     connect: float = 10.0
     silence: float = 120.0
-    """Seconds without a byte before the provider counts as stalled."""
+    """Seconds without a byte after which the provider counts as stalled."""
     tries: int = 4
     first_pause: float = 0.5
     longest_pause: float = 30.0
@@ -39,7 +39,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An answer that is not a stream."""
+    """A response that is not an event stream."""
 
     status: int
     body: str
@@ -47,20 +47,20 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where and how to ask one provider."""
+    """The address of one provider, and how to talk to it."""
 
     provider: str
     base_url: str
     headers: Mapping[str, str]
     explain: Callable[[Refusal], ModelError | None]
-    """The provider's own way to say what is wrong; None for what it does not know."""
+    """Translates the provider's error response, or returns None if it is unknown."""
     patience: Patience = Patience()
     reuse: bool = True
-    """Whether connections may be kept for the next request."""
+    """Whether to keep connections open for later requests."""
 
 
 def encoded(request: Mapping[str, Any]) -> bytes:
-    """The request as JSON; what has half a character in it is sent as `segue.core.text.whole`."""
+    """Encode the request as JSON, replacing unpaired surrogates (see `segue.core.text.whole`)."""
     try:
         return msgspec.json.encode(request)
     except UnicodeEncodeError:
@@ -80,7 +80,7 @@ def _whole(value: Any) -> Any:
 
 
 class Client:
-    """Talks to one endpoint. The connection pool is made when first needed."""
+    """Talks to one endpoint. The connection pool is created on first use."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -91,8 +91,11 @@ class Client:
             await self._http.aclose()
 
     async def events(self, path: str, body: bytes) -> AsyncGenerator[httpx2.ServerSentEvent]:
-        """The server-sent events of one POST. Asked again, with growing pauses, as long as
-        nothing has come; once something has, a break is a ModelCutOff."""
+        """Stream the server-sent events of one POST request.
+
+        Retry with growing pauses until the first event arrives. After that, a broken connection
+        raises ModelCutOff.
+        """
         patience = self._endpoint.patience
         for left in reversed(range(patience.tries)):
             begun = False
@@ -140,8 +143,7 @@ class Client:
         return self._http
 
     async def _refused(self, response: httpx2.Response, left: int) -> float | None:
-        """How long to wait before asking again, if the provider said so; raises when asking
-        again is of no use."""
+        """Return the pause that the provider asked for, if any. Raise if a retry is pointless."""
         body = (await _read_some(response)).decode("utf-8", "replace")
         told = self._endpoint.explain(Refusal(status=response.status_code, body=body))
         if told is not None and not isinstance(told, ModelBusy):
@@ -155,7 +157,10 @@ class Client:
         return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
 
     async def _no_stream(self, response: httpx2.Response) -> ModelError:
-        """An answer of another kind, such as a web page; asking again would bring the same."""
+        """The error for a successful response that is not a stream, such as a web page.
+
+        A retry would give the same response.
+        """
         body = (await _read_some(response)).decode("utf-8", "replace")
         told = self._endpoint.explain(Refusal(status=response.status_code, body=body))
         return told or ModelError(
@@ -180,9 +185,11 @@ class Client:
 
 
 async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
-    """Let the events come to their end, which is due in so many seconds: only a response that was
-    read to its end leaves a connection that can be used again. Whatever happens, the answer is
-    whole already."""
+    """Read `events` to the end, for at most `seconds`.
+
+    Only a response that was read to the end leaves a reusable connection. Errors are ignored,
+    because the answer is already complete.
+    """
     with suppress(TimeoutError, ModelError):
         async with asyncio.timeout(seconds):
             async for _ in events:
@@ -191,12 +198,15 @@ async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
 
 @functools.cache
 def trusted() -> ssl.SSLContext:
-    """The certificates that are trusted, read once: that takes longer than a request."""
+    """The TLS context with the trusted certificates.
+
+    Cached, because creating it takes longer than a request.
+    """
     return httpx2.create_ssl_context()
 
 
 def around_proxies(url: str) -> dict[str, None]:
-    """A server on this machine is asked directly, whatever proxy the environment names."""
+    """Mounts that bypass the environment's proxies for a server on this machine."""
     try:
         host = urlsplit(url).hostname or ""
         here = host == "localhost" or ip_address(host).is_loopback
@@ -224,7 +234,7 @@ def _reason(response: httpx2.Response, body: str) -> str:
 
 
 def _retry_after(value: Any, now: datetime) -> float | None:
-    """Seconds, from either form of the header."""
+    """Parse the header, which holds seconds or a date, to seconds."""
     if not value:
         return None
     try:

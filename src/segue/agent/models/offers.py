@@ -1,4 +1,4 @@
-"""What there is to choose from."""
+"""The models that the user can choose from."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LIST_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What one service has."""
+    """The models of one service."""
 
     name: str
     title: str
     models: tuple[str, ...] = ()
-    """As a person types them."""
+    """Full names, as the user types them."""
     problem: str = ""
-    """Why it could not be asked."""
+    """Why the service could not be queried."""
 
 
 async def available(
@@ -36,10 +36,10 @@ async def available(
     servers: Sequence[Server] = SERVERS,
     seconds: float = LIST_SECONDS,
 ) -> tuple[Offer, ...]:
-    """What can be chosen, of all services that can be asked or of `only` one.
+    """List the models of every service that can be queried, or of `only` one.
 
-    A service that does not answer is told beside the others. A local server that is not there is
-    left out, unless it is the one that was asked for.
+    A service that fails is included with its `problem`. A local server that is not running is left
+    out, unless it is `only`.
     """
     if only == LOCAL:
         return (_embedded_offer(settings),)
@@ -64,9 +64,10 @@ async def check(
     servers: Sequence[Server] = SERVERS,
     seconds: float = LIST_SECONDS,
 ) -> str:
-    """Look at the service's own list of models, which costs nothing, whether the choice is in it.
+    """Check the choice against the service's own list of models, which costs nothing.
 
-    BadKey or UnknownModel when it cannot work; a sentence when that could not be found out.
+    Raise BadKey or UnknownModel if it cannot work. Return a sentence if the check itself failed, or
+    an empty string if the choice is fine.
     """
     try:
         await look(choice, settings, servers=servers, seconds=seconds)
@@ -84,7 +85,7 @@ async def look(
     servers: Sequence[Server] = SERVERS,
     seconds: float = LIST_SECONDS,
 ) -> None:
-    """The same; what could not be found out is a ModelError too."""
+    """Like `check`, but raise ModelError if the check itself fails."""
     if choice.name in {LOCAL, SCRIPTED}:
         return
     route = routes.find(choice.name, settings, servers)
@@ -95,7 +96,7 @@ async def look(
 
 
 def _means(model: str, listed: str) -> bool:
-    """Whether `model` is the one that is listed, by its name, an alias or a variant of it."""
+    """True if `listed` is `model`, or the name that `model` is an alias or a variant of."""
     dated = rf"{re.escape(model.removesuffix('-latest'))}(-\d{{4,8}})?"
     return bool(re.fullmatch(dated, listed)) or model.partition(":")[0] == listed
 

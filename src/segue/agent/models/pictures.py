@@ -1,4 +1,4 @@
-"""Which pictures of a prompt a model is shown, and what it reads in place of the others."""
+"""Selects the pictures that a model sees, and the text that replaces the others."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from segue.core.text import one_line
 from segue.core.transcript import Image, Message
 
 MOST = 8
-"""How many pictures are shown. Each costs its tokens and its megabytes in every request."""
+"""The maximum number of pictures. Each one costs tokens and megabytes in every request."""
 ROOM = 12_000_000
-"""Bytes that they may have together: 16 MB as base64, of the 20 that Gemini takes with all else."""
+"""The maximum total size in bytes: 16 MB as base64, out of Gemini's 20 MB for a whole request."""
 
 
 def shown(
     messages: Sequence[Message], kinds: Container[str]
 ) -> Iterator[tuple[Message, list[Image | str]]]:
-    """Each message with its pictures, in their order: the newest as such, every other as a
-    sentence. `kinds` are the media types that the model takes: none, if it cannot see."""
+    """Yield each message with its pictures, in order.
+
+    The newest pictures are kept, and a sentence replaces each of the others. `kinds` are the media
+    types that the model accepts, if any.
+    """
     visible = [i for m in messages if m.images for i in m.images if i.media_type in kinds]
     hidden = _too_old(visible)
     for message in messages:
@@ -34,7 +37,7 @@ def shown(
 
 
 def sentence(picture: Image) -> str:
-    """What is said in place of a picture."""
+    """The text that replaces a picture."""
     about = f"{one_line(picture.media_type, 40)}, {_size(len(picture.data))}"
     return f"[A picture ({about}) that you cannot see now.]"
 
@@ -44,7 +47,7 @@ def any_in(messages: Iterable[Message]) -> bool:
 
 
 def _too_old(pictures: Sequence[Image]) -> int:
-    """How many of them, from the oldest on, are not shown."""
+    """The number of oldest pictures to leave out."""
     room = ROOM
     for newer, picture in enumerate(reversed(pictures)):
         room -= len(picture.data)

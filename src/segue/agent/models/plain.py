@@ -1,7 +1,7 @@
-"""Tools for a model too small to call them: told in words, read back from plain text.
+"""Tool calls as plain text, for models that are too small for the tool API.
 
-Such a model writes a call as JSON in its answer, and repeats it when it is shown the result as a
-tool's message. So it is told about tools in the system prompt, and sees calls and results as text.
+A small model writes a call as JSON in its answer, and repeats the call if it sees the result as a
+tool message. So the system prompt describes the tools, and calls and results are sent as text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _HOW = """\
 To use a tool, answer with only JSON: {"name": "<tool>", "arguments": {"<argument>": "<value>"}}"""
 _OR_WORDS = "If no tool is needed, answer in words."
-# Without it, a small model calls a tool by the name of the command.
+# Without an example, a small model uses the name of the command as the name of the tool.
 _EXAMPLES = {"shell": 'For example: {"name": "shell", "arguments": {"command": "pwd"}}'}
 _WORK = re.compile(
     r"""\b(?:files?|folders?|director(?:y|ies)|read|list|ls|cat|run|execute|commands?|shell|script
@@ -34,18 +34,21 @@ _WORK = re.compile(
 _KEYS = (*_NAMES, *_ARGUMENTS, "type", "id")
 
 
-# What the model is told
+# Prompt
 
 
 def are_wanted(messages: Sequence[Message]) -> bool:
-    """Whether what was asked last sounds like work for a tool. Told of tools, a small model makes a
-    call of everything, be it only a name that it was told."""
+    """True if the last message looks like work for a tool.
+
+    If a small model sees tools, it turns everything into a call, even a name that the user
+    mentions.
+    """
     said = next((m for m in reversed(messages) if m.role is not Role.ASSISTANT), None)
     return said is not None and (said.role is Role.TOOL or bool(_WORK.search(said.content)))
 
 
 def describe(tools: Iterable[ToolSpec]) -> str:
-    """The tools in few words; empty when there are none."""
+    """Describe the tools briefly. Empty if there are none."""
     tools = list(tools)
     if not tools:
         return ""
@@ -55,7 +58,7 @@ def describe(tools: Iterable[ToolSpec]) -> str:
 
 
 def call_text(call: ToolCall) -> str:
-    """A call as the model itself would have written it."""
+    """The call, formatted as the model would have written it."""
     try:
         arguments: Any = msgspec.json.decode(whole(call.arguments) or "{}")
     except msgspec.DecodeError:
@@ -64,18 +67,20 @@ def call_text(call: ToolCall) -> str:
 
 
 def result_text(name: str | None, content: str) -> str:
-    """A tool's result as if the person had reported it."""
+    """A tool's result, formatted as a message from the user."""
     return f"Result of {name or 'the tool'}:\n{content}"
 
 
 def ask_for_words(told: str) -> str:
-    """Results, with the request to go on in words. Shown only the results, and still told of its
-    tools, a small model makes the same call again."""
+    """Append a request to answer in words.
+
+    After results alone, with the tools still described, a small model makes the same call again.
+    """
     return f"{told}\n\nNow answer me in words, without JSON."
 
 
 def _signature(schema: Mapping[str, Any]) -> str:
-    """What it needs. What it could also take would be filled in without sense."""
+    """The required parameters. A small model fills in optional ones with nonsense."""
     properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
     required = cast("Collection[str]", schema.get("required") or ())
     return ", ".join(f"{name}{_kind(properties.get(name, {}))}" for name in required)
@@ -87,16 +92,18 @@ def _kind(about: Mapping[str, Any]) -> str:
 
 
 def _brief(tool: ToolSpec) -> str:
-    """The first sentence."""
+    """The first sentence of the description."""
     return tool.description.strip().partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
-# What the model wrote
+# Answer
 
 
 class Reader:
-    """Tells a call from words while an answer streams in. Words are passed on at once; only what
-    may still become a call is held back."""
+    """Separates tool calls from text while an answer streams in.
+
+    Text is passed on immediately; only text that may still become a call is held back.
+    """
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
@@ -105,20 +112,20 @@ class Reader:
         self._words = not names
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """Take the next piece, and return the text that can be shown now."""
         if self._words:
             return text
         inside = len(self._held.lstrip()) > _LONGEST_OPENING
         self._held += text
         self._open += text.count("{") - text.count("}")
-        # In the middle of a long call nothing is decided before a brace closes it.
+        # In the middle of a long call there is nothing to decide until a brace closes it.
         if (inside and self._open > 0) or may_be_call(self._held):
             return ""
         self._words = True
         return self._take()
 
     def end(self, call_id: str, *, whole: bool = True) -> ToolCall | str:
-        """What was held back: a call if it became one, else words, perhaps none."""
+        """Return the held-back text as a tool call if it is one, otherwise unchanged."""
         held = self._take()
         return (read_call(held, self._names, call_id) if whole else None) or held
 
@@ -128,7 +135,7 @@ class Reader:
 
 
 def may_be_call(text: str) -> bool:
-    """Whether `text` is a call, or may become one when more of it comes."""
+    """True if `text` is a call, or could become one with more text."""
     text = text.lstrip()
     for opener, closer in (*_CLOSERS.items(), ("", "")):
         if opener.startswith(text):
@@ -141,12 +148,12 @@ def may_be_call(text: str) -> bool:
 
 
 def read_call(text: str, names: Collection[str], call_id: str) -> ToolCall | None:
-    """The call that `text` consists of, if it names one of the tools."""
+    """Parse `text` as a call to one of the tools `names`, or return None."""
     text = text.strip()
     for opener, closer in (*_CLOSERS.items(), ("", "")):
         if text.startswith(opener):
             inner = text[len(opener) :].removesuffix(closer).strip()
-            # Small models often forget the last brace.
+            # Small models often omit the last brace.
             for candidate in (inner, inner + "}"):
                 found, rest = _split(candidate)
                 if found is not None and not rest:
@@ -167,7 +174,7 @@ def _may_be_object(text: str, closer: str) -> bool:
 
 
 def _split(text: str) -> tuple[dict[str, Any] | None, str]:
-    """The JSON object at the beginning of `text`, once it is complete, and what follows."""
+    """Split `text` into the JSON object at its start (None while incomplete) and the rest."""
     if not text.startswith("{") or "}" not in text:
         return None, text
     try:
@@ -192,11 +199,11 @@ def _call(found: dict[str, Any], names: Collection[str], call_id: str) -> ToolCa
 
 
 def _bare(name: Any) -> str:
-    """A name as in `read` or `read(path)`; empty when it is none."""
+    """The tool name in `read` or `read(path)`, or an empty string if `name` is not a string."""
     return name.partition("(")[0].strip() if isinstance(name, str) else ""
 
 
-# Lenient: small models put real line breaks into strings.
+# Not strict: small models write literal line breaks inside strings.
 _DECODER = json.JSONDecoder(strict=False)
 _QUOTED = tuple(f'"{key}"' for key in _KEYS)
 _LONGEST_OPENING = 64

@@ -10,19 +10,21 @@ from segue.config import Settings
 
 
 class Models(Protocol):
-    """Where a turn gets its model from."""
+    """The source of models for turns."""
 
     async def get(self, wanted: str | None) -> Model:
-        """The model of that name, or without one the usual one; a ModelError when there is
-        none."""
+        """Return the model `wanted`, or the default model if None.
+
+        Raise ModelError if there is none.
+        """
         ...
 
     async def close(self) -> None: ...
 
 
 class Pool:
-    """Chooses by the settings, once for every name: a conversation does not change its model
-    because a server came up meanwhile."""
+    """Chooses by the settings, once per name, so that a conversation does not change its model
+    because a server comes up later."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""From a model's name to where it is: whom to ask, at which address, with which key."""
+"""Finds the service for a model name: its API, its address and its key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from segue.core.errors import BadKey, ForeignServer, ModelUnusable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The way to one service."""
+    """How to reach one service."""
 
     name: str
     """The first part of its models' names."""
@@ -24,18 +24,24 @@ class Route:
 
     @property
     def setting(self) -> str:
-        """What a person looks at when the key is not accepted."""
+        """Where the key was set, for error messages."""
         return self.key.setting if self.key else "its key"
 
     def secret(self) -> str:
-        """The key; BadKey for one that no request could carry; empty when there is none."""
+        """Return the key, or an empty string if there is none.
+
+        Raise BadKey if no request can carry it.
+        """
         key = self.key.reveal() if self.key else ""
         if not (key.isascii() and key.isprintable()):
             raise BadKey(provider=self.title, setting=self.setting)
         return key
 
     def model(self, name: str) -> str:
-        """The model that `name` names, or else the usual one, as the service names it."""
+        """The service's own name for the model `name`, or for the default model without one.
+
+        Raise ModelUnusable if there is neither.
+        """
         given = name.partition("/")[2]
         if isinstance(self.service, Provider):
             given = self.service.model(given or self.service.default or "")
@@ -48,17 +54,17 @@ class Route:
         return given
 
     def full_name(self, model: str) -> str:
-        """What a person types to choose `model`, which is named as the service names it."""
+        """The name that the user types to choose `model`, given the service's own name for it."""
         if isinstance(self.service, Provider):
             return self.service.shown(model)
         return f"{self.name}/{model}"
 
 
 def find(name: str, settings: Settings, servers: Iterable[Server] = SERVERS) -> Route:
-    """The way to the service that the model `name` (or `name` itself) belongs to.
+    """Find the route for a model name (or for a service name alone).
 
-    An endpoint of the person's own goes before what has the same name here. ModelUnusable when
-    there is no such service, or no key for it.
+    An endpoint that the user configured takes precedence over a built-in service of the same name.
+    Raise ModelUnusable if there is no such service, or no key for it.
     """
     head = name.partition("/")[0]
     if endpoint := settings.endpoints.get(head):
@@ -74,14 +80,17 @@ def find(name: str, settings: Settings, servers: Iterable[Server] = SERVERS) -> 
 
 
 def strangers(server: Server, settings: Settings) -> list[str]:
-    """The accounts that listen on the server's port and are neither this one nor trusted."""
+    """The accounts that listen on the server's port and are neither ours nor trusted."""
     others = {uid for uid in accounts.listeners(server.port) if not accounts.is_ours(uid)}
     return sorted({accounts.name(uid) for uid in others} - set(settings.server_accounts))
 
 
 def check_account(route: Route, settings: Settings) -> None:
-    """Raise ForeignServer if another account has the port of a server on this machine. For every
-    use: anyone can take a port that is free. An address that the person named is not checked."""
+    """Raise ForeignServer if another account listens on the port of a server on this machine.
+
+    Call this before every use, because anyone can take a free port. Addresses that the user
+    configured are not checked.
+    """
     if isinstance(route.service, Server) and (found := strangers(route.service, settings)):
         raise ForeignServer(
             provider=route.title,
@@ -92,14 +101,14 @@ def check_account(route: Route, settings: Settings) -> None:
 
 
 def is_hidden(service: Provider | Server, settings: Settings) -> bool:
-    """Whether an endpoint of the person's own has taken its name."""
+    """True if an endpoint that the user configured has the same name."""
     return service.name in settings.endpoints
 
 
 def to_provider(provider: Provider, settings: Settings, name: str = "") -> Route:
     key = settings.keys.get(provider.name)
     elsewhere = settings.openai_url if provider.name == "openai" else None
-    if key is None and not elsewhere:  # a server of one's own may want none
+    if key is None and not elsewhere:  # a custom server may need no key
         where = " or ".join((*provider.variables, f"keys.{provider.name} in {settings.path}"))
         raise ModelUnusable(
             model=name or provider.name,

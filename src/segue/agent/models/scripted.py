@@ -1,5 +1,7 @@
-"""A model that is none: it says what a script says, and that it is scripted where there is no
-script. For tests, and for trying the program without any model."""
+"""A scripted stand-in for a model, for tests and for trying the program without a model.
+
+It plays back a script. Without one, it says that it is scripted.
+"""
 
 from __future__ import annotations
 
@@ -21,33 +23,36 @@ _WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """One answer."""
+    """One scripted answer."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     error: ModelError | None = None
-    """What goes wrong after the text; the calls do not come then."""
+    """Raised after the text. The calls are not sent then."""
     stop: Stop | None = None
-    """`done` or `calls`, as fits, unless told otherwise."""
+    """By default `done` or `calls`, depending on `calls`."""
     usage: Usage = field(default_factory=Usage)
 
 
 Step = str | ToolCall | ModelError | Say
-"""A text, a tool call, an error, or an answer of several of these."""
+"""A text, a tool call, an error, or an answer that combines them."""
 Script = Iterable[Step | Callable[[Prompt], Step]]
-"""What is said to each Prompt in turn, or made of it."""
+"""The answer to each Prompt in turn, or a function that makes one from the Prompt."""
 
 
 class ScriptedModel:
-    """Streams its script word by word. Without a script it repeats what it was asked, and says in
-    the same sentence that it is no real model."""
+    """Streams its script word by word.
+
+    Without a script it repeats the user's message, and says in the same sentence that it is not a
+    real model.
+    """
 
     def __init__(
         self, script: Script | None = None, *, context: int = 8192, pause: float = 0.0
     ) -> None:
         """`pause` is the time between words, in seconds."""
         self.prompts: list[Prompt] = []
-        """Everything that it was asked."""
+        """Every prompt received so far."""
         self._script = None if script is None else iter(script)
         self._context = context
         self._pause = pause
@@ -62,7 +67,7 @@ class ScriptedModel:
 
     @property
     def small(self) -> bool:
-        """Without a script nothing more than the least is of any use to it."""
+        """True without a script: the stand-in needs only a minimal prompt."""
         return self._script is None
 
     @property
@@ -70,10 +75,10 @@ class ScriptedModel:
         return True
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no connections."""
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
-        """The next answer of the script, piece by piece; a ModelError when there is none left."""
+        """Stream the next answer of the script. Raise ModelError after the last one."""
         self.prompts.append(prompt)
         answer = self._next(prompt)
         await asyncio.sleep(0)
@@ -104,7 +109,7 @@ class ScriptedModel:
 
 
 def stand_in(messages: tuple[Message, ...]) -> str:
-    """The one sentence that is said without a script."""
+    """The answer when there is no script."""
     asked = next((words(m) for m in reversed(messages) if m.role is Role.USER), "")
     said = one_line(asked, _REPEATED)
     return f"I am a scripted stand-in, not a real model, and can only repeat what I hear: {said}"

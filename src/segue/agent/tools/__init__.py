@@ -1,1 +1,4 @@
-"""What the agent can do on the machine. `base` says what a tool is; each other module has a few."""
+"""The agent's tools on this machine.
+
+`base` defines the interface; the other modules implement it.
+"""

@@ -1,4 +1,4 @@
-"""What a tool is: a schema for the model, a sentence for the person, and the work itself."""
+"""The tool interface: a schema for the model, a description for the user, and the work itself."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from segue.core.text import visible_name as visible_name
 from segue.core.transcript import ToolCall
 
 OUTPUT_LIMIT = 30_000
-"""The most characters that one tool call gives to the model."""
+"""The maximum number of characters that one tool call returns to the model."""
 
 
 class Risk(StrEnum):
-    """What a tool may change: it decides whether a person is asked first."""
+    """The effect that a tool may have. It decides whether the user is asked first."""
 
     READ = "read"
     WRITE = "write"
@@ -31,7 +31,7 @@ class Risk(StrEnum):
 
 
 class ToolFailed(Exception):
-    """What went wrong, for the model to read and act on."""
+    """The error message of a tool call, for the model to read and act on."""
 
 
 def _any(_: str) -> bool:
@@ -40,7 +40,7 @@ def _any(_: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """Where a session's tools work."""
+    """The environment in which a session's tools work."""
 
     cwd: Path
     private_network: bool = False
@@ -48,28 +48,30 @@ class Workplace:
     private: Private = NOTHING
     """The files that are not read without asking."""
     may_fetch: Callable[[str], bool] = _any
-    """Whether the page at a URL may be fetched without asking."""
+    """Returns True if the page at a URL may be fetched without asking."""
 
 
 Work = Callable[[], Awaitable[str]]
-"""Does it, and returns what came of it; ToolFailed says why not."""
+"""Does the work and returns its result. Raises ToolFailed on failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One call, worked out: `what` is shown to the person, and `work` does that and no more."""
+    """A call that is ready to run: `what` is shown to the user, and `work` does exactly that."""
 
     what: str
-    """What exactly will be done: see `visible`."""
+    """An exact description of what will be done, escaped with `visible`."""
     work: Work
     asks: bool = False
-    """A person is asked, although the tool only reads."""
+    """Ask the user even though the tool only reads."""
     exact: str = ""
-    """Identifies what the call is about, such as a file: an answer counts for that alone."""
+    """Identifies the object of the call, such as a file. An approval applies to that object only.
+    """
     place: str = ""
-    """The same for an answer that counts for the whole session, in which the file may change."""
+    """Like `exact`, for an approval for the whole session, during which the file may change."""
     guarded: Callable[[], Awaitable[Work | None]] | None = None
-    """For a command on the allow-list: the work as the list allows it, or None to ask."""
+    """For a command on the allow-list: returns the work in the form that the list allows, or None
+    if the user must be asked."""
 
 
 A = TypeVar("A", bound=msgspec.Struct)
@@ -77,15 +79,15 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[A]):
-    """Something that the agent can do."""
+    """A capability of the agent."""
 
     name: str
     description: str
     risk: Risk
     arguments: type[A]
-    """A Struct: its fields are the parameters, its docstrings their descriptions."""
+    """A Struct whose fields are the parameters, described by their msgspec.Meta."""
     plan: Callable[[A, Workplace], Plan]
-    """Works a call out, and does nothing yet. Raises only ToolFailed."""
+    """Prepares a call without doing anything yet. Raises only ToolFailed."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -94,7 +96,7 @@ class Tool(Generic[A]):
         )
 
     def parse(self, call: ToolCall) -> A:
-        """The call's arguments; ToolFailed says what is wrong with them."""
+        """Parse the call's arguments. Raise ToolFailed if they are invalid."""
         try:
             return msgspec.json.decode(call.arguments or "{}", type=self.arguments)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -103,7 +105,7 @@ class Tool(Generic[A]):
 
 @cache
 def _schema(arguments: type[msgspec.Struct]) -> Mapping[str, Any]:
-    """A plain JSON schema without references, as every provider takes it."""
+    """A plain JSON schema without references, which every provider accepts."""
     (schema,), components = msgspec.json.schema_components([arguments])
     name = schema["$ref"].rpartition("/")[2]
     whole = dict(components[name])
@@ -112,7 +114,7 @@ def _schema(arguments: type[msgspec.Struct]) -> Mapping[str, Any]:
 
 
 def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:
-    """`text`, or its beginning and end when it is too long: both tell more than the middle."""
+    """Cut the middle out of a text that is too long. Its start and end are more informative."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -121,5 +123,8 @@ def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:
 
 
 def clean(text: str) -> str:
-    """`text` as it can be kept and sent: what stands for a byte that is no UTF-8 becomes a mark."""
+    """Replace bytes that are not UTF-8, and were escaped as surrogates, with U+FFFD.
+
+    The result can be stored and sent.
+    """
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Where keys and passwords usually are: files that the agent does not read without asking."""
+"""Common locations of keys and passwords: files that the agent does not read without asking."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SYSTEM = (
     *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),
     *("/etc/ssl/private", "/etc/wireguard", "/etc/NetworkManager/system-connections"),
     *("/run/secrets", "/var/run/secrets"),
-    "/proc",  # the environment and the memory of other processes
+    "/proc",  # the environment and memory of other processes
 )
 _HOME = (
     # Keys and logins of tools
@@ -24,7 +24,7 @@ _HOME = (
     *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json"),
     *(".local/share/keyrings", ".local/share/kwalletd", ".config/Bitwarden", ".config/KeePassXC"),
     *(".config/1Password", ".electrum", ".bitcoin", ".ethereum", ".config/NetworkManager"),
-    # What was typed
+    # Command history
     *(".bash_history", ".zsh_history", ".local/share/fish/fish_history", ".python_history"),
     *(".psql_history", ".mysql_history", ".sqlite_history"),
     # Cookies and passwords in browsers and mail programs
@@ -48,7 +48,7 @@ _HARMLESS = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub
 
 
 def private(home: Path, ours: Iterable[Path] = ()) -> Private:
-    """What is private to the person with that home folder. `ours` are Segue's own places."""
+    """The private files of the user with this home folder. `ours` are Segue's own files."""
     places = (*map(Path, _SYSTEM), *(home / place for place in _HOME), *ours)
     return Private(
         places=frozenset(map(_plain, places)),
@@ -58,7 +58,7 @@ def private(home: Path, ours: Iterable[Path] = ()) -> Private:
 
 
 def but(private: Private, folder: Path) -> Private:
-    """The same without that folder, which the person gave to the agent."""
+    """Exclude `folder`, which the user has opened to the agent."""
     return private._replace(public=frozenset({_plain(folder)}))
 
 

@@ -1,6 +1,6 @@
-"""Getting a web page as text. Pages on private addresses are out of reach unless allowed.
+"""Fetches a web page as text. Pages on private addresses are blocked unless allowed.
 
-Imports httpx2: import it only when it is used.
+Imports httpx2, which is slow to import, so import this module only when it is used.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ BYTES = 2 * 1024 * 1024
 REDIRECTS = 5
 _TEXT = ("text/", "application/json", "application/xml", "application/xhtml+xml")
 _TEXT_ENDS = ("+json", "+xml")
-# Python knows them as encodings, but no page is in one, and some take for ever to decode.
+# Python has these encodings, but no page uses them, and some take forever to decode.
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})
 _META_CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE
 )
 
-# What Python's ipaddress counts as public, in some version of it, and we do not.
+# Networks that some versions of Python's ipaddress count as public, but we do not.
 _NOT_PUBLIC = tuple(
     ipaddress.ip_network(network)
     for network in (
-        "192.0.0.0/24",  # protocol assignments; a metadata service of one cloud
+        "192.0.0.0/24",  # protocol assignments; the metadata service of one cloud
         "192.88.99.0/24",  # relays from IPv4 to IPv6
-        "168.63.129.16/32",  # the inner service of another cloud
+        "168.63.129.16/32",  # the internal service of another cloud
         "3fff::/20",  # documentation
     )
 )
@@ -45,7 +45,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 async def fetch(url: str, place: Workplace) -> str:
-    """The text of a page; ToolFailed says why not."""
+    """Return the text of the page. Raise ToolFailed on failure."""
     try:
         async with asyncio.timeout(SECONDS):
             return await _follow(url, place)
@@ -58,8 +58,8 @@ async def fetch(url: str, place: Workplace) -> str:
 
 async def _follow(address: str, place: Workplace) -> str:
     url = httpx2.URL(address)
-    # Our own environment may name a proxy, which would look names up where we cannot check them.
-    # No connection is used twice: it belongs to one name, and we only go by its address.
+    # The environment may name a proxy, which would resolve names where we cannot check them.
+    # Connections are not reused: each belongs to one host name, but we address it only by IP.
     limits = httpx2.Limits(max_keepalive_connections=0)
     async with httpx2.AsyncClient(
         verify=await asyncio.to_thread(_trusted), trust_env=False, timeout=None, limits=limits
@@ -76,21 +76,24 @@ async def _follow(address: str, place: Workplace) -> str:
             if following.netloc != url.netloc and not place.may_fetch(str(following)):
                 return f"[the page redirects to {following}; fetch that address if you want it]"
             if following.netloc != url.netloc:
-                client.cookies.clear()  # for the same reason
+                client.cookies.clear()  # cookies, too, are stored by IP address
             url = following
     raise ToolFailed("The page leads from one address to the next without end.")
 
 
 @functools.cache
 def _trusted() -> ssl.SSLContext:
-    """Whose certificates count; made once, since that takes a while."""
+    """The TLS context with the trusted certificates. Cached, because creating it is slow."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 async def _get(
     client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str]
 ) -> httpx2.Response:
-    """The beginning of the answer, from the first of `addresses` where anybody listens."""
+    """Send the request to the first of `addresses` that accepts a connection.
+
+    Return the response with its body unread.
+    """
     refused = httpx2.ConnectError("The host has no address.")
     for ip in addresses:
         request = client.build_request(
@@ -101,7 +104,7 @@ async def _get(
                 "User-Agent": "segue",
                 "Accept": "text/html, text/*;q=0.9, */*;q=0.1",
             },
-            # To the address that was checked, whatever the name resolves to by then.
+            # Connect to the address that was checked, even if the name now resolves to another one.
             extensions={"sni_hostname": url.raw_host.decode("ascii")},
         )
         try:
@@ -112,7 +115,7 @@ async def _get(
 
 
 async def _resolve(url: httpx2.URL, *, private: bool) -> list[str]:
-    """The IP addresses of the URL's host; ToolFailed when one of them must not be reached."""
+    """The IP addresses of the URL's host. Raise ToolFailed if one of them must not be reached."""
     if url.scheme not in ("http", "https") or not url.host:
         raise ToolFailed("Only http and https addresses can be fetched.")
     if url.port is not None and not 0 < url.port < 65536:
@@ -131,7 +134,7 @@ async def _resolve(url: httpx2.URL, *, private: bool) -> list[str]:
 
 
 def _is_public(address: str) -> bool:
-    """Whether it leads to a machine on the internet, and to nothing nearer."""
+    """True if the address is on the public internet, and not on a private or local network."""
     ip = _inner(ipaddress.ip_address(address))
     if ip.version == 6 and ip not in _IPV6_UNICAST:
         return False
@@ -143,7 +146,7 @@ def _is_public(address: str) -> bool:
 def _inner(
     ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The IPv4 address that an IPv6 address stands for, if it stands for one."""
+    """The IPv4 address embedded in an IPv6 address, or `ip` itself."""
     if isinstance(ip, ipaddress.IPv4Address):
         return ip
     if ip in _NAT64:
@@ -178,7 +181,7 @@ async def _read(html: str) -> str:
 
 
 def _decode(body: bytes, named: str | None) -> str:
-    """By its mark, by the name that came with it, or by the one in the page; else as UTF-8."""
+    """Decode by the byte order mark, the header's charset or the page's own; otherwise as UTF-8."""
     for mark, charset in (
         (codecs.BOM_UTF8, "utf-8-sig"),
         (b"\xff\xfe", "utf-16"),
@@ -192,5 +195,5 @@ def _decode(body: bytes, named: str | None) -> str:
         if codecs.lookup(charset).name.replace("_", "-") in _NO_CHARSETS:
             charset = "utf-8"
         return body.decode(charset, "replace")
-    except (LookupError, ValueError):  # unknown, or no encoding of text
+    except (LookupError, ValueError):  # unknown, or not a text encoding
         return body.decode("utf-8", "replace")

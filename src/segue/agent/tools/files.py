@@ -1,7 +1,7 @@
-"""Reading, writing and finding files. Paths are taken from the working directory.
+"""Reads, writes and finds files. Paths are relative to the working directory.
 
-They may lead out of it, by name or by a link. Private files are not read without asking, and every
-write is asked about, with the place that it really goes to (see `segue.agent.approvals`).
+They may lead outside it, by name or through a link. Reading a private file needs approval, and so
+does every write, which is shown with its real location (see `segue.agent.approvals`).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def write_file(arguments: WriteArguments, target: Target) -> str:
 def edit_file(arguments: EditArguments, target: Target) -> str:
     text = _text(target, search.FILE_LIMIT)
     old, new = arguments.old, arguments.new
-    if old not in text and "\r\n" in text:  # read_file shows the lines without their \r
+    if old not in text and "\r\n" in text:  # read_file shows lines without \r
         old, new = (re.sub("\r?\n", "\r\n", piece) for piece in (old, new))
     first = text.find(old)
     if first < 0 or text.find(old, first + 1) >= 0:
@@ -138,7 +138,7 @@ async def search_files(arguments: SearchArguments, target: Target, private: Priv
 
 
 def resolve(given: str, place: Workplace) -> Path:
-    """The path that the agent means, with its links."""
+    """The path that the agent means, with links unresolved."""
     if "\0" in given:
         raise ToolFailed("A path has no NUL in it.")
     try:
@@ -157,7 +157,10 @@ def _pattern(given: str) -> str:
 
 
 def _text(target: Target, limit: int) -> str:
-    """A text file's content, in which every byte that is no UTF-8 can be written back as it was."""
+    """The content of a text file.
+
+    Bytes that are not UTF-8 are unchanged when it is written back.
+    """
     try:
         with target.opened() as file:
             return search.read(file, limit).decode(_UTF8, _AS_IT_IS)
@@ -168,7 +171,8 @@ def _text(target: Target, limit: int) -> str:
 
 
 def described(path: Path, target: Target, place: Workplace) -> str:
-    """A path for the person who is asked: where it really leads, and what is special about it."""
+    """Describe the path for an approval: its real location, and whether that is outside the working
+    directory or private."""
     leads = f" (which is {visible_name(target.path)})" if target.path != path else ""
     inside = target.path.is_relative_to(os.path.realpath(place.cwd))
     outside = "" if inside else ", outside the working directory"
@@ -187,7 +191,7 @@ F = TypeVar("F", ListArguments, SearchArguments)
 def _on_file(
     tell: Callable[[A, str], str], work: Callable[[A, Target], str], *, reads: bool = False
 ) -> Callable[[A, Workplace], Plan]:
-    """Plans `work` on the one file that the path leads to now."""
+    """Plan `work` on the file that the path leads to now."""
 
     def plan(given: A, place: Workplace) -> Plan:
         path = resolve(given.path, place)
@@ -206,8 +210,11 @@ def _on_file(
 def _in_folder(
     tell: Callable[[F, str], str], work: Callable[[F, Target, Private], Awaitable[str]]
 ) -> Callable[[F, Workplace], Plan]:
-    """Plans `work` on the folder that the path leads to now. What is private in it is left out,
-    unless the folder itself is: then a person is asked, and knows."""
+    """Plan `work` on the folder that the path leads to now.
+
+    Private files in it are left out, unless the folder itself is private: then the user is asked
+    about it.
+    """
 
     def plan(given: F, place: Workplace) -> Plan:
         path = resolve(given.path, place)

@@ -1,8 +1,9 @@
-"""Git on the allow-list. A repository can name programs for git to run, and some options write
-files or run programs: a person who allows `git status` did not mean that.
+"""Git commands on the allow-list.
 
-What the environment can switch off is switched off. Where a repository sets anything that is not
-known to be harmless, or has submodules, which have settings of their own, a person is asked.
+A repository can configure programs for git to run, and some options write files or run programs. A
+user who allows `git status` does not mean to allow that. Everything that environment variables can
+turn off is turned off. If a repository has any setting that is not known to be harmless, or has
+submodules, which have their own settings, the user is asked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SECONDS = 5.0
-"""How long git may take to show its settings."""
+"""The maximum time for git to list its settings."""
 
 _SETTINGS = {
     "core.fsmonitor": "false",
@@ -41,9 +42,9 @@ _OPTIONS = (
     *("--config", "--config-env", "--git-dir", "--work-tree", "--namespace", "--template"),
     *("--recurse-submodules", "--submodule", "--show-signature"),
 )
-"""Options of any command that write files, run programs or lead to other settings."""
+"""Options of any command that write files, run programs or use other settings."""
 _LETTERS = frozenset("cCoO")
-"""The same as letters."""
+"""Short forms of such options."""
 
 _HARMLESS = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
@@ -63,14 +64,14 @@ def is_git(words: Sequence[str]) -> bool:
 
 
 def only_shows(words: Sequence[str]) -> bool:
-    """Whether no argument makes git write, run or read something that its command does not say."""
+    """True if no argument makes git write, run or read more than its command implies."""
     return not any(map(_is_refused, words[1:]))
 
 
 def _is_refused(word: str) -> bool:
     name, _, value = word.partition("=")
     if name.startswith("--") and name != "--":
-        # Git takes any beginning of a name.
+        # Git accepts any prefix of a long option.
         return any(option.startswith(name) for option in _OPTIONS) or _leads_out(value)
     if name.startswith("-"):
         return not _LETTERS.isdisjoint(word)
@@ -82,7 +83,8 @@ def _leads_out(path: str) -> bool:
 
 
 def environment(usual: Mapping[str, str]) -> dict[str, str]:
-    """`usual`, with what makes git run no hooks, monitors, pagers and editors of a repository."""
+    """Add settings to `usual` that keep git from running a repository's own programs: hooks,
+    monitors, pagers and editors."""
     given = usual.get("GIT_CONFIG_COUNT", "")
     first = int(given) if given.isdecimal() else 0
     count = first + len(_SETTINGS)
@@ -100,7 +102,7 @@ def environment(usual: Mapping[str, str]) -> dict[str, str]:
 
 
 async def is_harmless(cwd: Path, guarded: Mapping[str, str]) -> bool:
-    """Whether the repository at `cwd` has only settings that are known to run nothing."""
+    """True if the repository at `cwd` has only settings that are known to run nothing."""
     settings, top = await asyncio.gather(
         _shown(cwd, guarded, "config", "--list", "--show-scope", "--name-only", "-z"),
         _shown(cwd, guarded, "rev-parse", "--show-toplevel"),
@@ -117,7 +119,7 @@ def _has_submodules(top: Path) -> bool:
 
 
 async def _shown(cwd: Path, guarded: Mapping[str, str], *arguments: str) -> str | None:
-    """What a command of git's prints; None when it fails."""
+    """The output of a git command, or None if it fails."""
     try:
         process = await asyncio.create_subprocess_exec(
             "git",

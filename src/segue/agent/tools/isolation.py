@@ -1,4 +1,4 @@
-"""Work that might never end, done in a process of its own, which can be ended."""
+"""Runs work that might never finish in a separate process, which can be killed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from typing import cast
 class Outcome:
     output: str
     code: int | None
-    """The exit code; None when it was stopped because it took too long."""
+    """The exit code, or None if it was killed after the timeout."""
 
 
 async def apart(script: str, given: str, seconds: float) -> Outcome:
-    """What `script`, a file of ours that needs only the standard library, makes of `given`."""
+    """Run `script` in a separate process with `given` as its input.
+
+    `script` is one of our own files that needs only the standard library.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-I",  # nothing from the working directory or the environment
+        "-I",  # ignore the working directory and the environment
         "-S",
         script,
         env={},  # a command that runs at the same time could read it
@@ -43,9 +46,12 @@ async def apart(script: str, given: str, seconds: float) -> Outcome:
 
 
 async def _talk(process: asyncio.subprocess.Process, given: bytes, output: bytearray) -> None:
-    """Give it everything, then keep what it says; it must not speak before it has heard all."""
+    """Send all the input, then collect the output.
+
+    The script must read all of it before it writes.
+    """
     stdin = cast("asyncio.StreamWriter", process.stdin)
-    with contextlib.suppress(ConnectionError):  # it is gone, and its exit code will say so
+    with contextlib.suppress(ConnectionError):  # it has ended, and the exit code shows why
         stdin.write(given)
         await stdin.drain()
     stdin.close()

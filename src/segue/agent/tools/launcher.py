@@ -1,4 +1,4 @@
-"""Starting commands under a supervisor, which can end all that they start: see `supervisor`."""
+"""Starts commands under a supervisor, which can stop everything they start. See `supervisor`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from segue.agent.tools import supervisor
 
 
 class Command:
-    """A command under way."""
+    """A running command."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -23,24 +23,26 @@ class Command:
         self._following = asyncio.create_task(self._follow(reader))
 
     async def exit_code(self) -> int | None:
-        """The exit code, once the command has ended; None when its supervisor was killed. OSError
-        when it could not be started."""
+        """Wait for the command to end, and return its exit code.
+
+        Return None if its supervisor was killed. Raise OSError if the command could not be started.
+        """
         return await asyncio.shield(self._code)
 
     async def wait(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until all its processes have ended."""
         await asyncio.shield(self._following)
 
     def terminate(self) -> None:
-        """Ask everything that belongs to it to end."""
+        """Send SIGTERM to all its processes."""
         self._writer.write(b"t")
 
     def kill(self) -> None:
-        """Kill everything that belongs to it."""
+        """Kill all its processes."""
         self._writer.write(b"k")
 
     def close(self) -> None:
-        """Let go of it. What still runs is killed."""
+        """Release the command. Processes that are still running are killed."""
         self._following.cancel()
         self._writer.close()
 
@@ -62,7 +64,7 @@ class Command:
 
 
 async def launch(command: str, cwd: Path, environment: Mapping[str, str], output: int) -> Command:
-    """Start `command`, which writes to `output`; OSError when no supervisor can be had."""
+    """Start `command`, which writes to `output`. Raise OSError if there is no supervisor."""
     entries = (f"{name}={value}" for name, value in environment.items())
     request = b"\0".join(map(os.fsencode, (cwd, command, *entries)))
     ours, theirs = socket.socketpair()
@@ -79,11 +81,14 @@ async def launch(command: str, cwd: Path, environment: Mapping[str, str], output
 
 
 _control: socket.socket | None = None
-"""Leads to the supervisors of this process. They end when it is closed."""
+"""The connection to the supervisors of this process. They exit when it is closed."""
 
 
 def _hand_over(*descriptors: int) -> None:
-    """Give them to a new supervisor. One that is gone, with or without its fault, is replaced."""
+    """Send the descriptors to a new supervisor.
+
+    The process that forks supervisors is started if needed, and replaced if it is gone.
+    """
     global _control  # noqa: PLW0603 - a process needs one
     if _control is not None:
         try:
@@ -100,7 +105,7 @@ def _started() -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         subprocess.run(
-            # -I and -S: nothing from the working directory, the environment or the packages.
+            # -I and -S: no imports from the working directory, the environment or packages.
             [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())],
             env={},
             cwd="/",
@@ -108,7 +113,7 @@ def _started() -> socket.socket:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
-            start_new_session=True,  # what is typed at our terminal does not reach it
+            start_new_session=True,  # keys such as Ctrl-C in our terminal do not reach it
             check=True,
         )
     atexit.register(ours.close)

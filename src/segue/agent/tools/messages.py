@@ -1,4 +1,4 @@
-"""Sending a message to somewhere else than the conversation itself, or a file."""
+"""Tools that send a message to another chat, or a file to any chat."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ TEXT_LIMIT = 8000
 CAPTION_LIMIT = 900
 
 FILE_LIMIT = 50 * 1024 * 1024
-"""In bytes. No platform takes more."""
+"""In bytes. No platform accepts more."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """A file with what it held when it was approved."""
+    """A file, with its content when it was approved."""
 
     path: Path
     data: bytes
 
 
 Send = Callable[[Delivery, str, SentFile | None], Awaitable[str]]
-"""Sends a text, perhaps with a file, and gives the sentence that says where it went; a UserError
-says why not."""
+"""Sends a text, optionally with a file, and returns a sentence that names the destination. Raises
+UserError on failure."""
 
 To = Annotated[
     str,
@@ -69,7 +69,7 @@ class SendFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def send_message(send: Send) -> Tool[SendArguments]:
-    """The tool that sends with `send`, which decides what the owner may reach."""
+    """The tool that sends text with `send`, which decides what the owner may reach."""
 
     def plan(arguments: SendArguments, _: Workplace) -> Plan:
         to = _checked(arguments)
@@ -130,7 +130,7 @@ async def _send(send: Send, to: Delivery, text: str, file: SentFile | None) -> s
 
 
 def _checked(arguments: SendArguments) -> Delivery:
-    """Where to, if that is a place and there is something to see in the text."""
+    """Return the destination. Raise ToolFailed if it is invalid or the text is blank."""
     if is_empty(arguments.text):
         raise ToolFailed("There is nothing to see in that text.")
     return _place(arguments.to)
@@ -144,7 +144,7 @@ def _place(to: str) -> Delivery:
 
 
 def _file(given: str, place: Workplace) -> Target:
-    """The file that really goes out, wherever a link leads."""
+    """The file that will be sent, with links resolved."""
     target = aim(resolve(given, place))
     if target.file is None or not stat.S_ISREG(target.file.st_mode):
         raise ToolFailed(f"There is no file {target.path}.")
@@ -155,7 +155,7 @@ def _file(given: str, place: Workplace) -> Target:
 
 
 def _read(target: Target) -> bytes:
-    """What is in the file that was approved; Changed when that is something else by now."""
+    """Read the approved file. Raise Changed if it has changed since."""
     try:
         with target.opened() as number, os.fdopen(number, "rb", closefd=False) as file:
             data = file.read(FILE_LIMIT)
@@ -166,7 +166,7 @@ def _read(target: Target) -> bytes:
 
 
 def _where(to: Delivery) -> str:
-    """The place as a person understands it."""
+    """The destination, described for the user."""
     match to:
         case Delivery(platform=None):
             return f"{to}, where this conversation takes place"

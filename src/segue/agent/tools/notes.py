@@ -1,4 +1,4 @@
-"""Keeping something in mind for every later session."""
+"""Saves notes for all later sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from segue.core.errors import NoteError
 from segue.core.note import NOTE_LIMIT, Note, clean_note
 
 Keep = Callable[[str], Awaitable[Note]]
-"""Keeps a text about the owner, and gives the note that it is now."""
+"""Saves a text about the owner and returns the new note."""
 
 
 class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,8 +26,10 @@ class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def remember(keep: Keep) -> Tool[RememberArguments]:
-    """The tool that writes notes with `keep`. It changes every later session, so that a person is
-    asked as for a file."""
+    """The tool that saves notes with `keep`.
+
+    Notes affect every later session, so saving one needs approval like writing a file.
+    """
 
     async def add(text: str) -> str:
         try:
@@ -38,7 +40,7 @@ def remember(keep: Keep) -> Tool[RememberArguments]:
 
     def plan(arguments: RememberArguments, _: Workplace) -> Plan:
         try:
-            text = clean_note(arguments.text)  # as it will be kept
+            text = clean_note(arguments.text)  # in the form that will be saved
         except NoteError as error:
             raise ToolFailed(str(error)) from error
         return Plan(

@@ -1,7 +1,7 @@
-"""What a person would read of a web page.
+"""Extracts the readable text of a web page.
 
-This file is also a program, which `apart` runs: there are pages that are short to send and take
-for ever to read. So it imports nothing but the standard library.
+This file is also a program that `isolation.apart` runs, because some pages are small to send but
+take forever to parse. So it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 _SILENT = frozenset({"script", "style", "template", "svg"})
 _HELD = "\0"
-"""A space that counts, as in a program; no text has this character in it."""
+"""Stands for a space to preserve, as in source code. No text contains this character."""
 _CELLS = frozenset({"td", "th"})
 _BLOCKS = frozenset(
     {
@@ -25,13 +25,13 @@ _BLOCKS = frozenset(
 
 
 def html_text(html: str) -> str:
-    """The text, a line for each block that has any."""
+    """The text, with one line for each block that is not empty."""
     reader = _Reader()
     try:
         reader.feed(html)
         reader.close()
     except ValueError:
-        # A character's number was too long for Python; what stands before it is worth reading.
+        # A character reference had too many digits for Python. The text before it is still useful.
         pass
     lines = (" ".join(line.split()) for line in "".join(reader.parts).splitlines())
     return "\n".join(line for line in lines if line).replace(_HELD, " ")
@@ -42,13 +42,13 @@ class _Reader(HTMLParser):
         super().__init__()
         self.parts: list[str] = []
         self._silent = ""
-        """The element that nothing is read of, and how deep we are in it."""
+        """The element whose content is skipped. `_depth` is its nesting level."""
         self._depth = 0
         self._as_it_is = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._silent == "svg" and tag in _BLOCKS and tag != "title":
-            self._silent, self._depth = "", 0  # it was never closed: browsers go on here as well
+            self._silent, self._depth = "", 0  # it was never closed; browsers resume here too
         if tag == self._silent or (not self._silent and tag in _SILENT):
             self._silent = tag
             self._depth += 1
@@ -71,7 +71,7 @@ class _Reader(HTMLParser):
             self.parts.append(re.sub(r"\s+", " ", data))
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """`<![…>` is a comment in HTML; Python would raise for most of them."""
+        """Treat `<![…>` as a comment, as HTML does. Python would raise for most of them."""
         return self.parse_bogus_comment(i, report=bool(report))
 
     def _space(self, tag: str) -> None:

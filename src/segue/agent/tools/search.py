@@ -1,7 +1,8 @@
-"""Going through folders, and looking for lines in files.
+"""Walks folders and searches files for lines.
 
-This file is also a program, which `apart` runs: Python cannot stop a regular expression that takes
-for ever, and nothing else runs meanwhile. So it imports nothing but the standard library.
+This file is also a program that `isolation.apart` runs, because Python cannot stop a regular
+expression that takes forever, and nothing else runs meanwhile. So it imports only the standard
+library.
 """
 
 from __future__ import annotations
@@ -26,23 +27,26 @@ SHOWN_LIMIT = 200
 SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".hg", ".svn"})
 
 BAD_PATTERN = 2
-"""The exit code when the regular expression is none; the output then says why."""
+"""The exit code for an invalid regular expression. The output then says why."""
 
 
 class Private(NamedTuple):  # a dataclass would take longer to import than all the rest
-    """What is not read without asking. Paths are absolute, without links, in small letters."""
+    """The files that are not read without asking.
+
+    Paths are absolute, casefolded and free of links.
+    """
 
     places: frozenset[str] = frozenset()
-    """Files, and folders with all that is in them."""
+    """Files, and folders with everything in them."""
     names: frozenset[str] = frozenset()
-    """Patterns for the names of files anywhere."""
+    """Patterns for file names in any folder."""
     harmless: frozenset[str] = frozenset()
-    """Patterns for those of them that are not private."""
+    """Patterns for the exceptions to `names`."""
     public: frozenset[str] = frozenset()
     """Folders inside `places` that are not private."""
 
     def holds(self, path: str) -> bool:
-        """Whether that path, which has no links in it, is private."""
+        """True if `path`, which must not contain links, is private."""
         path = path.casefold()
         if self._is_named(path):
             return True
@@ -76,11 +80,11 @@ class Unreadable(Exception):
 
 
 class GaveUp(Exception):
-    """There are more files than anybody would want to go through."""
+    """There are too many files to go through."""
 
 
 def read(file: int, limit: int) -> bytes:
-    """All of an ordinary text file; Unreadable for anything else, or when longer than `limit`."""
+    """Read a whole text file. Raise Unreadable if it is anything else, or longer than `limit`."""
     try:
         with os.fdopen(file, "rb", closefd=False) as reading:
             status = os.fstat(file)
@@ -97,13 +101,13 @@ def read(file: int, limit: int) -> bytes:
 
 
 def walk(folder: Path, pattern: str, private: Private) -> Iterator[tuple[str, bool]]:
-    """What is in `folder` and fits `pattern`, and whether it is a folder; in order.
+    """Yield the entries below `folder` that match `pattern`, in order, with True for folders.
 
-    `**` stands for any number of folders. Links are not followed; SKIPPED folders and private ones
-    are not entered. GaveUp after MOST_SCANNED entries; OSError when `folder` itself cannot be read.
+    `**` matches any number of folders. Links are not followed. SKIPPED and private folders are not
+    entered. Raise GaveUp after MOST_SCANNED entries, and OSError if `folder` itself cannot be read.
     """
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    # Each folder with the places in `parts` that its entries may fit.
+    # Each folder, with the positions in `parts` that its entries may match.
     waiting = [("", _places({0}, parts))]
     left = MOST_SCANNED
     while waiting:
@@ -130,7 +134,7 @@ def walk(folder: Path, pattern: str, private: Private) -> Iterator[tuple[str, bo
 
 
 def _is_folder(entry: os.DirEntry[str], *, follow: bool = True) -> bool:
-    """Whether it is one, or leads to one. A link that leads nowhere does not."""
+    """True for a folder or, with `follow`, a link to one. False for a broken link."""
     try:
         return entry.is_dir(follow_symlinks=follow)
     except OSError:
@@ -142,14 +146,14 @@ def _enters(entry: os.DirEntry[str]) -> bool:
 
 
 def _steps(name: str, places: set[int], parts: list[str]) -> set[int]:
-    """The places in `parts` after `name`, from any of `places`."""
+    """The positions in `parts` after matching `name` at any of `places`."""
     stay = {i for i in places if i < len(parts) and parts[i] == "**"}
     on = {i + 1 for i in places - stay if i < len(parts) and fnmatchcase(name, parts[i])}
     return stay | on | ({len(parts)} if len(parts) - 1 in stay else set())
 
 
 def _places(places: set[int], parts: list[str]) -> set[int]:
-    """`places`, and those behind a `**`, which may also stand for no folder at all."""
+    """Add the positions after a `**`, which may also match no folder."""
     for i in range(len(parts) - 1):
         if i in places and parts[i] == "**":
             places = places | {i + 1}
@@ -157,7 +161,7 @@ def _places(places: set[int], parts: list[str]) -> set[int]:
 
 
 def search(wanted: re.Pattern[str], folder: Path, files: str, private: Private) -> Iterator[str]:
-    """Each line that has `wanted` in it, as `path:number: line`, and at the end what is missing."""
+    """Yield each matching line as `path:number: line`, then a note about anything left out."""
     hits = left_out = 0
     try:
         for path in _files(folder, files, private):
@@ -191,9 +195,9 @@ def _files(folder: Path, pattern: str, private: Private) -> Iterator[str]:
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
     try:
-        # Not waiting for a writer at the other end of a pipe.
+        # O_NONBLOCK, so that opening a named pipe does not wait for a writer.
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # nothing to search
+    except OSError:  # unreadable, so skip it
         return
     try:
         text = read(file, FILE_LIMIT).decode("utf-8", "replace")
@@ -220,7 +224,7 @@ def main() -> int:
 
 def _say(line: str) -> None:
     sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
-    sys.stdout.buffer.flush()  # what was found by then is kept when we are stopped
+    sys.stdout.buffer.flush()  # so that partial results survive when we are killed
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Finding what was said in earlier sessions."""
+"""Searches the messages of earlier sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SNIPPET_LIMIT = 300
 
 
 class Found(Protocol):
-    """One message that was found; the store's Hit is one."""
+    """A message that was found. The store's Hit implements this."""
 
     @property
     def session_id(self) -> str: ...
@@ -32,8 +32,8 @@ class Found(Protocol):
 
 
 Find = Callable[[str, int], Awaitable[Sequence[Found]]]
-"""Gives the messages of the owner's earlier sessions that hold all the words, the newest first,
-and no more of them than asked for."""
+"""Returns the messages of the owner's earlier sessions that contain all the words, newest first, up
+to the given number."""
 
 
 class SearchSessionsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ class SearchSessionsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields
 
 
 def search_sessions(find: Find) -> Tool[SearchSessionsArguments]:
-    """The tool that looks for messages with `find`, which sees one owner's sessions only."""
+    """The tool that searches messages with `find`, which sees only one owner's sessions."""
 
     async def search(arguments: SearchSessionsArguments) -> str:
         found = await find(arguments.words, arguments.limit)

@@ -1,4 +1,4 @@
-"""Running a command."""
+"""Runs shell commands."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ LONGEST = 600
 MOST_PRINTED = 16 * 1024 * 1024
 """A command that prints more bytes than this is stopped."""
 _KEPT = 2 * OUTPUT_LIMIT
-"""How many bytes of its beginning are kept, and as many of its end."""
+"""The number of bytes to keep from the start of the output, and from its end."""
 _GRACE = 2.0
-"""Seconds between asking a command to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 _LINGER = 1.0
-"""Seconds for what a command left in the background to come to its end."""
+"""Seconds to wait for processes that the command left in the background."""
 
 
 class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
-    """The tool that runs commands with `environment`, which must hold no secret of ours."""
+    """The tool that runs commands with `environment`, which must not contain our secrets."""
 
     def plan(arguments: ShellArguments, place: Workplace) -> Plan:
         async def guarded() -> Work | None:
@@ -96,8 +96,8 @@ async def _run(arguments: ShellArguments, place: Workplace, environment: dict[st
         finally:
             try:
                 await _stop(command)
-                # All that wrote to the pipe has ended, so that it has an end, unless something
-                # belongs to another account by now.
+                # Every process that wrote to the pipe has ended, so the pipe is closed, unless a
+                # process now belongs to another account.
                 await asyncio.wait({reading}, timeout=_LINGER)
             finally:
                 reading.cancel()
@@ -112,12 +112,12 @@ def _limit(seconds: int) -> asyncio.Timeout:
 
 
 async def _start(command: str, cwd: Path, environment: dict[str, str], output: int) -> Command:
-    """Run `command`, which writes to `output`, which is closed on our side."""
+    """Start `command`, which writes to `output`. Closes our copy of `output`."""
     if "\0" in command:
         os.close(output)
         raise ToolFailed("The command could not be started: it has a NUL in it")
     try:
-        # Interrupted in the middle, it might run without anything waiting for it.
+        # If interrupted half-way, the command might run with nothing waiting for it.
         started, interrupted = await _whole(launch(command, cwd, environment, output))
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolFailed(f"The command could not be started: {error}") from error
@@ -131,10 +131,10 @@ async def _start(command: str, cwd: Path, environment: dict[str, str], output: i
 
 @contextlib.asynccontextmanager
 async def _pipe() -> AsyncGenerator[tuple[asyncio.StreamReader, int]]:
-    """What is written to the file number can be read. Whoever gets the number closes it.
+    """Yield the reader of a new pipe and the descriptor to write to, which the caller must close.
 
-    A pipe of our own, since asyncio lets nobody wait for a process whose pipe is still held open
-    by something that it started.
+    We create the pipe, because asyncio cannot wait for a process as long as one of its children
+    holds the pipe open.
     """
     ours, theirs = os.pipe()
     reader = asyncio.StreamReader()
@@ -150,7 +150,7 @@ async def _pipe() -> AsyncGenerator[tuple[asyncio.StreamReader, int]]:
 async def _over(
     exiting: asyncio.Task[int | None], reading: asyncio.Task[None], printed: _Printed
 ) -> None:
-    """Wait until the command has ended, or has printed too much."""
+    """Wait until the command has ended or has printed too much."""
     await asyncio.wait({exiting, reading}, return_when=asyncio.FIRST_COMPLETED)
     if not printed.flood():
         await asyncio.wait({exiting})
@@ -171,7 +171,7 @@ async def _collect(reader: asyncio.StreamReader, printed: _Printed) -> None:
 
 
 class _Printed:
-    """The beginning and the end of what a command printed."""
+    """The start and end of a command's output."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -214,13 +214,13 @@ def _exit(code: int | None, *, left: bool) -> str:
 
 
 async def _stop(command: Command) -> None:
-    """End the command and everything that it started."""
+    """Stop the command and everything that it started."""
     try:
         command.terminate()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
                 await command.wait()
-    finally:  # at once, when somebody is in a hurry and interrupts this as well
+    finally:  # immediately, if this wait is interrupted as well
         command.kill()
         try:
             await _see_end(command)
@@ -229,7 +229,7 @@ async def _stop(command: Command) -> None:
 
 
 async def _see_end(command: Command) -> None:
-    """See it end. All is being killed, so that this is soon, unless a broken disk holds it."""
+    """Wait for a killed command to end. That is quick, unless a broken disk blocks a process."""
     waiting = asyncio.create_task(command.wait())
     _, interrupted = await _whole(asyncio.wait({waiting}, timeout=_GRACE))
     waiting.cancel()
@@ -238,7 +238,10 @@ async def _see_end(command: Command) -> None:
 
 
 async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
-    """What `work` gives, and whether somebody tried to interrupt it. Only for what is short."""
+    """Run `work` to the end, even if cancelled. Only for short work.
+
+    Return its result, and True if it was cancelled meanwhile.
+    """
     task = asyncio.create_task(work)
     interrupted = False
     while not task.done():
@@ -250,11 +253,14 @@ async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
 
 
 def plain_words(command: str) -> list[str]:
-    """The words of a command that is nothing but words; none for one that the shell would make
-    more of, such as `git status; rm -r .`, or that a person could not see whole."""
+    """Split a command that consists only of plain words.
+
+    Return an empty list if the shell would interpret any of it, as in `git status; rm -r .`, or if
+    the user could not see all of it.
+    """
     if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
         return []
     try:
         return shlex.split(command)
-    except ValueError:  # a quotation without end
+    except ValueError:  # an unclosed quotation mark
         return []

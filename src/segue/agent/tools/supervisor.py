@@ -1,17 +1,18 @@
-"""Runs commands, and ends all that they started, also what left its process group.
+"""Runs commands, and stops everything they started, even outside their process group.
 
-This file is a program, which `launcher` runs, so it imports nothing but the standard library. It
-forks for every command, which takes a fraction of the time that a new interpreter would. The fork
-supervises one command: on Linux it adopts every process that the command leaves behind (it is their
-"subreaper"), however often they fork, so it can find and end them, and knows when none is left.
+This file is a program that `launcher` runs, so it imports only the standard library. It forks for
+every command, which takes a fraction of the time of starting an interpreter. Each fork supervises
+one command. On Linux it adopts every process that the command leaves behind (it is their
+"subreaper"), however often they fork. So it can find and stop them, and knows when none are left.
 
     supervisor.py DESCRIPTOR
 
-Over the socket DESCRIPTOR comes one byte for each command, with two descriptors: a channel, and
-where the command writes to. Over the channel come a line with the length of the request, and the
-request: directory, command and environment, with NULs between them. Back goes a line: the exit
-code, or `!` with the number of an error and the file it is about. `t` asks all of the command to
-end; `k`, or the end of the channel, kills it. The channel ends when nothing is left.
+The socket DESCRIPTOR receives one byte per command, with two descriptors: a channel, and the output
+of the command. The channel receives a line with the length of the request, then the request:
+directory, command and environment, separated by NULs. The supervisor replies with a line: the exit
+code, or `!` with an error number and the file concerned. After that, `t` sends SIGTERM to all
+processes of the command, and `k` or closing the channel kills them. The channel closes when no
+process is left.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from collections.abc import Callable, Iterator
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK = 50
-"""Milliseconds between two attempts to kill what is left."""
+"""Milliseconds between two attempts to kill the remaining processes."""
 _MOST_LOOKS = 100
-"""After so many it is left alone: it belongs to another account, or waits for a broken disk."""
+"""The number of attempts. A process that is left then belongs to another account, or waits for a
+broken disk."""
 
 
 def main() -> None:
@@ -53,7 +55,7 @@ def main() -> None:
 
 
 def _adopting() -> Callable[[], object]:
-    """What makes this process adopt the orphans below it, where the system has that."""
+    """A function that makes this process adopt orphaned descendants, where that is supported."""
     if sys.platform != "linux":
         return lambda: None
     prctl = ctypes.CDLL(None).prctl
@@ -61,7 +63,7 @@ def _adopting() -> Callable[[], object]:
 
 
 class _Supervisor:
-    """Looks after one command."""
+    """Supervises one command."""
 
     def __init__(self, channel: socket.socket, output: int) -> None:
         channel.set_inheritable(False)
@@ -77,7 +79,7 @@ class _Supervisor:
         except OSError as error:
             self._tell(f"!{error.errno} {error.filename or ''}")
             return
-        os.close(self._output)  # it ends with those that write to it
+        os.close(self._output)  # so that the output ends with its last writer
         self._supervise(woken)
 
     def _start(self) -> None:
@@ -100,7 +102,7 @@ class _Supervisor:
         )
 
     def _supervise(self, woken: int) -> None:
-        """Return when nothing is left."""
+        """Return when no process is left."""
         poll = select.poll()
         poll.register(woken, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
@@ -120,7 +122,7 @@ class _Supervisor:
                 looks += 1
 
     def _is_anything_left(self) -> bool:
-        """Take notice of what has ended."""
+        """Reap ended processes, report the command's exit code, and return True if any are left."""
         while True:
             try:
                 process, status = os.waitpid(-1, os.WNOHANG)
@@ -136,7 +138,7 @@ class _Supervisor:
             self._channel.sendall(os.fsencode(f"{line}\n"))
 
     def _signal(self, number: signal.Signals) -> None:
-        # They may have ended, or belong to another account by now, by sudo for example.
+        # They may have ended, or belong to another account by now, for example through sudo.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._shell, number)
         for process in _descendants(os.getpid()):
@@ -145,7 +147,7 @@ class _Supervisor:
 
 
 def _wake_on_children() -> int:
-    """A descriptor that can be read after a child has ended."""
+    """A descriptor that becomes readable when a child ends."""
     woken, waking = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(waking, False)
@@ -155,11 +157,11 @@ def _wake_on_children() -> int:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """The descriptor can be read; that is enough."""
+    """Do nothing: the wakeup descriptor is readable now."""
 
 
 def _descendants(ancestor: int) -> Iterator[int]:
-    """All below `ancestor`, where the system shows them."""
+    """All descendants of `ancestor`, if the system lists processes."""
     children: dict[int, list[int]] = {}
     for process, parent in _parents():
         children.setdefault(parent, []).append(process)
@@ -177,7 +179,7 @@ def _parents() -> Iterator[tuple[int, int]]:
     except OSError:
         return
     for name in filter(str.isdecimal, names):
-        with contextlib.suppress(OSError):  # it is gone
+        with contextlib.suppress(OSError):  # the process has ended
             with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
                 fields = file.read().rpartition(b")")[2].split()
             yield int(name), int(fields[1])

@@ -1,8 +1,8 @@
-"""Files as the system identifies them, so that the file that was approved is the file that is used.
+"""Pins files by identity, so that the file that was approved is the file that is used.
 
-A path is resolved once. From then on no link is followed: a file is reached folder by folder, and
+A path is resolved once. After that no link is followed: a file is reached folder by folder, and
 compared by device and inode before it is read. Before it is replaced or sent, it must not have
-changed either: a new file may get the inode of one that is gone, but not its times.
+changed either: a new file may get the inode of a deleted one, but not its timestamps.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 
 from segue.agent.tools.base import ToolFailed
 
-# Where the system has it, a folder is opened without the right to list it.
+# O_PATH, where available, opens a folder without permission to list it.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Changed(ToolFailed):
-    """Another file is in the place of the one that was approved."""
+    """A different file is in the place of the one that was approved."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -36,35 +36,35 @@ class Changed(ToolFailed):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a path led when it was resolved."""
+    """The file that a path led to when it was resolved."""
 
     path: Path
     """Without links."""
     folder: os.stat_result | None
-    """The innermost folder that was there; None when it could not be reached."""
+    """The innermost folder that existed, or None if it could not be reached."""
     names: tuple[str, ...]
-    """From that folder to the file."""
+    """The path from that folder to the file."""
     file: os.stat_result | None
-    """None when it was not there."""
+    """None if it did not exist."""
 
     @property
     def place(self) -> str:
-        """Identifies the path and its folder. It stays the same when the file is replaced."""
+        """Identifies the path and its folder. Stays the same if the file is replaced."""
         return f"{self.path}\0{_identity(self.folder)}"
 
     @property
     def exact(self) -> str:
-        """Identifies the very file, too."""
+        """Like `place`, and also identifies the file."""
         return f"{self.place}\0{_identity(self.file)}"
 
     @property
     def version(self) -> str:
-        """Identifies what is in the file, too."""
+        """Like `place`, and also identifies the file and its content."""
         return f"{self.place}\0{_version(self.file)}"
 
     @contextlib.contextmanager
     def opened(self) -> Generator[int]:
-        """The file, open for reading; Changed when it is another one, OSError when it cannot be."""
+        """Open the file for reading. Raise Changed if it is a different file, or OSError."""
         with self._parent() as folder:
             file = os.open(self.names[-1], _READ, dir_fd=folder)
         try:
@@ -75,8 +75,11 @@ class Target:
             os.close(file)
 
     def put(self, content: bytes) -> None:
-        """Make `content` all that the file holds. A file that was there is replaced whole or not at
-        all and keeps its mode; its other names (hard links) and extended attributes are lost."""
+        """Write `content` as the whole file.
+
+        An existing file is replaced atomically and keeps its mode. Its other names (hard links) and
+        its extended attributes are lost.
+        """
         known = self.file
         if known is not None and not stat.S_ISREG(known.st_mode):
             raise ToolFailed(f"{self.path} is not an ordinary file.")
@@ -85,7 +88,7 @@ class Target:
             if known is None:
                 self._create(folder, content)
                 return
-            # A short name: the file's own may already be as long as names can be.
+            # A short name, because the file's own name may already have the maximum length.
             beside = f".segue-{secrets.token_hex(8)}"
             try:
                 with os.fdopen(os.open(beside, _CREATE, 0o600, dir_fd=folder), "wb") as file:
@@ -119,7 +122,7 @@ class Target:
 
     @contextlib.contextmanager
     def _parent(self, *, make: bool = False) -> Generator[int]:
-        """The folder of the file; `make` creates the folders that were not there."""
+        """Open the folder of the file. `make` creates missing folders."""
         folder, names = _descend(self.path)
         try:
             found = (_identity(os.fstat(folder)), names)
@@ -136,13 +139,13 @@ class Target:
             os.close(folder)
 
     def require_unchanged(self, found: os.stat_result) -> None:
-        """Raise Changed if `found` is another file, or the same with another content or mode."""
+        """Raise Changed if `found` is a different file, or has other content or another mode."""
         if _version(found) != _version(self.file):
             raise Changed(self.path)
 
 
 def aim(path: Path) -> Target:
-    """Where `path` leads now. Problems are left to the use of it."""
+    """Resolve `path` now. Problems are reported when the target is used."""
     real = Path(os.path.realpath(path))
     try:
         folder, names = _descend(real)
@@ -158,8 +161,10 @@ def aim(path: Path) -> Target:
 
 
 def _descend(path: Path) -> tuple[int, tuple[str, ...]]:
-    """The innermost folder of an absolute path that is there, open, and the names from there on.
-    A link on the way is an OSError."""
+    """Open the innermost existing folder of an absolute path.
+
+    Return its descriptor and the remaining names. Raise OSError if a folder on the way is a link.
+    """
     names = path.parts[1:] or (".",)
     folder = os.open("/", _FOLDER)
     try:

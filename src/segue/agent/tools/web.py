@@ -1,4 +1,4 @@
-"""Fetching a web page."""
+"""The tool that fetches web pages."""
 
 from __future__ import annotations
 

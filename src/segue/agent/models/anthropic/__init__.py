@@ -1,3 +1,3 @@
-"""Anthropic's Messages API, streaming."""
+"""Anthropic's Messages API, with streaming."""
 
 from segue.agent.models.anthropic.client import AnthropicModel as AnthropicModel

@@ -1,4 +1,4 @@
-"""What comes back: events, put together to the pieces of an answer."""
+"""Parses the response: assembles the events into the pieces of an answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STOPS = {
     "tool_use": Stop.CALLS,
     "max_tokens": Stop.LENGTH,
     "model_context_window_exceeded": Stop.LENGTH,
-    # Only tools that run at Anthropic's pause, and we offer none: whatever it was, it is not whole.
+    # Only tools that run on Anthropic's servers pause, and we offer none. Treated as incomplete.
     "pause_turn": Stop.LENGTH,
     "refusal": Stop.REFUSED,
 }
@@ -72,7 +72,7 @@ EVENTS = msgspec.json.Decoder(Event)
 
 
 class _Growing:
-    """A content block while it streams."""
+    """A content block that is still streaming."""
 
     def __init__(self, block: _Block) -> None:
         self.block = block
@@ -80,7 +80,7 @@ class _Growing:
         self.signature = block.signature or ""
 
     def take(self, delta: _Delta) -> str:
-        """The text for the person that this adds."""
+        """Add the delta, and return its text for the user."""
         self.signature = delta.signature or self.signature
         self.parts.append(delta.text or delta.partial_json or delta.thinking or "")
         return self.parts[-1] if self.block.type == "text" else ""
@@ -95,7 +95,7 @@ class _Growing:
 
 
 class Answer:
-    """An answer, put together from its events."""
+    """An answer, assembled from its events."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Growing] = {}
@@ -103,7 +103,7 @@ class Answer:
         self._tokens: dict[str, int] = {}
 
     def take(self, event: Event) -> str:
-        """The text for the person that this event brings, if any."""
+        """Process the event, and return its text for the user."""
         self._count(event.usage or (event.message.usage if event.message else None))
         if event.content_block is not None:
             growing = self._blocks[event.index] = _Growing(event.content_block)
@@ -116,8 +116,11 @@ class Answer:
         return growing.take(event.delta) if growing and event.type.startswith("content") else ""
 
     def rest(self) -> Iterator[Piece]:
-        """The calls and the end. Calls come only now: before the end nobody knows whether the last
-        one was cut short, or the whole answer taken back."""
+        """Yield the calls and the End.
+
+        Calls are held back until now, because only the end shows whether the last one was cut short
+        or the whole answer was refused.
+        """
         stop = _STOPS.get(self._reason, Stop.DONE)
         calls: list[ToolCall] = []
         if stop is not Stop.REFUSED:
@@ -132,8 +135,8 @@ class Answer:
         )
 
     def _layout(self, calls: set[str]) -> list[Any]:
-        """How the answer was built, when there was thinking in it: the thinking verbatim, for a
-        text its length, for a call its id."""
+        """The layout of an answer with thinking, or an empty list without: thinking blocks
+        verbatim, a length for each text, an id for each call."""
         layout: list[Any] = []
         for growing in self._blocks.values():
             match growing.block.type:
@@ -151,13 +154,13 @@ class Answer:
         return layout if any(isinstance(item, dict) for item in layout) else []
 
     def _count(self, tokens: _Tokens | None) -> None:
-        """Later counts replace earlier ones: they are totals."""
+        """Update the counts. They are totals, so later ones replace earlier ones."""
         if tokens is not None:
             told = cast("dict[str, int | None]", msgspec.structs.asdict(tokens))
             self._tokens |= {key: n for key, n in told.items() if n is not None}
 
     def _usage(self) -> Usage:
-        # Their input_tokens are only those that have nothing to do with the cache.
+        # Anthropic's input_tokens exclude tokens that were read from or written to the cache.
         count = self._tokens.get
         cached = count("cache_read_input_tokens", 0)
         written = count("cache_creation_input_tokens", 0)

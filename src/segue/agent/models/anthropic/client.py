@@ -1,4 +1,4 @@
-"""A model behind the Messages API."""
+"""The client for the Messages API."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ VERSION = "2023-06-01"
 
 _THINKING = "thinking"
 _LAST_BYTES = 1.0
-"""Seconds that the end of a stream may take after the end of the answer."""
+"""Seconds to wait for the end of the stream after the end of the answer."""
 
 
 class AnthropicModel(HostedModel):
-    """A model at Anthropic, or behind anything that speaks its Messages API.
+    """A model of Anthropic, or of any server that implements its Messages API.
 
-    Newer models refuse the thinking of earlier answers when anything before it has changed: a
+    Newer models reject the thinking of earlier answers if anything before it has changed: a
     summary, a trimmed output, another system prompt.
     """
 

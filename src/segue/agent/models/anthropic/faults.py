@@ -1,4 +1,4 @@
-"""What goes wrong at Anthropic, and what it means to the person."""
+"""Translates Anthropic's API errors into errors for the user."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _REFUSALS = msgspec.json.Decoder(_Refused)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Reads what the API says when it will not answer."""
+    """Translates error responses of the API."""
 
     model: str
     setting: str
@@ -50,7 +50,7 @@ class Faults:
         return ContextTooLong(model=self.model)
 
     def told(self, status: int, error: Error) -> ModelError:
-        """What an error of the API means to the person. Inside a stream it has no status."""
+        """Translate an API error. `status` is 0 for an error inside a stream."""
         reason = error.message.strip().rstrip(".") or error.type
         said = reason.lower()
         match error.type, status:

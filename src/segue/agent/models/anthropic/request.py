@@ -1,4 +1,4 @@
-"""What is sent: the conversation, with marks where the provider may keep what it has read."""
+"""Builds the request body: the conversation with cache breakpoints."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ _Json = dict[str, Any]
 
 
 def build(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] = KINDS) -> _Json:
-    """The body of one request, with or without the thinking of earlier answers, and with pictures
-    of these kinds."""
+    """Build the request body.
+
+    `thinking` includes the thinking of earlier answers, and `kinds` are the media types of the
+    pictures to include.
+    """
     messages = by_turns(prompt.messages, _Blocks(thinking=thinking), kinds)
     body: _Json = {
         "model": model,
@@ -37,7 +40,7 @@ def build(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] 
     if prompt.tools:
         body["tools"] = [_tool(spec) for spec in prompt.tools]
     elif names := _names_used(prompt.messages):
-        # A conversation with tool calls must declare tools, even where none may be called now.
+        # A conversation with tool calls must declare tools, even if none may be called now.
         body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in names]
         body["tool_choice"] = {"type": "none"}
     if prompt.system.strip():
@@ -47,8 +50,8 @@ def build(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] 
 
 
 def _mark(body: _Json) -> None:
-    """Where the provider may keep what it has read: after the tools and the system prompt, and at
-    the end of the last user messages, which are where the last requests ended. Four at most."""
+    """Set cache breakpoints, at most four: one after the tools and the system prompt, and the
+    others at the end of the last user messages, where the previous requests ended."""
     if fixed := body.get("system") or body.get("tools"):
         fixed[-1]["cache_control"] = _MARK
     users = [m for m in body["messages"][-2 * _MARKED_MESSAGES :] if m["role"] == "user"]
@@ -65,7 +68,7 @@ def _names_used(messages: Sequence[Message]) -> list[str]:
 
 
 class _Blocks:
-    """What was said, as content blocks."""
+    """Messages as content blocks."""
 
     role: ClassVar[str] = "assistant"
     parts: ClassVar[str] = "content"
@@ -108,8 +111,10 @@ def _text(words: str) -> list[_Json]:
 
 
 def _laid_out(kept: list[Any], message: Message, calls: list[_Json]) -> list[_Json] | None:
-    """The blocks in the order in which they came (see Answer); None when the message is no longer
-    what the layout describes."""
+    """The blocks in their original order (see Answer).
+
+    None if the layout no longer matches the message.
+    """
     blocks: list[_Json] = []
     left = layout.Unlaid(message, calls)
     for item in kept:
@@ -126,15 +131,15 @@ def _laid_out(kept: list[Any], message: Message, calls: list[_Json]) -> list[_Js
 
 
 def _tool_name(name: str) -> str:
-    """A name that is accepted: other providers' models may have made one up."""
+    """Make the name valid. A model of another provider may have invented it."""
     return _NOT_IN_NAME.sub("_", name)[:_NAME_LIMIT] or "_"
 
 
 class _Ids:
-    """Tool call ids that are accepted: of letters, digits, _ and -, each only once.
+    """Tool call ids that the API accepts: letters, digits, _ and -, each id used only once.
 
     Other providers have other rules, and some count from 0 in every answer. The same conversation
-    gets the same ids every time.
+    always gets the same ids.
     """
 
     def __init__(self) -> None:
@@ -155,7 +160,7 @@ class _Ids:
         return given
 
     def of_result(self, raw: str) -> str:
-        """The id of the oldest call that still waits for a result by this name."""
+        """The id of the oldest call named `raw` that has no result yet."""
         for i, (waiting, given) in enumerate(self._waiting):
             if waiting == raw:
                 del self._waiting[i]

@@ -1,3 +1,3 @@
-"""Google's Gemini API: generateContent, streaming."""
+"""Google's Gemini API: generateContent, with streaming."""
 
 from segue.agent.models.gemini.client import GeminiModel as GeminiModel

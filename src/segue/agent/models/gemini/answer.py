@@ -1,4 +1,4 @@
-"""What comes back: parts, put together to the pieces of an answer."""
+"""Parses the response: assembles the parts into the pieces of an answer."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ NEWS = msgspec.json.Decoder(News)
 
 
 class Answer:
-    """An answer, put together from its parts."""
+    """An answer, assembled from its parts."""
 
     def __init__(self) -> None:
         self._calls: list[ToolCall] = []
@@ -87,7 +87,7 @@ class Answer:
         self._tokens = _Tokens()
 
     def take(self, news: News) -> Iterator[str]:
-        """The texts for the person that came."""
+        """Yield the new text for the user."""
         if news.prompt_feedback and (blocked := news.prompt_feedback.block_reason):
             raise ModelRefused(provider=PROVIDER, reason=f"the prompt was blocked ({blocked})")
         self._tokens = news.usage_metadata or self._tokens
@@ -99,19 +99,19 @@ class Answer:
                     yield text
 
     def _part(self, part: _Part) -> str:
-        """Keeps what has to go back; says what is for the person."""
+        """Record the part so that it can be sent back, and return its text for the user."""
         item: _Json
         signature = {"signature": part.thought_signature} if part.thought_signature else {}
         if part.function_call is not None:
             call = part.function_call
-            # Older models give their calls no ids.
+            # Calls of older models have no ids.
             made = ToolCall(call.id or f"call_{secrets.token_hex(8)}", call.name, _arguments(call))
             self._calls.append(made)
             own = {"own": True} if call.id else {}
             self._layout.append({"call": made.id, **own, **signature})
         elif part.text and not part.thought:
             item = {"text": len(part.text), **signature}
-            # A signed part stays by itself; the others are one text, cut up for the way.
+            # Signed parts stay separate. Unsigned ones are a single text, split for streaming.
             if self._layout and not signature and self._layout[-1].keys() == {"text"}:
                 self._layout[-1]["text"] += item["text"]
             else:
@@ -120,7 +120,7 @@ class Answer:
         return ""
 
     def rest(self) -> Iterator[Piece]:
-        """The calls and the end; or an error when there is none to this answer."""
+        """Yield the calls and the End. Raise ModelError if the answer did not end normally."""
         if not self._reason:
             raise ModelCutOff(provider=PROVIDER)
         stop = _STOPS.get(self._reason)

@@ -1,4 +1,4 @@
-"""A model behind generateContent."""
+"""The client for generateContent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _SIGNATURE = "signature"
 
 
 class GeminiModel(HostedModel):
-    """A model of Google's, reached with a key of AI Studio.
+    """A Google model, accessed with an AI Studio key.
 
-    The signatures of earlier answers are worth nothing to another model or account, which refuses
-    them.
+    Any other model or account rejects the signatures of earlier answers.
     """
 
     PROVIDER = PROVIDER
@@ -34,7 +33,7 @@ class GeminiModel(HostedModel):
 
     @property
     def _bare(self) -> str:
-        """The model's name without its collection."""
+        """The model's name without the collection prefix."""
         return self._model.removeprefix("models/")
 
     @property

@@ -1,4 +1,4 @@
-"""What goes wrong at Google, and what it means to the person."""
+"""Translates Google's API errors into errors for the user."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REFUSALS: msgspec.json.Decoder[_Refused | list[_Refused]] = msgspec.json.Decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Reads what the API says when it will not answer."""
+    """Translates error responses of the API."""
 
     model: str
     setting: str
@@ -56,7 +56,7 @@ class Faults:
         return ContextTooLong(model=self.model)
 
     def told(self, status: int, error: Error, body: str) -> ModelError:
-        """What an error of the API means to the person; `body` is all of it, with its details."""
+        """Translate an API error. `body` is the complete response, with the details."""
         reason = error.message.strip().rstrip(".") or error.status
         said, everything = reason.lower(), body.lower()
         match status:
@@ -67,7 +67,7 @@ class Faults:
             case 413:
                 return self.too_long()
             case 429:
-                # Every exceeded quota speaks of billing; those that pass by say when to try again.
+                # Every quota error mentions billing. A temporary one says when to retry.
                 waits = _WAIT.search(everything)
                 if _NOTHING_LEFT.search(said) or ("billing" in said and not waits):
                     return NoCredit(provider=PROVIDER)

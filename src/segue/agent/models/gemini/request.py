@@ -1,4 +1,4 @@
-"""What is sent: the conversation, and the tools."""
+"""Builds the request body: the conversation and the tools."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from segue.core.images import KINDS
 from segue.core.transcript import Image, Message, ToolCall
 
 SEEN = KINDS - {"image/gif"}
-"""The kinds of pictures that the documentation names, apart from HEIC and HEIF, which nobody else
-takes."""
+"""The picture types in the documentation, except HEIC and HEIF, which no other provider accepts."""
 UNSIGNED = "skip_thought_signature_validator"
-"""What the documentation gives for calls that another model made, which nobody signed."""
+"""The documented placeholder signature for calls made by another model."""
 
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_.-]")
 _NAME_LIMIT = 64
@@ -28,8 +27,11 @@ _Json = dict[str, Any]
 
 
 def build(model: str, prompt: Prompt, *, signed: bool, kinds: Collection[str] = SEEN) -> _Json:
-    """The body of one request, with or without the signatures of earlier answers, and with
-    pictures of these kinds."""
+    """Build the request body.
+
+    `signed` includes the signatures of earlier answers, and `kinds` are the media types of the
+    pictures to include.
+    """
     parts = _Parts(signed=signed, stand_in=_wants_signatures(model))
     body: _Json = {
         "contents": by_turns(prompt.messages, parts, kinds),
@@ -43,20 +45,20 @@ def build(model: str, prompt: Prompt, *, signed: bool, kinds: Collection[str] = 
 
 
 def _wants_signatures(model: str) -> bool:
-    """From Gemini 3 on, every step's first call must be signed."""
+    """True from Gemini 3 on, where the first call of every step must be signed."""
     return not model.startswith(("gemini-1", "gemini-2"))
 
 
 def _tool(spec: ToolSpec) -> _Json:
     declared: _Json = {"name": spec.name, "description": spec.description}
-    # An object without properties is refused; a function without parameters is not.
+    # The API rejects an object without properties, but accepts a function without parameters.
     if spec.parameters.get("properties"):
         declared["parameters"] = schema(spec.parameters, spec.parameters)
     return declared
 
 
 class _Sent:
-    """A call as it is sent, while it waits for its result."""
+    """A call in wire format that is waiting for its result."""
 
     def __init__(self, call: ToolCall) -> None:
         self.id = call.id
@@ -65,7 +67,7 @@ class _Sent:
 
 
 class _Parts:
-    """What was said, as parts of contents."""
+    """Messages as the parts of `contents`."""
 
     role: ClassVar[str] = "model"
     parts: ClassVar[str] = "parts"
@@ -88,7 +90,7 @@ class _Parts:
         return parts
 
     def result(self, message: Message) -> _Json:
-        """Under the name (and the id, if it has one here) of the call that it answers."""
+        """The result, with the name of its call, and the id if the call was sent with one."""
         answered: _Json = {"name": _tool_name(message.tool_name or "")}
         for i, sent in enumerate(self._waiting):
             if sent.id == message.tool_call_id:
@@ -103,19 +105,21 @@ def _text(words: str) -> list[_Json]:
 
 
 def _said(message: Message, *, signed: bool) -> tuple[list[_Sent], list[_Json]]:
-    """What the model said: its calls, and all of its parts."""
+    """The calls and the parts of an answer."""
     if signed and (kept := layout.of(message, EXTRAS)):
         calls = [_Sent(call) for call in message.tool_calls]
         if parts := _laid_out(kept, message, calls):
             return calls, parts
-    # Made anew: a layout that did not fit may have signed some of them.
+    # Built again, because a layout that did not fit may have added signatures to some of them.
     calls = [_Sent(call) for call in message.tool_calls]
     return calls, _text(message.content) + [sent.part for sent in calls]
 
 
 def _laid_out(kept: list[Any], message: Message, calls: list[_Sent]) -> list[_Json] | None:
-    """The parts as they came, signatures and ids included (see Answer); None when the message is
-    no longer what the layout describes."""
+    """The parts as received, with signatures and ids (see Answer).
+
+    None if the layout no longer matches the message.
+    """
     parts: list[_Json] = []
     left = layout.Unlaid(message, calls)
     for item in kept:
@@ -135,6 +139,6 @@ def _laid_out(kept: list[Any], message: Message, calls: list[_Sent]) -> list[_Js
 
 
 def _tool_name(name: str) -> str:
-    """A name that is accepted: other providers' models may have made one up."""
+    """Make the name valid. A model of another provider may have invented it."""
     clean = _NOT_IN_NAME.sub("_", name)
     return (clean if clean[:1].isalpha() or clean[:1] == "_" else f"_{clean}")[:_NAME_LIMIT]

@@ -1,4 +1,4 @@
-"""Tools: JSON schema, cut down to what the API's own Schema knows."""
+"""Converts JSON schemas to the subset that the Gemini API supports."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _KEPT = frozenset({
 _ABOUT = frozenset({"title", "description", "nullable"})
 _FORMATS = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
 _DEEPEST = 10
-"""A schema that contains itself has to end somewhere."""
+"""The maximum depth, because a schema can contain itself."""
 
 
 def schema(source: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> _Json:
-    """`source` without what Gemini refuses. `root` is where its references point into."""
+    """Convert `source`, dropping what Gemini rejects. References are resolved in `root`."""
     source = _resolved(source, root)
     about = {key: source[key] for key in _ABOUT & source.keys()}
     if depth == _DEEPEST:
@@ -42,7 +42,7 @@ def schema(source: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -
 
 
 def _options(source: Mapping[str, Any]) -> list[_Json]:
-    """The alternatives, of which a list of types is one way to speak."""
+    """The alternatives in `source`. A list of types also counts as alternatives."""
     types: Any = source.get("type")
     if isinstance(types, list):
         return [{**source, "type": name} for name in cast("list[str]", types)]
@@ -51,7 +51,7 @@ def _options(source: Mapping[str, Any]) -> list[_Json]:
 
 
 def _resolved(source: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With the schema that a $ref points at in place of it; what stands beside it wins."""
+    """Replace a $ref with the schema it points to. Keys next to the $ref take precedence."""
     target: Any = root
     reference = source.get("$ref")
     if not isinstance(reference, str):

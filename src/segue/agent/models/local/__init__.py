@@ -1,14 +1,14 @@
-"""The embedded model: a small real one that needs no key and no account.
+"""The embedded model: a small language model that needs no key and no account.
 
-It is there to try things out, and to go on when nothing else is reachable: a demo, and no match for
-a large model. Everything about it lives in one folder of the person's own:
+It is a demo, for trying things out and for continuing when nothing else is reachable, and no match
+for a large model. All its data is in one private folder. The modules:
 
-    weights.py   which model it is, and whether its file is here
-    pull.py      getting that file, from sources.py, resuming what was broken off
-    runtime.py   the package that runs it, and getting that
-    serve.py     the process that runs it; one for all of the person's programs, until it is idle
-    server.py    finding that process, or starting it
-    model.py     LocalModel, which the agent talks to
+    weights.py   the model's file: what it is and whether it is present
+    pull.py      downloads that file from sources.py, resuming interrupted downloads
+    runtime.py   finds and installs the package that runs the model
+    serve.py     the server process, shared by all of the user's programs; stops when idle
+    server.py    finds or starts that process
+    model.py     LocalModel, the agent's interface
 
-Nothing is imported here, because much of the program only asks whether the model is there.
+This module imports nothing, because many callers only check whether the model is present.
 """

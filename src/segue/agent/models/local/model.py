@@ -1,4 +1,4 @@
-"""The embedded model, as the agent talks to it."""
+"""The agent's interface to the embedded model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from segue.agent.models.openai import OpenAIModel
 from segue.core.errors import LocalMissing, ModelOffline
 
 _LONGEST_ANSWER = 1024
-"""Tokens. A small model that goes on for longer repeats itself, and keeps others waiting."""
-# Others may be answered first, and a long prompt takes a minute: silence says nothing. A server
-# that is gone does not come back by asking again; it has to be started.
+"""In tokens. In a longer answer a small model repeats itself, and it keeps other requests waiting.
+"""
+# Other requests may come first, and a long prompt takes a minute, so silence is normal. A retry
+# does not bring back a server that is gone; it has to be started.
 _PATIENCE = Patience(connect=5.0, silence=600.0, tries=1)
 
 
 class LocalModel:
-    """A small model on this machine. Its server is started when it is first needed."""
+    """A small model on this machine. Its server is started on first use."""
 
     name = "local"
     context = CONTEXT
@@ -52,7 +53,7 @@ class LocalModel:
                     yield piece
             return
         except ModelOffline:
-            pass  # It was killed before it said anything: the next one is asked.
+            pass  # It was killed before it answered: try again with a new one.
         try:
             async with contextlib.aclosing(self._ask(prompt)) as pieces:
                 async for piece in pieces:

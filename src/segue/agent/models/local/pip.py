@@ -1,4 +1,4 @@
-"""Runs pip, so that the person's own settings for the package index hold."""
+"""Runs pip, which applies the user's own package index settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import cast
 from segue.core.errors import PullFailed
 
 _GRACE = 5.0
-"""Seconds between asking pip to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 _ALWAYS = ("--disable-pip-version-check", "--no-input", "--no-color", "--no-cache-dir")
 
 
@@ -24,9 +24,11 @@ def _unheard(_: str) -> None:
 async def pip(
     *arguments: str, scratch: Path | None = None, told: Callable[[str], None] = _unheard
 ) -> None:
-    """Run this Python's pip, which tells its lines as they come, and keeps what is half done in
-    `scratch`; or raise PullFailed with what it complained about."""
-    # The person's working directory may hold something called pip: -P keeps it out.
+    """Run pip for this Python. Raise PullFailed with pip's error message if it fails.
+
+    `told` receives each line of output. Temporary files go to `scratch`.
+    """
+    # -P, because the user's working directory may contain a module called pip.
     command = [sys.executable, "-P", "-m", "pip", *arguments, *_ALWAYS]
     if scratch is not None:
         command = ["env", f"TMPDIR={scratch}", *command]

@@ -1,4 +1,7 @@
-"""Files for one person alone, and locks on them, which the kernel frees however a process ends."""
+"""Files that only this user can access, and locks on them.
+
+The kernel releases a lock no matter how its process ends.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 _LOOK = 0.05
-"""Seconds between two looks at a lock that somebody else holds."""
+"""Seconds between two attempts to take a lock."""
 
 
 def make_folder(folder: Path) -> None:
-    """A folder that nobody else may look into, even under an odd umask."""
+    """Create a folder that only this user can access, even with an unusual umask."""
     if not folder.is_dir():
         folder.mkdir(0o700, parents=True, exist_ok=True)
     if folder.stat().st_mode & 0o077:
@@ -22,14 +25,17 @@ def make_folder(folder: Path) -> None:
 
 
 def open_file(path: Path, flags: int = 0) -> int:
-    """A descriptor of a file that nobody else may read, from its first moment."""
+    """Open or create a file that only this user can access, from the moment it exists."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
     os.fchmod(fd, 0o600)
     return fd
 
 
 def write(path: Path, text: str) -> None:
-    """Make `path` hold `text`: whoever reads it sees all of it, or what was there before."""
+    """Replace the content of `path` atomically.
+
+    Readers see either the old content or all of `text`.
+    """
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     with os.fdopen(open_file(new, os.O_TRUNC), "w", encoding="utf-8") as file:
         file.write(text)
@@ -37,7 +43,10 @@ def write(path: Path, text: str) -> None:
 
 
 def lock(fd: int, *, shared: bool = False) -> bool:
-    """Whether the lock is ours now. It lasts until the last copy of `fd` is closed."""
+    """Try to take the lock, and return True on success.
+
+    It is held until the last copy of `fd` is closed.
+    """
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,7 +55,7 @@ def lock(fd: int, *, shared: bool = False) -> bool:
 
 
 def locked(path: Path) -> bool:
-    """Whether somebody holds the lock on `path`."""
+    """True if another process holds the lock on `path`."""
     fd = open_file(path)
     try:
         return not lock(fd)
@@ -58,7 +67,7 @@ def locked(path: Path) -> bool:
 async def holding(
     path: Path, *, shared: bool = False, waiting: Callable[[], None] | None = None
 ) -> AsyncGenerator[int]:
-    """Hold the lock on `path`, as soon as it can be had; `waiting` is called until then."""
+    """Wait for the lock on `path` and hold it. `waiting` is called repeatedly while it waits."""
     fd = open_file(path)
     try:
         while not lock(fd, shared=shared):

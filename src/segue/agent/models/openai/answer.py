@@ -1,4 +1,4 @@
-"""What comes back: chunks, put together to the pieces of an answer."""
+"""Parses the response: assembles the chunks into the pieces of an answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _STOPS = {
 
 
 class Answer:
-    """Puts the chunks of one answer together."""
+    """An answer, assembled from its chunks."""
 
     def __init__(self, plain_tools: Iterable[str]) -> None:
         self._reader = plain.Reader(frozenset(plain_tools))
@@ -111,14 +111,14 @@ class Answer:
             yield Text(held)
         yield from (Call(call) for call in calls)
         if stop in {Stop.DONE, Stop.CALLS}:
-            # Several servers say "stop" after calls, and some "tool_calls" after none.
+            # Several servers send "stop" even after calls, and some send "tool_calls" without any.
             stop = Stop.CALLS if calls else Stop.REFUSED if self._refused else Stop.DONE
         self._stop = stop
 
 
 @dataclass(slots=True)
 class _Building:
-    """A tool call of which fragments are still coming."""
+    """A tool call that is still incomplete."""
 
     index: int | None
     id: str
@@ -127,9 +127,11 @@ class _Building:
 
 
 class _Calls:
-    """Tool calls from their fragments. OpenAI numbers the calls and gives the id only with the
-    first fragment. Others leave out the number or the id, repeat the id or the name in every
-    fragment, or number every call 0."""
+    """Assembles tool calls from their fragments.
+
+    OpenAI numbers the calls and sends the id only with the first fragment. Other servers omit the
+    number or the id, repeat the id or the name in every fragment, or number every call 0.
+    """
 
     def __init__(self) -> None:
         self._calls: list[_Building] = []
@@ -148,7 +150,7 @@ class _Calls:
             call.arguments.append(_arguments(function.arguments))
 
     def complete(self, *, whole: bool) -> Iterator[ToolCall]:
-        """The calls. When the answer was cut short, one that may be half is left out."""
+        """Yield the calls. If the answer was cut short, skip those that may be incomplete."""
         taken: set[str] = set()
         for call in self._calls:
             arguments = "".join(call.arguments)
@@ -159,7 +161,7 @@ class _Calls:
             yield ToolCall(id=call_id, name=call.name, arguments=arguments.strip() or "{}")
 
     def _goes_on(self, index: int | None, call_id: str, name: str) -> _Building | None:
-        """The call that a fragment belongs to; None when it begins a new one."""
+        """The call that a fragment belongs to, or None if it starts a new one."""
         same = [c for c in self._calls if index is None or c.index == index]
         if call_id:
             known = [c for c in same if c.id == call_id]
@@ -178,7 +180,7 @@ def _arguments(given: Any) -> str:
 
 
 def _text(content: Any) -> str:
-    """A delta's content: a string, or, from some servers, a list of parts."""
+    """The text of a delta. The content is a string, or a list of parts on some servers."""
     if isinstance(content, list):
         parts = cast("list[Any]", content)
         texts = (cast("dict[str, Any]", p).get("text") for p in parts if isinstance(p, dict))

@@ -1,4 +1,4 @@
-"""A model behind a chat completions API, and what it has learned of its server."""
+"""The client for a chat completions API. It adapts to what its server supports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROVIDERS = {
 }
 _PATIENCE = Patience()
 _LINGER = 0.25
-"""Seconds that a server may take to end the response after its last event."""
+"""Seconds to wait for the end of the response after its last event."""
 
 
 class OpenAIModel:
@@ -48,8 +48,11 @@ class OpenAIModel:
         patience: Patience = _PATIENCE,
         reuse: bool = True,
     ) -> None:
-        """`images` says whether the model can look at pictures: as a rule, unless it is small. When
-        the server says that it cannot, that is believed."""
+        """`images` says whether the model accepts pictures.
+
+        By default it does unless it is small. If the server reports that it does not, that takes
+        precedence.
+        """
         self.name = name
         self.context = context
         self.small = small
@@ -85,9 +88,10 @@ class OpenAIModel:
         return self._dialect.images
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
-        """The answer, piece by piece, ending with End; or a ModelError.
+        """Stream the answer piece by piece, ending with End. Raise ModelError on failure.
 
-        Pictures that are refused, though the model can look at some, are left out.
+        If the server rejects some pictures although the model accepts pictures, the request is
+        repeated without them.
         """
         if not (self._key.isascii() and self._key.isprintable()):
             raise BadKey(provider=self._faults.provider, setting=self._faults.setting)
@@ -101,8 +105,10 @@ class OpenAIModel:
                 yield piece
 
     async def _learning(self, prompt: Prompt, *, pictures: bool) -> AsyncGenerator[Piece]:
-        """The same, asked again as long as the server says what else of our dialect it does not
-        know."""
+        """Stream the answer.
+
+        Whenever the server rejects a field, remember that and retry without the field.
+        """
         for left in reversed(range(Dialect.LESSONS + 1)):
             dialect = self._dialect
             begun = False

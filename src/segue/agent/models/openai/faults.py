@@ -1,4 +1,4 @@
-"""What goes wrong: the many ways in which servers say that they will not answer."""
+"""Translates the errors of OpenAI-compatible servers, which differ widely."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ _NO_SUCH_FIELD = re.compile(
     r"unsupported|unrecognized|unknown|unexpected|not supported|not permitted|not allowed",
     re.IGNORECASE,
 )
-# OpenAI, llama.cpp (now and then), Mistral, Ollama and LM Studio, OpenRouter, vLLM; then DeepSeek
-# (now and then, twice) and Groq, which only say that they wanted a text.
+# OpenAI, llama.cpp (current and older), Mistral, Ollama and LM Studio, OpenRouter, vLLM; then
+# DeepSeek (current, and two older ones) and Groq, which only say that they expected a string.
 _NO_IMAGES = re.compile(
     r"""image_url\ is\ only\ supported\ by | image\ input\ is\ not\ (supported|enabled)
     | unsupported\ content\ part\ type:\ \W{0,4}image_url | not\ support\ (images?|vision)\b
@@ -66,7 +66,7 @@ _FIELDS = ("stream_options", "max_tokens", "max_completion_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Reads what servers say when they will not answer."""
+    """Translates the error responses of a server."""
 
     provider: str
     name: str
@@ -94,7 +94,7 @@ class Faults:
         return None
 
     def in_stream(self, data: str) -> ModelError:
-        """An error that came as an event, after the response had begun."""
+        """Translate an error that arrived as an event, after the response had started."""
         code = str(_told(data).get("code"))
         refusal = Refusal(
             status=int(code) if re.fullmatch("[45][0-9]{2}", code) else 200, body=data
@@ -117,7 +117,7 @@ class Faults:
         )
 
     def _refused(self, refusal: Refusal, reason: str) -> ModelError:
-        # The field that is refused comes first, the one to use instead later.
+        # The rejected field is named first, before the one to use instead.
         named = [(refusal.body.find(field), field) for field in _FIELDS]
         first = min((found for found in named if found[0] >= 0), default=None)
         if first and refusal.status in {400, 422} and _NO_SUCH_FIELD.search(refusal.body):
@@ -126,7 +126,7 @@ class Faults:
 
 
 def _told(body: str) -> Mapping[str, Any]:
-    """The error object of a body: `error`, or, from older vLLM, the body itself."""
+    """The error object in a body: `error`, or the body itself in older versions of vLLM."""
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError):
@@ -142,7 +142,7 @@ def _told(body: str) -> Mapping[str, Any]:
 
 
 def _reason(refusal: Refusal) -> str:
-    """One line, without the full stop that our own sentence adds."""
+    """The error message on one line, without a full stop, because our own message adds one."""
     told = _told(refusal.body)
     metadata = told.get("metadata")
     # OpenRouter's own message is only "Provider returned error".

@@ -1,4 +1,4 @@
-"""What is sent: the conversation, in an order and a dialect that the server takes."""
+"""Builds the request body, in a message order and a dialect that the server accepts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The few fields about which compatible servers disagree."""
+    """The few fields on which compatible servers differ."""
 
     LESSONS = 3
 
@@ -46,14 +46,17 @@ class Dialect:
 
 
 def limit_at(host: str) -> str:
-    """OpenAI's newer models refuse `max_tokens`; Ollama and many other servers know nothing else,
-    and would leave the answer without a limit rather than complain."""
+    """The name of the field that limits the length of the answer.
+
+    OpenAI's newer models reject `max_tokens`. Ollama and many other servers know only that field,
+    and would silently leave the answer without a limit.
+    """
     ours = host == "api.openai.com" or host.endswith((".api.openai.com", ".openai.azure.com"))
     return "max_completion_tokens" if ours else "max_tokens"
 
 
 def build(prompt: Prompt, *, model: str, dialect: Dialect, small: bool = False) -> bytes:
-    """The body of the request."""
+    """Build the request body."""
     request: dict[str, Any] = {
         "model": model,
         "messages": _messages(prompt, KINDS if dialect.images else (), small=small),
@@ -63,8 +66,8 @@ def build(prompt: Prompt, *, model: str, dialect: Dialect, small: bool = False) 
     if dialect.usage:
         request["stream_options"] = {"include_usage": True}
     if small:
-        # What a small model thinks most likely is its best; the rest is mostly noise. But left to
-        # that alone, it says one sentence for ever.
+        # A small model's most likely token is its best; the rest is mostly noise. Without a
+        # penalty, though, it repeats one sentence forever.
         request |= {"temperature": 0, "frequency_penalty": 0.4}
     elif prompt.tools:
         request["tools"] = [_tool(tool) for tool in prompt.tools]
@@ -81,12 +84,13 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _messages(prompt: Prompt, kinds: Collection[str], *, small: bool) -> list[dict[str, Any]]:
-    """The system's message, then what was said, in an order that the strictest server takes.
+    """The system message and the conversation, in an order that the strictest server accepts.
 
-    OpenAI takes any order. But the chat templates of Mistral, Gemma and others, which vLLM and
-    llama.cpp apply, fail unless user and assistant take turns, beginning with the user; and
-    Mistral's own API wants the assistant's word between a tool's result and the user's next one.
-    So neighbours of one role become one message, and what is missing is said in brackets.
+    OpenAI accepts any order. But the chat templates of Mistral, Gemma and others, which vLLM and
+    llama.cpp apply, fail unless user and assistant alternate, starting with the user. Mistral's own
+    API requires an assistant message between a tool result and the next user message. So
+    consecutive messages of one role are merged, and missing ones are filled in with a text in
+    brackets.
     """
     system = prompt.system
     answered = bool(prompt.messages) and prompt.messages[-1].role is Role.TOOL
@@ -131,7 +135,7 @@ def _parts(content: Any) -> list[dict[str, Any]]:
 
 
 def _entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None:
-    """A message on the wire; None for one that says nothing."""
+    """The message in wire format, or None if it is empty."""
     if message.role is Role.TOOL:
         call_id = _sendable_id(message.tool_call_id or "")
         return {"role": "tool", "tool_call_id": call_id, "content": message.content}
@@ -144,7 +148,7 @@ def _entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None:
 
 
 def _plain_entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None:
-    """The same for a model that knows tools only as text."""
+    """Like `_entry`, for a model that sees tools only as text."""
     if message.role is Role.TOOL:
         return {"role": "user", "content": plain.result_text(message.tool_name, message.content)}
     if not by_agent(message):
@@ -155,8 +159,10 @@ def _plain_entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None
 
 
 def _as_user(message: Message, pictures: _Pictures) -> str | list[dict[str, Any]]:
-    """A text; or, where there are pictures to see, a list of parts, which not every server knows
-    how to read."""
+    """A plain string, or a list of parts if there are pictures to include.
+
+    Not every server can read a list.
+    """
     told = [part for part in (*pictures, as_user(message)) if part]
     if any(isinstance(part, Image) for part in told):
         return [_part(part) for part in told]
@@ -176,8 +182,8 @@ def _sent_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _sendable(arguments: str) -> str:
-    """Arguments as written; wrapped when they are no JSON object, which vLLM and llama.cpp, who
-    parse them for their templates, would refuse for the rest of the conversation."""
+    """The arguments as written, or wrapped if they are not a JSON object. vLLM and llama.cpp parse
+    them for their templates, and would otherwise reject every later request of the conversation."""
     arguments = whole(arguments)
     if not arguments.strip():
         return "{}"
@@ -187,14 +193,14 @@ def _sendable(arguments: str) -> str:
 
 
 def _sendable_id(call_id: str) -> str:
-    """OpenAI takes 40 characters; other providers' ids may be longer."""
+    """Shorten the id: OpenAI accepts 40 characters, and ids of other providers may be longer."""
     if len(call_id) <= 40:
         return call_id
     return "call_" + hashlib.sha256(whole(call_id).encode()).hexdigest()[:32]
 
 
 def _sendable_name(name: str) -> str:
-    """A model may have made up a name that OpenAI would not take back."""
+    """Make the name valid. The model may have invented one that OpenAI does not accept back."""
     if _NAME.fullmatch(name):
         return name
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unknown"
