@@ -98,7 +98,7 @@ def _refuse(tx: Tx, account: str, inbound: Inbound, digest: str) -> bool:
 
 def _answer(tx: Tx, account: str, inbound: Inbound, body: str) -> None:
     no = inbox.record(tx, account, inbound.update_id, inbound.address, "")
-    if no is not None:  # a redelivery is not handled as a message
+    if no is not None:  # a redelivery must not become a message
         inbox.finish(tx, [no])
         outbox.enqueue(tx, Draft(key=f"paired:{no}", address=inbound.address, body=body))
 

@@ -103,7 +103,7 @@ class _Child:
 
 @contextlib.asynccontextmanager
 async def _spawned(words: IO[bytes], log: Path, options: Sequence[str]) -> AsyncGenerator[_Child]:
-    """Start the child. Terminate it on exit unless it is present in the store by then."""
+    """Start the child. When the block ends, terminate it unless it is present in the store."""
     ours, theirs = os.pipe()
     loop = asyncio.get_running_loop()
     child = _Child()

@@ -156,7 +156,7 @@ class Chat:
         await self._tell(f"Handoffs to {self.address.platform} arrive here from now on.")
 
     async def greet(self, code: str) -> None:
-        await self.store.owners.introduced(self.owner)  # once is enough
+        await self.store.owners.introduced(self.owner)  # no second introduction later
         lines = (texts.CODE_REFUSED, texts.PAIRING) if code else (texts.INTRODUCTION, texts.PAIRING)
         await self._tell(" ".join(lines))
 

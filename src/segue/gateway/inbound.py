@@ -52,8 +52,8 @@ class Inbounds:
     # Receiving
 
     async def hear(self, adapter: Adapter, inbound: Inbound) -> None:
-        """Handle one update. On return it is recorded or set aside, and can be confirmed to the
-        platform."""
+        """Handle one update. On return it is recorded or set aside, so the adapter may confirm
+        it."""
         await contained(
             f"update {inbound.update_id} of {adapter.platform}",
             partial(self._take_up, adapter, inbound),
@@ -105,8 +105,7 @@ class Inbounds:
         return address.thread_id is not None and await self._store.bindings.get(address) is not None
 
     async def _chat_moved(self, old: Address, new: Address) -> None:
-        """Rebind a chat that has a new address. Queued messages are answered before new ones
-        there."""
+        """Rebind a chat that moved. Its queued messages are answered before new ones."""
         await self._store.bindings.chat_moved(old, new)
 
         def moved(heard: Heard) -> Heard:
@@ -151,8 +150,7 @@ class Inbounds:
         )
 
     async def _give_up(self, incoming: Incoming, reason: str) -> None:
-        """Set aside a message that no gateway can handle. Only owners' messages are ever
-        recorded."""
+        """Set aside a message that no gateway can handle. Only owners' messages are recorded."""
         address = incoming.address if incoming.error is None else None
         logger.error("message %d is given up: %s", incoming.no, reason)
         await self._store.write(_set_aside, incoming.no, reason, address, texts.GIVEN_UP)

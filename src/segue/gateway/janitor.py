@@ -33,8 +33,7 @@ class Janitor:
         self._store = store
         self._pruned: datetime | None = None
         self._set_aside: set[int] = set()
-        """Undelivered messages that could not be reported. The store still lists them as
-        undelivered."""
+        """Undelivered messages that could not be reported. The store lists them all the same."""
 
     async def run(self) -> None:
         """Clean up until cancelled."""

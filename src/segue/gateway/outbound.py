@@ -195,7 +195,7 @@ class Outbound:
             logger.error("How %s went could not be kept: %s", task.get_name(), error)
 
     async def _set_aside(self, outgoing: Outgoing, reason: str) -> None:
-        """Record as failed a message of which nothing more was sent than its receipts say."""
+        """Record the failure. Only the parts with a receipt were sent."""
         logger.error("%s was not delivered to %s: %s", outgoing.key, outgoing.address, reason)
         await retries.keep(
             f"failure of {outgoing.key}",
@@ -280,8 +280,7 @@ class Outbound:
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
 
     async def _tell_half(self, outgoing: Outgoing) -> None:
-        """Queue one notice after the answer: an interrupted bubble may still be visible above
-        it."""
+        """Queue one notice after the answer: an interrupted bubble may still be visible there."""
         logger.warning("Half a message may be left at %s", outgoing.address)
         draft = Draft(
             key=f"half:{outgoing.key}",
@@ -363,8 +362,7 @@ async def _edit(
 
 
 def _as_delivery(error: DeliveryFailed | ConnectFailed) -> DeliveryFailed:
-    """Convert ConnectFailed: an unreachable platform did not receive the message, so it can be
-    retried."""
+    """Convert ConnectFailed: an unreachable platform got nothing, so the message can be retried."""
     if isinstance(error, DeliveryFailed):
         return error
     return DeliveryFailed(

@@ -59,8 +59,7 @@ class Pace:
         """Reserve a slot for one message, and return the seconds until it may be sent."""
         able = self._capabilities
         now = self._clock()
-        # Each message reserves its share of time. Time that lies in the past is the available
-        # burst.
+        # Each message reserves its share of time. Time in the past is the available burst.
         self._all = max(self._all, now - 1.0) + 1 / able.per_second
         chat = max(self._chats.pop(address.chat_id, 0.0), now - able.chat_burst * able.chat_seconds)
         self._chats[address.chat_id] = chat + able.chat_seconds

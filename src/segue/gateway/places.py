@@ -21,8 +21,7 @@ class Places:
     def place(
         self, address: Address, *, heard: Inbound | None = None, approve: Approve = nobody
     ) -> Place:
-        """The place for a turn at `address`. Without `approve`, tools that need approval are
-        denied."""
+        """The place for a turn at `address`. Without `approve`, every approval is denied."""
         context = Context(
             source=address,
             topic=heard.topic if heard else "",

@@ -58,8 +58,8 @@ class Bubble:
         return self.receipt is not None or self.begun is not None
 
     async def found(self, box: Outbox, adapter: Adapter, address: Address) -> Receipt | None:
-        """Return the bubble's receipt, or None if it cannot be found out. On a platform with
-        idempotency keys the bubble is sent again under its key, which creates no second message."""
+        """Return the bubble's receipt, or None if it is lost. On a platform with idempotency keys
+        the bubble is sent again under its key, which creates no second message."""
         if self.receipt is None and self.begun is not None and adapter.capabilities.keys:
             part = markup.parts(self.begun.body, adapter.capabilities)[0]
             try:

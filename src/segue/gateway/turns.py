@@ -157,8 +157,7 @@ class Conversations:
     # The turn
 
     async def take_turn(self, heard: Heard, session: Session, said: Message | None) -> None:
-        """Answer `said`, or continue from the last message. On return the inbox entry is
-        finished."""
+        """Answer `said`, or continue from the last message. Finishes the inbox entry."""
         address = heard.address
         running = self._running[address] = Running(session.id)
         try:
@@ -181,8 +180,8 @@ class Conversations:
         held: Held,
         running: Running,
     ) -> str | None:
-        """Run the turn. Return a notice with which to finish the inbox entry ("" for none), or None
-        if the turn finished it."""
+        """Run the turn. Return the notice with which to finish the inbox entry ("" for none), or
+        None if the turn has already finished it."""
         address = heard.address
         adapter = self._adapters[address.platform]
         questions = Questions(self.store, held, session, address, self._outbound.settle)
@@ -214,7 +213,7 @@ class Conversations:
                     case TurnFailed(PlatformLost() as error):
                         raise error
                     case TurnFailed(SessionMoved()):
-                        ended = ""  # a notice there already says where the session went
+                        ended = ""  # the place it left gets a notice anyway
                     case TurnFailed(error):
                         ended = str(error)
                     case TurnInterrupted():
@@ -230,7 +229,7 @@ class Conversations:
 
     @contextlib.asynccontextmanager
     async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[Held]:
-        """Hold the session of a chat, waiting up to PATIENCE seconds for another holder to release
+        """Hold the session of a chat. Wait up to PATIENCE seconds for another holder to release
         it."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         async with contextlib.AsyncExitStack() as stack:

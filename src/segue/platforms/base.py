@@ -68,8 +68,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
 
     kind: InboundKind
     update_id: str
-    """The platform's id for the update, unique per account. A redelivered update has the same
-    id."""
+    """The platform's id for the update, unique per account and the same on redelivery."""
     address: Address
     sender: Sender
     text: str = ""
@@ -210,9 +209,9 @@ class Capabilities:
 class Adapter(Protocol):
     """One account on one platform.
 
-    Every method except `close` may raise ConnectFailed. Methods that send raise DeliveryFailed,
-    which says whether to retry, when, and whether the message may have arrived. They raise nothing
-    else.
+    Every method except `close` may raise ConnectFailed. Methods that send may also raise
+    DeliveryFailed, which says whether to retry, when, and whether the message may have arrived. No
+    other errors are raised.
     """
 
     @property
@@ -311,6 +310,5 @@ class Adapter(Protocol):
         ...
 
     def pairing_link(self, code: str) -> str | None:
-        """The link that a user opens to send `code` to the bot, or None if the platform has no such
-        links."""
+        """The link that a user opens to send `code` to the bot, or None if there is none."""
         ...

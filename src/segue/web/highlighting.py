@@ -21,8 +21,8 @@ LANGUAGES = frozenset({
     "pycon", "python", "ruby", "rust", "scala", "scss", "sql", "swift", "toml", "tsx",
     "typescript", "xml", "yaml", "zig",
 })  # fmt: skip
-"""The highlighted languages. Of Pygments' hundreds of lexers, some take hours for a line crafted
-for it, and cannot be interrupted."""
+"""The highlighted languages. Of Pygments' hundreds of lexers, some take hours for a crafted line,
+and cannot be interrupted."""
 LONGEST = 10_000
 SECONDS = 0.1
 """CPU time for all code blocks of one text. The rest is shown without highlighting."""

@@ -43,8 +43,8 @@ class Server:
         self._files = files.load()
         self._names: frozenset[str] = frozenset()
         self._alias = ""
-        """A name that users may type. It also stands for other addresses, where another program
-        could listen, so it only redirects to the page's address."""
+        """A name that users may type. localhost can also mean other addresses, where another
+        program could listen, so this name only redirects to the page's address."""
         self._servers: list[WebSocketServer] = []
         self._strangers = Strangers()
         self._talks: set[Talk] = set()

@@ -44,8 +44,8 @@ class Talk:
         changes: Callable[[str, int], None],
         listed: Callable[[str], None],
     ) -> None:
-        """`changes` notifies every page that follows a conversation of a new or edited message.
-        `listed` notifies every page of an owner that the conversation list has changed."""
+        """`changes` sends a new or edited message to every page that follows its conversation.
+        `listed` sends the conversation list to every page of its owner."""
         self._store = store
         self._connection = connection
         self._visitor = visitor

@@ -16,8 +16,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """Formatting of a stretch of text. Compared by identity: two equal marks are different
-    marks."""
+    """Formatting of a stretch of text. Compared by identity: equal marks are not the same."""
 
     kind: Kind
     href: str = ""

@@ -44,8 +44,7 @@ def _backslashed(match: re.Match[str]) -> str:
 
 
 def disarmed(text: str) -> str:
-    """Disarm markup characters in a dialect without escapes, by keeping them off the edges of
-    words."""
+    """Disarm markup characters where there are no escapes: keep them off the edges of words."""
     return _SIGN.sub(_disarmed, text)
 
 
@@ -65,7 +64,6 @@ def unfenced(code: str) -> str:
 
 
 def quiet(pattern: str) -> Callable[[str], str]:
-    """Return a function that adds a zero width space after every match, so that it mentions no
-    users."""
+    """Return a function that adds a zero width space after every match, to prevent mentions."""
     found = re.compile(pattern)
     return lambda text: found.sub(rf"\g<0>{_UNSEEN}", text)

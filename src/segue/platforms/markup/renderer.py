@@ -127,8 +127,7 @@ class _Writer:
             self._add(frame, frame, self._marks.still_code(line), escape, exact=True)
 
     def _fenced(self, outer: Frame, language: str) -> Frame:
-        """The frame of a code fence. Drop the language, then the fence, if there is no room for
-        them."""
+        """The frame of a code fence. Without room, drop the language, then the fence."""
         newline = f"\n{outer.text_line}"
         for named in (language, "") if self._marks.fence else ():
             fence = self._marks.fence(named) if self._marks.fence else NOTHING

@@ -279,7 +279,7 @@ class TelegramAdapter:
         answer.add_done_callback(self._answers.discard)
 
     async def _answer(self, query: str) -> None:
-        """Best effort: it may be too late or repeated, and the user sees the outcome anyway."""
+        """Best effort: the answer may be late or repeated, and the user sees the outcome anyway."""
         try:
             await self._bot.answer_callback_query(query)
         except (TelegramError, ConnectFailed, *SENSELESS) as error:

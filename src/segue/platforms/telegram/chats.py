@@ -29,5 +29,5 @@ async def find(bot: Bot, me: Me, chat_id: str) -> HomeChannel | None:
 
 
 async def _is_outside(bot: Bot, me: Me, chat: int) -> bool:
-    """Whether the bot is not a member: anyone can look up a public group."""
+    """Whether the bot is not a member. Public groups can be looked up by any bot."""
     return (await bot.get_chat_member(chat, me.id)).status in _OUTSIDE

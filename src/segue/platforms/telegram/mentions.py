@@ -1,5 +1,4 @@
-"""The text of a message and whom it addresses, from the commands and mentions that Telegram
-marks."""
+"""A message's text and whom it addresses, from the commands and mentions that Telegram marks."""
 
 from __future__ import annotations
 

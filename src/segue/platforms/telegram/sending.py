@@ -107,8 +107,8 @@ async def in_markup(part: Part, deliver: Callable[[str, str | None], Awaitable[T
 
 
 async def in_place(bot: Bot, to: Address, send: Callable[[], Awaitable[Message]]) -> Message:
-    """Send to the right topic or not at all. If the topic was deleted and the message landed
-    outside, delete the message."""
+    """Send to the right topic only. If the topic was deleted and the message landed outside it,
+    delete the message."""
     topic, sent = thread(to), await send()
     if topic is not None and sent.message_thread_id != topic:
         raise failed_delivery(TOPIC_GONE, arrived=not await _taken_back(bot, sent))
@@ -124,8 +124,7 @@ async def _taken_back(bot: Bot, sent: Message) -> bool:
 
 
 def check_length(part: Part) -> None:
-    """Raise DeliveryFailed for a message that Telegram would reject as too long, before sending
-    it."""
+    """Raise DeliveryFailed for a message that is too long for Telegram, before sending it."""
     if (found := size(part.plain, Unit.UTF16)) > LENGTH:
         raise failed_delivery(f"the message has {found:,} characters, and at most {LENGTH:,} fit")
 

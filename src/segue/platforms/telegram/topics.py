@@ -32,8 +32,8 @@ _CANNOT = (
 
 
 async def open_topic(bot: Bot, home: Address, title: str) -> Address | None:
-    """Create a topic in that chat. Return None if the chat cannot have one, or the bot may not open
-    it.
+    """Create a topic in that chat. Return None if the chat has no topics, or the bot may not open
+    one.
 
     Never retried automatically: if the response is lost, the topic may already exist.
     """

@@ -164,7 +164,7 @@ class ExternalReply(Content, frozen=True, kw_only=True):
 
 
 class Written(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
-    """A message without its location."""
+    """A message, without the chat that it is in."""
 
     message_id: int
     sender: User | None = None
@@ -172,8 +172,7 @@ class Written(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
     """Set for messages sent on behalf of a chat."""
     forward_origin: Origin | None = None
     forward_date: int | None = None
-    """The only sign of a forwarded message that servers before and after Bot API 7.0 have in
-    common."""
+    """The only sign of a forwarded message that all servers send, before and after Bot API 7.0."""
     via_bot: User | None = None
     """The inline bot that wrote the message for the user."""
     forum_topic_created: TopicCreated | None = None
