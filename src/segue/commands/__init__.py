@@ -1,5 +1,5 @@
-"""The commands: one table of what a person can tell the program, which drives help, completion and
-documents. A command works on the scene in which it was typed, terminal or chat alike."""
+"""The slash commands. One table drives help, completion and the documentation. A command works on
+the scene in which it was typed, in the terminal or in a chat."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from segue.core.text import one_line
 
 
 def is_command(text: str) -> bool:
-    """Whether `text` is meant for the program: a slash and a word, and no path."""
+    """Whether `text` is a command: a slash and a word, not a path."""
     first, *_ = text.split(maxsplit=1) or [""]
     return first.startswith(PREFIX) and first[1:].replace("-", "").isalnum()
 
 
 def find(text: str, where: Where) -> tuple[Command, str]:
-    """The command that `text` names, and its arguments; UnknownCommand suggests the nearest."""
+    """Return the command that `text` names, and its arguments. UnknownCommand suggests the closest
+    name."""
     name, *rest = text.strip().removeprefix(PREFIX).split(maxsplit=1) or [""]
     if command := _BY_NAME.get((where, name.lower())):
         return command, rest[0].strip() if rest else ""
@@ -48,7 +49,7 @@ def available(where: Where) -> Iterator[Command]:
 
 
 async def run(scene: Scene, text: str) -> None:
-    """Do what `text` says; a UserError says why not."""
+    """Run the command in `text`. Raise UserError if it cannot be run."""
     command, arguments = find(text, scene.where)
     await command.run(scene, arguments)
 

@@ -1,4 +1,4 @@
-"""Commands about the agent: its model, its tools, what it keeps in mind."""
+"""Commands about the agent: its model, its tools and its notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command is, and what it is given: the scene in which it was typed."""
+"""The Command type, and the scene that a command receives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segue.core.session import Session
 from segue.core.text import one_line
 from segue.core.transcript import Message
 
-if TYPE_CHECKING:  # so that the table can be read, for completion, before anything else is loaded
+if TYPE_CHECKING:  # keeps the table fast to import, for completion
     from segue.store import Store
     from segue.turns import Held, Place, Turns
 
@@ -60,95 +60,96 @@ class Scene(Protocol):
 
     @property
     def session(self) -> Session | None:
-        """The session of this place, as last seen; None before anything was said."""
+        """The session at this place, as last seen. None before the first message."""
         ...
 
     async def begun(self) -> Session:
-        """The session of this place, begun if need be."""
+        """The session at this place. Start one if there is none."""
         ...
 
     def in_hand(self) -> AbstractAsyncContextManager[Held]:
-        """The session of this place, for changing it; SessionMoved when it is elsewhere."""
+        """Hold the session at this place in order to change it. Raise SessionMoved if it is
+        elsewhere."""
         ...
 
     async def notice(self, text: str) -> None:
-        """Tell the person something that is not part of the conversation."""
+        """Show the user a notice that is not part of the conversation."""
         ...
 
     async def list_commands(self, listed: Sequence[Command]) -> None:
-        """Show the person what they can type."""
+        """Show the user the available commands."""
         ...
 
     async def say(self, message: Message | None) -> None:
-        """Take a turn: answer `message`, or go on from the last one."""
+        """Run a turn: answer `message`, or continue from the last message."""
         ...
 
     async def fresh(self, title: str | None) -> None:
-        """Leave the session of this place as it is, and begin another one here."""
+        """Leave the session at this place as it is, and start another one here."""
         ...
 
     async def resume(self, session: Session) -> None:
-        """Bring that session here."""
+        """Move that session here."""
         ...
 
 
 class TerminalScene(Scene, Protocol):
-    """The scene of a command that only a terminal knows."""
+    """The scene of terminal-only commands."""
 
     async def hand_off(self, platform: str) -> None:
-        """Move the session of this place to another platform."""
+        """Hand off the session to another platform."""
         ...
 
     async def follow(self) -> None:
-        """Show what is said in the session elsewhere."""
+        """Show the messages of a session that is now elsewhere."""
         ...
 
     async def leave(self) -> None:
-        """End the program here, and not the session."""
+        """Exit the program without ending the session."""
         ...
 
 
 class ChatScene(Scene, Protocol):
-    """The scene of a command that only chats know."""
+    """The scene of chat-only commands."""
 
     async def offer(self, offered: Sequence[Session]) -> None:
-        """Let the person choose one of these to bring here."""
+        """Let the user choose a session to move here."""
         ...
 
     async def stop(self) -> None:
-        """Interrupt the turn that is under way here."""
+        """Interrupt the running turn."""
         ...
 
     async def answer(self, answer: Answer, number: int | None) -> None:
-        """Answer the question with that number; ApprovalUnnamed without one, ApprovalOver when it
-        does not wait here."""
+        """Answer the approval question with that number. Raise ApprovalUnnamed without a number,
+        and ApprovalOver if it is not open here."""
         ...
 
     async def show(self, number: int | None, page: int) -> None:
-        """Show a page of the whole call that a question is about; without a number, of the one
-        that waits."""
+        """Show a page of the whole call that a question is about. Without a number, use the
+        question that is open."""
         ...
 
     async def set_home(self, *, confirmed: bool) -> None:
-        """Let handoffs arrive here. Where others can read along, it is to be confirmed."""
+        """Make this chat the home channel. If others can read it, the user must confirm."""
         ...
 
     async def greet(self, code: str) -> None:
-        """Say what the bot is and how pairing works; `code` did not pair anybody."""
+        """Introduce the bot and explain pairing. `code`, if any, was not valid."""
         ...
 
     async def who_am_i(self) -> None:
-        """Tell the person how they are known here."""
+        """Show the user's identity on this platform."""
         ...
 
 
 Run = Callable[[Any, str], Awaitable[None]]
-"""What a command does. Its scene is that of the places where it can be typed."""
+"""The function that runs a command. Its scene type matches the command's `where`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A slash instruction to the program."""
+    """A slash command."""
 
     name: str
     category: Category
@@ -158,9 +159,9 @@ class Command:
     aliases: tuple[str, ...] = ()
     where: frozenset[Where] = EVERYWHERE
     elsewhere: str = ""
-    """What to tell a person who types it where it is not known."""
+    """Hint for users who type the command where it is not available."""
     at_once: bool = False
-    """In a chat it does not wait for the turn that is under way there."""
+    """In a chat, run without waiting for the current turn."""
 
     @property
     def usage(self) -> str:
@@ -168,14 +169,14 @@ class Command:
 
 
 def there(scene: Scene) -> Session:
-    """The session of this place; NothingSaid when it has not begun."""
+    """The session at this place. Raise NothingSaid if there is none."""
     if scene.session is None:
         raise NothingSaid
     return scene.session
 
 
 def number(text: str, usage: str, default: int | None = None) -> int:
-    """The number that a person typed; BadCommand for anything else."""
+    """Parse a number that the user typed. Raise BadCommand for anything else."""
     if not text and default is not None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) > 0):

@@ -1,4 +1,4 @@
-"""Commands that only chats know, and those that are another thing there."""
+"""Chat-only commands, and commands that work differently in chats."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _DIGITS = 2
 
 
 async def resume(scene: ChatScene, arguments: str) -> None:
-    """Without a name, or with one that means none, the person chooses; a number is one of those
-    that are listed then."""
+    """Move a session here. Without a name, or with an unknown or ambiguous one, the user chooses
+    from a list. A number refers to that list."""
     offered = await scene.store.sessions.list(scene.owner, titled=True, limit=_OFFERED)
     if not arguments:
         await scene.offer(offered)

@@ -1,4 +1,4 @@
-"""Commands about what is said."""
+"""Commands about the conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def new(scene: Scene, arguments: str) -> None:
 
 
 async def retry(scene: Scene, _: str) -> None:
-    """The last thing that the person said, said again: the answer to it is undone."""
+    """Undo the last turn and send the user's last message again."""
     async with scene.in_hand() as held:
         undone = await scene.store.transcripts.undo(held.lease)
     said = _asked(undone)
@@ -52,5 +52,5 @@ async def history(scene: Scene, arguments: str) -> None:
 
 
 def _asked(undone: Transcript) -> Message:
-    """The message of the person's with which what was undone begins."""
+    """The user message with which the undone messages start."""
     return next(message for message in undone if message.role is Role.USER)

@@ -1,4 +1,4 @@
-"""Commands about the session, and where it is."""
+"""Commands about the session and its place."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def export(scene: Scene, arguments: str) -> None:
 
 
 def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
-    """A new file; BadCommand when there is one of that name, or none can be made."""
+    """Write a new file. Raise BadCommand if it exists or cannot be created."""
     path = folder / Path(name).expanduser()
     try:
         with new_file(path) as file:
@@ -122,7 +122,7 @@ async def follow(scene: TerminalScene, _: str) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Generator[IO[bytes]]:
-    """A file that was not there, whole or not at all; for its owner alone, since it holds a
+    """Create a new file, removed again on error. Readable only by its owner, because it holds a
     conversation."""
     number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

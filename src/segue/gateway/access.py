@@ -1,5 +1,5 @@
-"""The one gate: who may talk to the agent. Everything that comes in passes here first, whatever its
-kind, and by the sender's immutable id alone. Whoever is not known causes nothing at all."""
+"""Access control: who may talk to the agent. Every inbound update passes through the gate first,
+and the gate looks only at the sender's immutable id. Updates from unknown senders are dropped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from segue.store.base import Tx
 from segue.store.outbox import Draft
 
 GUESSES = 5
-"""Codes that one sender may try in a window. `segue.core.pairing` computes what that is worth."""
+"""Pairing codes that one sender may try per WINDOW. `segue.core.pairing` explains the odds."""
 WINDOW = 600.0
 """Seconds."""
 
@@ -37,19 +37,21 @@ class Gate:
         self._store = store
         self._clock = clock
         self._guesses: deque[tuple[float, _Guesser]] = deque()
-        """The recent ones, from the oldest."""
+        """Recent attempts with their times, oldest first."""
         self._counts: Counter[_Guesser] = Counter()
 
     async def owner(self, sender: Sender) -> Owner | None:
-        """Whose person that is; None for a stranger."""
+        """The owner that this sender is paired with, or None for a stranger."""
         return await self._store.owners.who(sender.platform, sender.user_id)
 
     async def pair(self, account: str, inbound: Inbound) -> bool:
-        """Link a stranger who sent an owner's code, record that, and say so, all at once; False,
-        without a word to them, for anything else. An owner may use a code up in the same way.
+        """Link the sender to the owner whose code they sent. Pairing, inbox entry and reply are one
+        transaction. Return False, without a reply, if the update holds no valid code. An owner who
+        is already paired can redeem a code in the same way.
 
-        After too many wrong codes the right one is void, and its sender learns why. To say only
-        that it was right would let anyone guess on, and use what they found from another account.
+        After too many wrong codes a correct code is voided, and the sender gets the reason. If the
+        reply only confirmed the code, anyone could keep guessing and redeem it from another
+        account.
         """
         if inbound.kind not in _PAIRING:
             return False
@@ -96,14 +98,14 @@ def _refuse(tx: Tx, account: str, inbound: Inbound, digest: str) -> bool:
 
 def _answer(tx: Tx, account: str, inbound: Inbound, body: str) -> None:
     no = inbox.record(tx, account, inbound.update_id, inbound.address, "")
-    if no is not None:  # so that it is no message when it comes again
+    if no is not None:  # a redelivery must not become a message
         inbox.finish(tx, [no])
         outbox.enqueue(tx, Draft(key=f"paired:{no}", address=inbound.address, body=body))
 
 
 def _make_home(tx: Tx, owner: str, inbound: Inbound) -> bool:
-    """Let handoffs arrive where the first code came from, unless somebody else reads there: that
-    is for its owner to decide."""
+    """Make the chat that sent the first code the home channel, unless others can read it. In that
+    case the owner decides."""
     address = inbound.address
     if inbound.readers or address.chat_type is not ChatType.DM:
         return False

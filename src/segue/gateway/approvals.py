@@ -1,5 +1,6 @@
-"""Asking a person in their chat whether the agent may do something: one question for one exact
-call, answered once, there, by the owner. It outlives the gateway, and ends as the session moves."""
+"""Ask the owner in their chat whether the agent may run a tool. Each question covers one exact call
+and can be answered once, by the owner, in that chat. Questions survive a gateway restart and become
+void when the session moves."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from segue.store.outbox import Draft, OutgoingState
 from segue.turns import Held
 
 SECONDS = 15 * 60.0
-"""How long a question waits for its answer."""
+"""Seconds until an unanswered question expires."""
 LOOK = 5.0
 
 _LABELS = {Answer.ONCE: "Allow", Answer.SESSION: "Allow in this session", Answer.NEVER: "Deny"}
@@ -31,14 +32,14 @@ _OUTCOMES = {
 }
 _PREFIX = "a"
 SHOW = "w"
-"""Begins the data of the button that shows the whole call. The page knows it too."""
+"""Prefix of the callback data of the "Show all" button. The web page uses it too."""
 
 Settle = Callable[[Address, str, str], None]
-"""Takes where a question stands and its key, and lets it say what came of it."""
+"""Called with a question's address, its outbox key and the outcome to show on it."""
 
 
 class Questions:
-    """Those of one turn, asked at `address`, one after the other."""
+    """The approval questions of one turn, asked at `address` one at a time."""
 
     def __init__(
         self, store: Store, held: Held, session: Session, address: Address, settle: Settle
@@ -49,7 +50,7 @@ class Questions:
         self._address = address
         self._settle = settle
         self._open: str | None = None
-        """The key of the one that waits."""
+        """Outbox key of the question that is still open."""
 
     async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
         store = self._store
@@ -78,14 +79,14 @@ class Questions:
         return answer or Answer.NEVER
 
     def over(self, answer: Answer | None = None) -> None:
-        """Nothing more can be answered: what was asked says so, without its buttons."""
+        """Close the open question: show the outcome and remove its buttons."""
         if self._open is not None:
             self._settle(self._address, self._open, _OUTCOMES[answer])
             self._open = None
 
 
 async def _answered(store: Store, held: Held, asked: Approval) -> Answer | None:
-    """The person's answer, once there is one; None when the question is over without."""
+    """Wait for the owner's answer. Return None if the question expires or becomes void."""
     async with store.listen(Topic.APPROVALS) as wake:
         while True:
             now = await store.approvals.get(asked.id)
@@ -97,7 +98,7 @@ async def _answered(store: Store, held: Held, asked: Approval) -> Answer | None:
 
 
 def question(asked: Approval) -> Draft:
-    """The message that asks, with the number that an answer has to name."""
+    """The message that asks, including the number that a typed answer must name."""
     shown = excerpt.excerpt(asked.what)
     body = f"May I do this? (question {asked.id})\n\n{_fenced(shown.text)}"
     buttons = [(label, f"{_PREFIX}:{asked.id}:{a}") for a, label in _LABELS.items()]
@@ -119,14 +120,14 @@ def _key(number: int) -> str:
 
 
 def without_buttons(body: str, buttons: Sequence[Button]) -> str:
-    """The same question for a platform that has no buttons."""
+    """The question's text for a platform without buttons."""
     for number, _ in filter(None, (pressed(button.data) for button in buttons)):
         return f"{body}\n\nAnswer /approve {number} or /deny {number}."
     return body
 
 
 def _fenced(text: str) -> str:
-    """As code, whatever is in it."""
+    """Return `text` as a code block, with a fence longer than any fence inside it."""
     fence = "```"
     while fence in text:
         fence += "`"
@@ -134,7 +135,7 @@ def _fenced(text: str) -> str:
 
 
 def pressed(data: str) -> tuple[int, Answer] | None:
-    """The question and the answer that a button of ours stands for; None for another's."""
+    """Parse the callback data of an approval button. Return None for any other button."""
     match data.split(":"):
         case [prefix, number, answer] if prefix == _PREFIX and answer in set(Answer):
             return (int(number), Answer(answer)) if number.isdecimal() else None
@@ -143,8 +144,8 @@ def pressed(data: str) -> tuple[int, Answer] | None:
 
 
 async def answer(store: Store, owner: str, address: Address, number: int, answered: Answer) -> str:
-    """Answer that question, and return what to tell the person. ApprovalOver when it does not wait
-    for this owner in this place."""
+    """Record the answer and return the confirmation. Raise ApprovalOver if the question is not open
+    for this owner at this address."""
     await store.approvals.answer(number, owner, address, answered)
     return "Not allowed." if answered is Answer.NEVER else "Allowed."
 
@@ -152,8 +153,8 @@ async def answer(store: Store, owner: str, address: Address, number: int, answer
 async def answer_typed(
     store: Store, owner: str, address: Address, number: int | None, answered: Answer
 ) -> str:
-    """The same for an answer that is typed. It has to name the question, for no platform says when
-    a message was written: it may be older than the question that waits when it arrives."""
+    """Record a typed answer. It must name the question: no platform says when a message was
+    written, so it may be older than the question that is open when it arrives."""
     if number is None:
         raise ApprovalUnnamed(number=await _waiting(store, owner, address))
     sending = await store.outbox.get(_key(number))
@@ -165,7 +166,8 @@ async def answer_typed(
 async def show(
     store: Store, owner: str, address: Address, number: int | None, page: int = 1
 ) -> str:
-    """A page of the whole call that a question is about; ApprovalOver when it is not theirs."""
+    """One page of the whole call that a question is about. Raise ApprovalOver if the question
+    belongs to another owner or address."""
     if number is None:
         number = await _waiting(store, owner, address)
     asked = await store.approvals.get(number)
@@ -181,7 +183,7 @@ async def show(
 
 
 async def _waiting(store: Store, owner: str, address: Address) -> int:
-    """The number of the oldest question that waits there for that owner."""
+    """The number of the oldest question at this address that is open for the owner."""
     for asked in await store.approvals.waiting_at(address):
         if asked.owner == owner:
             return asked.id

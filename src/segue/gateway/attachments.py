@@ -1,5 +1,5 @@
-"""Files that come with a message: pictures are shown to the model, and any other file is put where
-the agent's tools can read it."""
+"""Files that come with a message. Images go to the model; other files are saved where the agent's
+tools can read them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NAME_LENGTH = 80
 
 
 async def fetched(adapter: Adapter, heard: Inbound, folder: Path) -> tuple[str, list[Image]]:
-    """What was said, with a line for each file that was put into `folder` or could not be had;
-    and the pictures."""
+    """Return the message text and its images. The text has a line for each file that was saved to
+    `folder` or could not be fetched."""
     lines = [said] if (said := quotes.words(heard)).strip() else []
     pictures: list[Image] = []
     for attachment in heard.attachments:
@@ -49,7 +49,7 @@ async def _data(adapter: Adapter, attachment: Attachment) -> bytes:
 
 
 def _keep(folder: Path, name: str, data: bytes) -> Path:
-    """Write it under a name of its own that is nothing but a name."""
+    """Save `data` in `folder` under a unique name without path separators."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     plain = _PLAIN.sub("_", name).strip("._")[-_NAME_LENGTH:] or "file"
     number = 1

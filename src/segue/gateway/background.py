@@ -1,4 +1,4 @@
-"""A gateway in the background: starting one, and stopping the one that runs."""
+"""Start a gateway in the background, and stop the one that is running."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from segue.store.gateways import Gateway, Link
 from segue.store.processes import machine, whose
 
 PATIENCE = 30.0
-"""Seconds that a gateway has to show itself in the store."""
+"""Seconds until a new gateway must be present in the store."""
 FAREWELL = 40.0
-"""Seconds that it has to end: running turns get 30 of them."""
+"""Seconds until a gateway must have exited. Running turns get 30 of them."""
 _DETACHED = "segue.cli.detached"
-"""A program, which is named here and not imported: the command line stands above the gateway."""
+"""The program to run. It is not imported, because the CLI is a layer above the gateway."""
 _LOOK = 0.1
 _REASON = 300
 
 
 def here(gateways: Sequence[Gateway]) -> list[Gateway]:
-    """Those of this machine."""
+    """The gateways that run on this machine."""
     return [gateway for gateway in gateways if _pid(gateway) is not None]
 
 
 def _pid(gateway: Gateway) -> int | None:
-    """Its process id, if it is one of this machine's that has not ended."""
+    """The gateway's process id, or None if it runs on another machine or has exited."""
     where, pid = whose(gateway.process)
     if where != machine():
         return None
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return None  # which a store on another machine learns later
+        return None  # the store on another machine notices later
     except PermissionError:
-        pass  # somebody else's is there, too
+        pass  # it runs under another account
     return pid
 
 
@@ -62,9 +62,12 @@ def _pid(gateway: Gateway) -> int | None:
 async def start(
     store: Store, log: Path, *, lan: bool = False, seconds: float = PATIENCE
 ) -> Gateway:
-    """A new gateway that outlives this program, once the store shows it; GatewayRunning when this
-    machine has one, GatewayFailed with what it said when it ended instead. `lan`: its page is for
-    the local network, whatever the settings say."""
+    """Start a gateway that outlives this program. Return once it is present in the store.
+
+    Raise GatewayRunning if this machine already has one, and GatewayFailed with its error output if
+    it exits first. With `lan`, the web page listens on the local network regardless of the
+    settings.
+    """
     for gateway in here(await store.gateways.alive()):
         platforms = ", ".join(sorted(gateway.platforms)) or "nothing"
         raise GatewayRunning(name=gateway.name, platforms=platforms)
@@ -78,11 +81,11 @@ async def start(
 
 
 class _Ended(Exception):
-    """The child is gone."""
+    """The child process has exited."""
 
 
 class _Child:
-    """The gateway that was started, at the other end of a pipe."""
+    """The started gateway, as seen through a pipe."""
 
     def __init__(self) -> None:
         self.pid: int | None = None
@@ -90,7 +93,7 @@ class _Child:
         self.shown = False
 
     def read(self, pipe: int) -> None:
-        """Its process id comes first, and at once; nothing more comes before its end."""
+        """Read the process id, which the child writes at once. The next read is the end of file."""
         if said := os.read(pipe, 64):
             self.pid = int(said)
         else:
@@ -100,11 +103,11 @@ class _Child:
 
 @contextlib.asynccontextmanager
 async def _spawned(words: IO[bytes], log: Path, options: Sequence[str]) -> AsyncGenerator[_Child]:
-    """The child; it is ended with the block, unless it was shown."""
+    """Start the child. When the block ends, terminate it unless it is present in the store."""
     ours, theirs = os.pipe()
     loop = asyncio.get_running_loop()
     child = _Child()
-    # Whoever gives up now still waits for what has begun, which needs its end of the pipe.
+    # Shielded: after a cancellation the spawn still finishes, and it needs its end of the pipe.
     spawning = loop.run_in_executor(None, _spawn, theirs, words, log, options)
     try:
         await asyncio.shield(spawning)
@@ -123,8 +126,8 @@ def _spawn(pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> No
     try:
         subprocess.run(
             [sys.executable, "-P", "-m", _DETACHED, str(pipe), str(log), *options],
-            check=False,  # it leaves at once; what became of its child, the pipe tells
-            cwd=Path.home(),  # it must not keep the folder of this terminal in use
+            check=False,  # it exits at once; the pipe reports on its child
+            cwd=Path.home(),  # do not keep the terminal's directory in use
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=words,
@@ -150,7 +153,8 @@ async def _shown(store: Store, child: _Child, seconds: float) -> Gateway:
 
 
 async def settled(store: Store, gateway: Gateway, seconds: float) -> Gateway:
-    """It, as it is once it has reached its platforms or failed to, or after so many seconds."""
+    """Wait up to `seconds` for the gateway's connection attempts to finish, and return its current
+    state."""
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
         while time.monotonic() < deadline:
@@ -164,7 +168,7 @@ async def settled(store: Store, gateway: Gateway, seconds: float) -> Gateway:
 
 
 def _last_of(words: IO[bytes]) -> str:
-    """The last line of what it said, without the mark of an error and its full stop."""
+    """The last line of the error output, without the "Error: " prefix and the full stop."""
     words.seek(0)
     said = words.read().decode("utf-8", "replace").strip().splitlines()
     last = one_line(said[-1].strip().removeprefix("Error: "), _REASON) if said else ""
@@ -175,8 +179,8 @@ def _last_of(words: IO[bytes]) -> str:
 
 
 async def stop(store: Store, *, seconds: float = FAREWELL) -> list[Gateway]:
-    """End the gateway of this machine, and wait until it is gone. GatewayNotRunning,
-    GatewayElsewhere, or GatewayStuck when it takes too long."""
+    """Stop the gateways of this machine and wait until they have exited. Raise GatewayNotRunning,
+    GatewayElsewhere, or GatewayStuck after a timeout."""
     gateways = await store.gateways.alive()
     if not (mine := here(gateways)):
         for gateway in gateways:
@@ -191,7 +195,7 @@ async def stop(store: Store, *, seconds: float = FAREWELL) -> list[Gateway]:
 
 
 def _end(gateway: Gateway) -> None:
-    """Ask it to end, if it has not."""
+    """Send SIGTERM to the gateway if it is still running."""
     if (pid := _pid(gateway)) is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""The scene of commands in a chat."""
+"""The scene for commands typed in a chat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HOME = "h"
 
 
 class Chat:
-    """One command that came in from a chat, and what can be done there."""
+    """One command from a chat, and the operations available there."""
 
     where = Where.CHAT
 
@@ -58,7 +58,7 @@ class Chat:
             chat.place = conversations.places.place(heard.address, heard=heard.inbound)
         return chat
 
-    # For every command
+    # All commands
 
     async def begun(self) -> Session:
         self.session = await self._conversations.session(self._heard)
@@ -80,7 +80,7 @@ class Chat:
     async def say(self, message: Message | None) -> None:
         session = await self.begun()
         inbound = self._heard.inbound
-        # A turn of its own entry, so that it goes on after a crash and the command does not.
+        # The turn gets a separate inbox entry: after a crash it is resumed, and the command is not.
         no = await self.store.inbox.record(
             "", f"again:{self._heard.no}", self.address, msgspec.json.encode(inbound).decode()
         )
@@ -115,10 +115,9 @@ class Chat:
         recap = "\n".join(f"> {line}  " for line in last.recap().splitlines())
         await self._tell("\n".join(lines) + (f"\n\n{recap}" if recap else ""))
 
-    # For commands in chats
+    # Chat-only commands
 
     async def offer(self, offered: Sequence[Session]) -> None:
-        """Let the person choose one to bring here."""
         if not offered:
             await self._tell("There are no sessions with a title yet.")
             return
@@ -157,7 +156,7 @@ class Chat:
         await self._tell(f"Handoffs to {self.address.platform} arrive here from now on.")
 
     async def greet(self, code: str) -> None:
-        await self.store.owners.introduced(self.owner)  # once is enough
+        await self.store.owners.introduced(self.owner)  # no second introduction later
         lines = (texts.CODE_REFUSED, texts.PAIRING) if code else (texts.INTRODUCTION, texts.PAIRING)
         await self._tell(" ".join(lines))
 
@@ -170,7 +169,7 @@ class Chat:
         )
 
     async def press(self) -> None:
-        """Do what a button of ours stands for."""
+        """Run the action of a button."""
         match self._heard.inbound.typed.split(":", 1):
             case [kind, session_id] if kind == _RESUME:
                 await self.resume(await self.store.sessions.find(self.owner, session_id))
@@ -181,7 +180,7 @@ class Chat:
             case _:
                 raise BadCommand(usage=f"{PREFIX}help", reason="that button is no longer known")
 
-    # The pieces
+    # Helpers
 
     async def _tell(self, text: str, buttons: tuple[tuple[str, str], ...] = ()) -> None:
         self._notices += 1

@@ -1,5 +1,5 @@
-"""Keeping one adapter connected: what drops or fails is connected again, after growing pauses, and
-never stops the others."""
+"""Keep one adapter connected. After a failure it reconnects with backoff; other adapters are not
+affected."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Connection:
         self.adapter = adapter
         self.connected = False
         self.tried = False
-        """Whether it is known by now that it can be connected, or why it cannot."""
+        """Whether the first connection attempt has finished, successfully or not."""
         self._store = store
         self._inbounds = inbounds
         self._lost = lost
@@ -48,14 +48,15 @@ class Connection:
         return self.adapter.platform
 
     async def run(self) -> None:
-        """Hear what comes in, for ever. Whoever cancels this can still send, and has to close."""
+        """Receive updates until cancelled. After cancellation the adapter can still send; the
+        caller closes it."""
         while True:
             try:
                 await contained(self.platform, self._try, self._down)
             except PlatformLost as error:
                 await self._down(str(error))
                 self._lost()
-            except StoreError as error:  # what was not recorded comes again
+            except StoreError as error:  # unrecorded updates are delivered again
                 await self._down(f"the store is out of order: {error}")
             await asyncio.sleep(self._backoff.next())
 
@@ -88,7 +89,7 @@ class Connection:
         menu = [MenuEntry(c.name, c.summary) for c in commands.available(Where.CHAT)]
         try:
             await self.adapter.offer(menu)
-        except DeliveryFailed as error:  # people can still type them
+        except DeliveryFailed as error:  # users can still type the commands
             logger.warning("The commands are not on the menu of %s: %s", self.platform, error)
 
     async def _down(self, reason: str) -> None:

@@ -1,8 +1,8 @@
-"""One bad item never stops the rest.
+"""Keep one bad item from stopping the rest.
 
 `contained` does the work on one item: a message to send, an update, a handoff. `steadily` keeps a
-task of the gateway running. Trouble with the store is everyone's trouble: it sets no item aside,
-and a task waits for the store as long as it takes.
+gateway task running. A store failure affects every item: it sets no item aside, and tasks wait for
+the store for as long as it takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from segue.core.text import one_line
 from segue.gateway.pace import Backoff
 
 DEATHS = 5
-"""A task that died so often within WINDOW is not restarted."""
+"""A task that died this many times within WINDOW is not restarted."""
 WINDOW = 300.0
 """Seconds."""
 FIRST_PAUSE = 0.5
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def fault(error: Exception) -> str:
-    """The reason that is kept for an item: `ValueError: …`."""
+    """The reason recorded for a failed item: `ValueError: …`."""
     return one_line(f"{type(error).__name__}: {error}", _REASON_LENGTH)
 
 
@@ -40,8 +40,8 @@ async def contained(
     work: Callable[[], Awaitable[None]],
     set_aside: Callable[[str], Awaitable[object]],
 ) -> None:
-    """Do `work` on `item`. If it fails in a way that it does not handle itself, log that and call
-    `set_aside` with the reason. Only EVERYONES errors and cancellation are raised."""
+    """Do `work` on `item`. On an unexpected exception, log it and call `set_aside` with the reason.
+    Only EVERYONES errors and cancellation are raised."""
     try:
         await work()
     except EVERYONES:
@@ -57,12 +57,12 @@ async def contained(
 
 
 async def logged_only(reason: str) -> None:
-    """For an item that nothing is kept of."""
+    """A `set_aside` for items that are not stored."""
 
 
 async def steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Run a task that has no end. If it dies, restart it after a growing pause. Raise its error
-    once it died DEATHS times within WINDOW seconds."""
+    """Run an endless task. If it dies, restart it with backoff. Raise its error after DEATHS deaths
+    within WINDOW seconds."""
     backoff = Backoff(least=FIRST_PAUSE, most=LONGEST_PAUSE)
     deaths: deque[float] = deque(maxlen=DEATHS)
     while True:

@@ -1,5 +1,5 @@
-"""Running out of file descriptors: asyncio pauses for a second and accepts again, but logs a
-traceback for each attempt. Here it is one line now and then."""
+"""Log file descriptor exhaustion sparingly. asyncio waits a second and accepts again, but logs a
+traceback for each attempt; this handler logs one line per EVERY seconds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 EVERY = 60.0
-"""Seconds between two log lines about it."""
+"""Seconds between two log lines."""
 
 logger = logging.getLogger(__name__)
 
 
 class Exhaustion:
-    """The exception handler of an event loop that serves connections."""
+    """Exception handler for an event loop that accepts connections."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

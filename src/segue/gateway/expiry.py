@@ -1,5 +1,5 @@
-"""Ending what is stale: before a session is over by its chat's reset policy, the agent notes down
-what matters, and the next message there begins another."""
+"""End sessions that are stale by their chat's reset policy. The agent saves notes about a session
+before it ends, and the next message in the chat starts a new one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from segue.store.outbox import Draft
 from segue.turns import Turns, hold
 
 LOOK = 30.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 NOTE_SECONDS = 120.0
-"""How long the agent may take to note down what matters."""
+"""Time limit for the agent to save its notes."""
 _AT_ONCE = 20
 
 PROMPT = (
@@ -52,10 +52,10 @@ class Expiry:
         self._places = places
         self._serving = serving
         self._set_aside: set[str] = set()
-        """Sessions that could not be ended; tried again after a restart."""
+        """Sessions that could not be ended; retried after a restart."""
 
     async def run(self) -> None:
-        """End what is stale, for ever."""
+        """End stale sessions until cancelled."""
         resets = self._settings.resets
         policies = (resets.default, *resets.overrides.values())
         if all(policy.mode is ResetMode.NONE for policy in policies):
@@ -104,7 +104,7 @@ class Expiry:
             await self._store.bindings.expire(session.id, held.lease, reason)
 
     async def note(self, session: Session, address: Address) -> None:
-        """Let the agent note down what matters of a session that was at `address`."""
+        """Let the agent save notes about a session that was at `address`."""
         work = partial(self._note, session, address)
         await contained(f"note {session.id}", work, logged_only)
 
@@ -115,5 +115,5 @@ class Expiry:
                 await self._turns.aside(session.id, place, PROMPT, only=("remember",))
         except StoreError:
             raise
-        except (UserError, TimeoutError) as error:  # it ends all the same
+        except (UserError, TimeoutError) as error:  # the session ends anyway
             logger.warning("Nothing was noted down of %s: %s", session.id, error)

@@ -1,4 +1,4 @@
-"""Carrying out handoffs, several at once: a slow one holds up none of the others."""
+"""Carry out handoffs concurrently, so that a slow one does not delay the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Handoffs:
         adapters: Mapping[Platform, Adapter],
         platforms: Callable[[], Collection[Platform]],
     ) -> None:
-        """`platforms`: those that handoffs are taken up for, now."""
+        """`platforms` returns the platforms for which handoffs can be claimed now."""
         self._store = store
         self._turns = turns
         self._places = places
@@ -40,7 +40,7 @@ class Handoffs:
         self._running: dict[asyncio.Task[None], Handoff] = {}
 
     async def run(self) -> None:
-        """Take up what is asked for, for ever."""
+        """Claim and deliver handoffs until cancelled."""
         async for claim in claims(self._store, self._platforms, self._in_hand):
             task = asyncio.create_task(self._deliver(claim), name=f"handoff {claim.id}")
             self._running[task] = claim
@@ -50,15 +50,15 @@ class Handoffs:
         return [claim.id for claim in self._running.values()]
 
     async def give_up(self, platform: Platform) -> None:
-        """Leave those to `platform` to the gateway that serves it now, which can claim them at
-        once."""
+        """Release the handoffs to `platform`, so that the gateway that now serves it can claim them
+        at once."""
         left = {task: claim for task, claim in self._running.items() if claim.platform is platform}
         await _cancel(left)
         for claim in left.values():
             await self._store.heartbeat_handoff(claim, seconds=0)
 
     async def finish(self, seconds: float) -> None:
-        """What is under way gets so long; then it is left to the next gateway."""
+        """Wait up to `seconds` for running handoffs. The next gateway resumes the rest."""
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
         await _cancel(set(self._running))
@@ -68,7 +68,7 @@ class Handoffs:
             await contained(
                 f"handoff {claim.id}", partial(self._carry_out, claim), partial(self._fail, claim)
             )
-        except StoreError as error:  # the claim lapses, and the next one goes on
+        except StoreError as error:  # the claim expires, and the next claim resumes
             logger.error("The handoff of %s waits: %s", claim.session_id, error)  # noqa: TRY400
 
     async def _carry_out(self, claim: Handoff) -> None:

@@ -1,4 +1,4 @@
-"""What comes in: through the gate, recorded once, and then done in its chat's order."""
+"""Inbound updates: checked by the gate, recorded once, then handled in order per chat."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from segue.store.inbox import Incoming
 from segue.store.outbox import Draft
 
 _QUESTIONS = 0.1
-"""Seconds between two looks at whether a turn waits for an answer, when the gateway stops."""
+"""Seconds between two checks for turns that wait for an answer while the gateway stops."""
 MOST_STARTS = 20
-"""So many gateways in a row may be killed before they are done with a message. The next one sets it
-aside: perhaps they ended because of it. Far more than an innocent message meets."""
+"""How many gateways in a row may be killed while they handle a message. The next one sets the
+message aside, because it may be the cause. A harmless message never gets close to this number."""
 
 _decoder = msgspec.json.Decoder(Inbound)
 
@@ -49,11 +49,11 @@ class Inbounds:
         self._lanes = Lanes[Heard](self._do)
         self._at_once = Lanes[Heard](self._do)
 
-    # Coming in
+    # Receiving
 
     async def hear(self, adapter: Adapter, inbound: Inbound) -> None:
-        """Take up one update. When this returns it is recorded, or set aside, and may be
-        confirmed."""
+        """Handle one update. On return it is recorded or set aside, so the adapter may confirm
+        it."""
         await contained(
             f"update {inbound.update_id} of {adapter.platform}",
             partial(self._take_up, adapter, inbound),
@@ -61,7 +61,7 @@ class Inbounds:
         )
 
     async def _refuse(self, adapter: Adapter, inbound: Inbound, reason: str) -> None:
-        """Set aside an update that could not be taken up. Strangers learn nothing of it."""
+        """Set aside an update that failed, and notify its sender. Strangers get no reply."""
         if await self._gate.owner(inbound.sender) is not None:
             await self._store.write(_refuse, adapter.account, inbound, reason)
 
@@ -80,8 +80,8 @@ class Inbounds:
         inbound = msgspec.structs.replace(inbound, text=whole(inbound.text))
         if inbound.kind is InboundKind.EDIT:
             if before is not None and before.text == inbound.text:
-                return  # a reaction, or a preview of a link
-            if before is None:  # it was not meant for us until now
+                return  # a reaction or a link preview
+            if before is None:  # not addressed to the agent before the edit
                 inbound = msgspec.structs.replace(inbound, kind=InboundKind.MESSAGE)
         body = msgspec.json.encode(inbound).decode()
         no = await self._store.inbox.record(
@@ -91,21 +91,21 @@ class Inbounds:
             await self._route(Heard(no=no, owner=owner.id, inbound=inbound))
 
     async def _before(self, account: str, changed: Inbound) -> Inbound | None:
-        """What a message said before it was edited; None when it is new to us, or no edit."""
+        """The message before it was edited. None if it is not an edit, or was never recorded."""
         if changed.kind is not InboundKind.EDIT:
             return None
         body = await self._store.inbox.said(account, changed.address, changed.message_id)
         try:
             return None if body is None else _decoder.decode(body)
-        except msgspec.DecodeError:  # of an older version
+        except msgspec.DecodeError:  # written by an older version
             return None
 
     async def _is_ours(self, address: Address) -> bool:
-        """Whether it is a thread that a session lives in: whoever writes there writes to us."""
+        """Whether the address is a thread with a session. Every message there is for the agent."""
         return address.thread_id is not None and await self._store.bindings.get(address) is not None
 
     async def _chat_moved(self, old: Address, new: Address) -> None:
-        """What waits there is answered before what is said at its new address."""
+        """Rebind a chat that moved. Its queued messages are answered before new ones."""
         await self._store.bindings.chat_moved(old, new)
 
         def moved(heard: Heard) -> Heard:
@@ -115,7 +115,7 @@ class Inbounds:
             lanes.move(old, new, moved)
 
     async def go_on(self, platforms: Collection[Platform]) -> None:
-        """Take up what a gateway before this one had recorded and not done with."""
+        """Resume what an earlier gateway recorded and did not finish."""
         known: list[Heard] = []
         for incoming in await self._store.inbox.take_over(platforms):
             if incoming.starts > MOST_STARTS:
@@ -126,17 +126,17 @@ class Inbounds:
                 partial(self._recall, incoming, known),
                 partial(self._give_up, incoming),
             )
-        # Not before all are known: if the store fails, all of it is done again.
+        # Queue nothing until all are decoded: if the store fails, the whole step is repeated.
         for heard in known:
             lanes = self._at_once if heard.inbound.kind is InboundKind.EDIT else self._lanes
             lanes.put(heard.address, heard, most=None)
 
     async def give_up(self, platform: Platform) -> None:
-        """Leave what is not done with on `platform` to the gateway that serves it now."""
+        """Leave unfinished work on `platform` to the gateway that now serves it."""
         await asyncio.gather(self._lanes.drop(platform), self._at_once.drop(platform))
 
     async def _recall(self, incoming: Incoming, known: list[Heard]) -> None:
-        """Add it to `known`, unless its sender is a stranger by now."""
+        """Decode the entry and add it to `known`, unless its sender is no longer paired."""
         if incoming.error is not None:
             raise ValueError(incoming.error)
         inbound = _decoder.decode(incoming.body)
@@ -144,13 +144,13 @@ class Inbounds:
         if owner is None:
             await self._store.inbox.finish([incoming.no])
             return
-        inbound = msgspec.structs.replace(inbound, address=incoming.address)  # it may have moved
+        inbound = msgspec.structs.replace(inbound, address=incoming.address)  # may have moved
         known.append(
             Heard(no=incoming.no, owner=owner.id, inbound=inbound, session_id=incoming.session_id)
         )
 
     async def _give_up(self, incoming: Incoming, reason: str) -> None:
-        """Set aside what no gateway can do. Only owners' messages were ever recorded."""
+        """Set aside a message that no gateway can handle. Only owners' messages are recorded."""
         address = incoming.address if incoming.error is None else None
         logger.error("message %d is given up: %s", incoming.no, reason)
         await self._store.write(_set_aside, incoming.no, reason, address, texts.GIVEN_UP)
@@ -175,23 +175,24 @@ class Inbounds:
             await self._conversations.conclude(heard, texts.BUSY)
 
     async def _change(self, heard: Heard) -> None:
-        """What somebody changed is what they said, for as long as it was not taken up."""
+        """Apply an edit to a message that is still waiting to be answered."""
         changed = heard.inbound
         waiting = self._lanes.find(heard.address, lambda other: _is_same(other.inbound, changed))
         if waiting is None:
             await self._conversations.conclude(heard, texts.ANSWERED_ALREADY)
             return
         inbound = _rewritten(waiting.inbound, changed)
-        # First in the store: a gateway that is killed now must not answer what was taken back.
+        # The store comes first: a gateway that is killed here must not answer the old text.
         await self._store.inbox.rewrite(waiting.no, msgspec.json.encode(inbound).decode())
         replaced = self._lanes.replace(heard.address, waiting, replace(waiting, inbound=inbound))
         await self._conversations.conclude(heard, "" if replaced else texts.ANSWERED_ALREADY)
 
-    # Doing it
+    # Handling
 
     async def finish(self, seconds: float) -> None:
-        """Begin nothing more; what is under way gets so long, and the rest goes on later. A turn
-        that waits for a person's answer would wait in vain, and goes on later at once."""
+        """Start nothing new and wait up to `seconds` for running work. A restarted gateway resumes
+        the rest. Turns that wait for the user's answer are cancelled at once, since no answer can
+        come."""
         asked = asyncio.create_task(self._leave_questions())
         try:
             await asyncio.gather(self._lanes.finish(seconds), self._at_once.finish(seconds))
@@ -206,7 +207,7 @@ class Inbounds:
             await asyncio.sleep(_QUESTIONS)
 
     async def _do(self, heard: Heard) -> None:
-        """Do what was asked for, however long the store is out of order meanwhile."""
+        """Handle the message, and retry for as long as the store is down."""
         attempt = 0
         while True:
             try:
@@ -226,7 +227,7 @@ class Inbounds:
                 heard = await self._again(heard)
 
     async def _again(self, heard: Heard) -> Heard:
-        """The same, with what is known of it by now."""
+        """The same message, with the session that has taken it by now."""
         try:
             waiting = await self._store.inbox.waiting([heard.address.platform], limit=inbox.ALL)
         except StoreError:
@@ -256,7 +257,7 @@ class Inbounds:
         await self._store.write(_set_aside, heard.no, reason, heard.address, texts.FAULT)
 
     async def _once(self, heard: Heard, work: Coroutine[Any, Any, None]) -> None:
-        """A command is done once at most: who sees nothing come of it can type it again."""
+        """Run a command at most once. If it fails, the user can type it again."""
         try:
             await self._store.inbox.finish([heard.no])
             await work
@@ -283,9 +284,9 @@ def _refuse(tx: Tx, account: str, inbound: Inbound, reason: str) -> None:
 
 
 def _set_aside(tx: Tx, no: int, reason: str, address: Address | None, told: str) -> None:
-    """`address`: where to say so, if that is known."""
+    """Set the message aside. If `address` is known, queue a notice there."""
     inbox.set_aside(tx, no, reason)
-    if address is not None:  # also of a command, which was done with before it failed
+    if address is not None:  # also for commands, which are finished before they run
         outbox.enqueue(tx, _notice(no, address, told))
 
 
@@ -294,12 +295,12 @@ def _notice(no: int, address: Address, told: str) -> Draft:
 
 
 def _is_same(first: Inbound, changed: Inbound) -> bool:
-    """Whether it is that very message, of that very person."""
+    """Whether both are the same message from the same sender."""
     return (first.message_id, first.sender.user_id) == (changed.message_id, changed.sender.user_id)
 
 
 def _rewritten(first: Inbound, changed: Inbound) -> Inbound:
-    """The first with what it says now. Forwarded words stay forwarded."""
+    """`first` with the content of the edit. Forwarded text stays marked as forwarded."""
     author = changed.forwarded_from
     return msgspec.structs.replace(
         first,
@@ -315,5 +316,5 @@ def _is_at_once(inbound: Inbound) -> bool:
     try:
         command, _ = commands.find(inbound.typed, Where.CHAT)
     except UserError:
-        return True  # it says so
+        return True  # running it replies with the error
     return command.at_once

@@ -1,5 +1,5 @@
-"""What nobody else looks after: undelivered replies are told in their sessions, and what was done
-with long ago is forgotten."""
+"""Periodic cleanup: report undelivered replies in their sessions, and prune old inbox and outbox
+entries."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from segue.store.outbox import Outgoing, OutgoingState
 from segue.turns import hold
 
 LOOK = 15.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 KEPT = timedelta(days=7)
-"""How long what was done with is remembered: no platform sends an update again after that."""
+"""How long finished entries are kept. No platform redelivers an update after that."""
 _HOLDER = "a gateway, for a moment"
 _LENGTH = 200
 
@@ -33,10 +33,10 @@ class Janitor:
         self._store = store
         self._pruned: datetime | None = None
         self._set_aside: set[int] = set()
-        """Those that could not be told; the store lists them as undelivered all the same."""
+        """Undelivered messages that could not be reported. The store lists them all the same."""
 
     async def run(self) -> None:
-        """Look after it, for ever."""
+        """Clean up until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK)
@@ -56,8 +56,8 @@ class Janitor:
         self._set_aside.add(no)
 
     async def _report(self, trouble: Outgoing, session_id: str) -> None:
-        """Tell it in the session, so that the agent and whoever resumes it know; later, if somebody
-        has it in hand."""
+        """Report the failed delivery in the session, so that the agent and the user see it. If the
+        session is held by another process, report it later."""
         try:
             async with hold(self._store, session_id, _HOLDER) as held:
                 await self._store.write(_tell, held.lease, trouble, _undelivered(trouble))

@@ -1,4 +1,4 @@
-"""What a gateway tells of itself: written by the one that runs, read by `segue gateway logs`."""
+"""The gateway's log file: written by the running gateway, read by `segue gateway logs`."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from segue.core.text import visible
 
 _BIGGEST = 5_000_000
 _KEPT = 3
-"""How many earlier files stay beside the newest."""
+"""Number of rotated files to keep."""
 _BLOCK = 64 * 1024
 _LOOK = 0.2
-"""Seconds between two looks at a log that is followed."""
+"""Seconds between two checks of a log that is followed."""
 
 
 # Writing
 
 
 def write_to(file: Path | None) -> None:
-    """From now on what the program does is told in `file`, for its person alone, or else on
-    standard error."""
+    """Log to `file`, readable only by its owner, or to standard error if `file` is None."""
     if file is None:
         handler = logging.StreamHandler()
     else:
         make(file)
         handler = _Private(file, maxBytes=_BIGGEST, backupCount=_KEPT, encoding="utf-8")
     handler.setFormatter(_Visible("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    # Others are heard only when something is wrong: they may tell addresses that hold a token.
+    # Other libraries log warnings only: their URLs may contain a token.
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
     root.addHandler(handler)
@@ -44,7 +43,7 @@ def write_to(file: Path | None) -> None:
 
 
 def make(file: Path) -> None:
-    """Let there be a log; GatewayFailed when there cannot be one."""
+    """Create the log file if needed. Raise GatewayFailed if that is impossible."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(_private(str(file), os.O_WRONLY | os.O_CREAT | os.O_APPEND))
@@ -66,7 +65,7 @@ def _private(path: str, flags: int) -> int:
 
 
 class _Visible(logging.Formatter):
-    """Text from outside without escapes, hidden characters and keys of ours."""
+    """Strips escape sequences and hidden characters, and redacts our keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(redacted(super().format(record)))
@@ -76,8 +75,8 @@ class _Visible(logging.Formatter):
 
 
 def lines(path: Path, number: int, *, follow: bool = False) -> Generator[str]:
-    """The last `number` lines, and with `follow` each that comes, also in the file that takes the
-    place of a full one. NoGatewayLog when there is none."""
+    """Yield the last `number` lines. With `follow`, also yield new lines as they come, across log
+    rotation. Raise NoGatewayLog if there is no log."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -99,7 +98,7 @@ def lines(path: Path, number: int, *, follow: bool = False) -> Generator[str]:
 
 
 def _whole(data: bytes) -> Generator[str, None, bytes]:
-    """Each line; what has no end yet is returned."""
+    """Yield each complete line, and return the incomplete rest."""
     *ended, rest = data.split(b"\n")
     yield from map(_decoded, ended)
     return rest
@@ -110,7 +109,7 @@ def _decoded(line: bytes) -> str:
 
 
 def _last(file: IO[bytes], number: int) -> bytes:
-    """The last lines of `file`, which is then at its end."""
+    """The last `number` lines of `file`, leaving it positioned at its end."""
     at = end = file.seek(0, os.SEEK_END)
     found = b""
     while at > 0 and found.count(b"\n") <= number:
@@ -123,7 +122,8 @@ def _last(file: IO[bytes], number: int) -> bytes:
 
 
 def _successor(path: Path, file: IO[bytes]) -> IO[bytes] | None:
-    """The file that is there instead; the same one, from its beginning, when it was emptied."""
+    """The file that replaced `file`, or `file` from its start if it was truncated. None if
+    unchanged."""
     now = os.fstat(file.fileno())
     try:
         found = path.stat()
@@ -131,4 +131,4 @@ def _successor(path: Path, file: IO[bytes]) -> IO[bytes] | None:
             return None
         return path.open("rb")
     except FileNotFoundError:
-        return None  # between the two
+        return None  # in the middle of a rotation

@@ -1,5 +1,5 @@
-"""What is said in chats: taken from the outbox in order, at the pace of the platform, and never
-dropped. What may have arrived is repeated only where a key makes that harmless."""
+"""Deliver outbox messages in order, at the platform's rate, without dropping any. A message that
+may have arrived is sent again only where an idempotency key prevents a duplicate."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
 
 LOOK = 5.0
-"""Seconds between two looks when nothing is heard."""
+"""Seconds between two checks when no wake-up arrives."""
 RECOVER = 15.0
-"""Seconds between two looks for what somebody left in the middle of sending it."""
+"""Seconds between two checks for messages that were interrupted while being sent."""
 AT_ONCE = 64
-"""Messages that are being sent at one time, each in another chat."""
+"""Messages sent concurrently, each in a different chat."""
 LONGEST_PAUSE = 300.0
 _LONG = 10_000
 _NOTICE = "unsent:"
-"""How the keys of notices about messages that were set aside begin."""
+"""Key prefix of notices about messages that were set aside."""
 _NOTHING = Part(text="", plain="")
 
 Work = Callable[[], Awaitable[None]]
@@ -50,7 +50,7 @@ class Outbound:
         adapters: Mapping[Platform, Adapter],
         connected: Callable[[], Collection[Platform]],
     ) -> None:
-        """`connected`: the platforms that can be written to now."""
+        """`connected` returns the platforms that can be written to now."""
         self._store = store
         self._adapters = adapters
         self._connected = connected
@@ -59,15 +59,15 @@ class Outbound:
         self._bubbles: dict[Address, Bubble] = {}
         self._sending: dict[asyncio.Task[None], Platform] = {}
         self._in_hand: set[int] = set()
-        """The numbers of the messages that are being sent."""
+        """Outbox numbers of the messages that are being sent."""
         self._woken: Waiter | None = None
         self._recovers = 0.0
         self._recovered: frozenset[Platform] = frozenset()
 
-    # For those who show something on the way
+    # Streaming
 
     def lock(self, address: Address) -> asyncio.Lock:
-        """Whoever writes in a chat holds this."""
+        """The lock to hold while writing in a chat."""
         if (lock := self._locks.get(address)) is None:
             lock = self._locks[address] = asyncio.Lock()
         return lock
@@ -76,7 +76,7 @@ class Outbound:
         return self._bubbles.setdefault(address, Bubble())
 
     def let_go(self, address: Address) -> None:
-        """Nothing more is shown there; a bubble that was not replaced stays for what comes next."""
+        """End streaming in the chat. A bubble that was not replaced stays for the next message."""
         if address in self._bubbles and not self._bubbles[address]:
             del self._bubbles[address]
 
@@ -86,8 +86,8 @@ class Outbound:
         return self._paces[platform]
 
     def settle(self, address: Address, key: str, outcome: str) -> None:
-        """Let what was said there under `key` say that too, and have no buttons any more. Whether
-        that succeeds changes nothing: what is pressed too late is refused."""
+        """Add the outcome to the message sent under `key`, and remove its buttons. Best effort: a
+        late button press is refused anyway."""
         able = self._adapters[address.platform].capabilities
         if able.buttons and able.edits:
             work = partial(self._settle, address, key, outcome)
@@ -96,12 +96,12 @@ class Outbound:
     async def _settle(self, address: Address, key: str, outcome: str) -> None:
         adapter = self._adapters[address.platform]
         able = adapter.capabilities
-        async with self.lock(address):  # whoever was sending it is done with that
+        async with self.lock(address):  # any send of this message has finished
             asked = await self._store.outbox.get(key)
             if asked is None or not asked.receipts:
                 return
             parts = await _parts(f"{asked.body}\n\n{outcome}", able)
-            if len(parts) > len(asked.receipts):  # it has no room for more
+            if len(parts) > len(asked.receipts):  # no room for the outcome
                 parts = await _parts(asked.body, able)
             try:
                 await self.pace(adapter.platform).turn(address)
@@ -112,7 +112,7 @@ class Outbound:
     # Delivering
 
     async def take_over(self, platforms: Collection[Platform]) -> None:
-        """These are ours from now on, with what another gateway was still writing there."""
+        """Take over these platforms, including bubbles that another gateway had not finished."""
         box = self._store.outbox
         found = {a: Bubble(Receipt(r)) for a, r in (await box.bubbles(platforms)).items()}
         begun = {a: Bubble(begun=b) for a, b in (await box.begun_bubbles(platforms)).items()}
@@ -120,7 +120,7 @@ class Outbound:
         self._bubbles = {**others, **found, **begun}
 
     async def run(self) -> None:
-        """Deliver what is queued, for ever."""
+        """Deliver queued messages until cancelled."""
         async with self._store.listen(Topic.OUTBOX) as wake:
             self._woken = wake
             while True:
@@ -129,19 +129,19 @@ class Outbound:
                     await wake.wait(LOOK)
 
     async def flush(self, seconds: float) -> None:
-        """Wait until nothing more can be sent now, for so long."""
+        """Wait up to `seconds` until no queued message can be sent."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._store.listen(Topic.SENT) as wake:
                 while await self._store.outbox.due(self._connected()):
                     await wake.wait(LOOK)
 
     async def give_up(self, platform: Platform, seconds: float) -> None:
-        """Wait for what is being sent on `platform`, for so long; nothing more is sent there."""
+        """Wait up to `seconds` for messages being sent on `platform`. No more are sent there."""
         if sending := [task for task, where in self._sending.items() if where is platform]:
             await asyncio.wait(sending, timeout=seconds)
 
     async def finish(self, seconds: float) -> None:
-        """Wait for what is being sent, for so long; what is left is sent after the restart."""
+        """Wait up to `seconds` for messages being sent. The rest are sent after the restart."""
         if self._sending:
             await asyncio.wait(self._sending, timeout=seconds)
         left = set(self._sending)
@@ -151,9 +151,9 @@ class Outbound:
             await asyncio.wait(left)
 
     async def _recover(self) -> None:
-        """Look after what a gateway that died was sending, or what we could not even note as sent:
-        on each platform once we are connected, for only then its capabilities are sure, and then
-        now and again."""
+        """Recover messages that a dead gateway was sending, and messages that we sent but could not
+        record. Runs when a platform connects, because its capabilities are certain only then, and
+        every RECOVER seconds."""
         now = asyncio.get_running_loop().time()
         connected = frozenset(self._connected())
         if now < self._recovers and connected <= self._recovered:
@@ -168,7 +168,7 @@ class Outbound:
             logger.warning("It is not known whether %s arrived: %s", lost.key, lost.error)
 
     async def _claim(self) -> bool:
-        """Begin to send what can be sent; False when that was all of it."""
+        """Start sending queued messages. Return False if no more are queued."""
         room = AT_ONCE - len(self._sending)
         if room <= 0:
             await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
@@ -176,7 +176,7 @@ class Outbound:
         claimed = await self._store.outbox.claim(self._connected(), limit=room)
         for outgoing in claimed:
             set_aside = partial(self._set_aside, outgoing)
-            if outgoing.state is OutgoingState.FAILED:  # it cannot be read
+            if outgoing.state is OutgoingState.FAILED:  # the entry cannot be decoded
                 await set_aside(outgoing.error or "")
             else:
                 work = partial(self._deliver, outgoing)
@@ -191,11 +191,11 @@ class Outbound:
     def _sent(self, task: asyncio.Task[None]) -> None:
         del self._sending[task]
         if not task.cancelled() and (error := task.exception()) is not None:
-            # It stays journalled as being sent, and is looked after.
+            # The journal still says "sending", so _recover will find it.
             logger.error("How %s went could not be kept: %s", task.get_name(), error)
 
     async def _set_aside(self, outgoing: Outgoing, reason: str) -> None:
-        """Nothing of it was sent, or no more than its receipts say."""
+        """Record the failure. Only the parts with a receipt were sent."""
         logger.error("%s was not delivered to %s: %s", outgoing.key, outgoing.address, reason)
         await retries.keep(
             f"failure of {outgoing.key}",
@@ -214,7 +214,7 @@ class Outbound:
             self._in_hand.discard(outgoing.no)
 
     async def _send_all(self, adapter: Adapter, outgoing: Outgoing) -> None:
-        """Send the parts that have not arrived yet, and note each as it arrives."""
+        """Send the parts that have no receipt yet, and record each receipt as it arrives."""
         buttons = [Button(label, data) for label, data in outgoing.buttons]
         body = outgoing.body
         if not adapter.capabilities.buttons:
@@ -223,7 +223,7 @@ class Outbound:
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
         parts = await _parts(body, adapter.capabilities)
-        if not parts:  # what cannot be seen does not count as sent
+        if not parts:  # an invisible message does not count as sent
             able = adapter.capabilities
             parts = [_NOTHING] if isinstance(file, Upload) else await _parts(NO_ANSWER, able)
         box = self._store.outbox
@@ -245,7 +245,7 @@ class Outbound:
                 return
             bubble = self._bubbles.get(outgoing.address)
             if bubble is not None and bubble.receipt == receipt:
-                bubble.clear()  # the store forgot it together with that
+                bubble.clear()  # the store deleted it in the same transaction
         if len(parts) <= len(outgoing.receipts):
             await retries.keep(f"end of {outgoing.key}", lambda: box.sent(outgoing))
 
@@ -267,7 +267,7 @@ class Outbound:
         bubble = self._bubbles.get(address)
         if number == 0 and bubble:
             box = self._store.outbox
-            # A second look finds what the first one sent.
+            # A retry finds the bubble that the first attempt sent.
             receipt = await retries.keep(
                 f"bubble of {outgoing.key}", lambda: bubble.found(box, adapter, address)
             )
@@ -280,7 +280,7 @@ class Outbound:
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
 
     async def _tell_half(self, outgoing: Outgoing) -> None:
-        """Behind the answer, once: a gateway stopped, and what it was writing may still be seen."""
+        """Queue one notice after the answer: an interrupted bubble may still be visible there."""
         logger.warning("Half a message may be left at %s", outgoing.address)
         draft = Draft(
             key=f"half:{outgoing.key}",
@@ -317,7 +317,7 @@ class Outbound:
 def _set_aside(tx: Tx, outgoing: Outgoing, reason: str) -> None:
     outbox.finish(tx, outgoing, OutgoingState.FAILED, error=reason)
     if outgoing.key.startswith(_NOTICE) or outgoing.address.platform is Platform.LOCAL:
-        return  # it would go on for ever, or its address cannot be read
+        return  # avoids endless notices; a LOCAL address means that it cannot be decoded
     outbox.enqueue(
         tx,
         Draft(key=f"{_NOTICE}{outgoing.key}", address=outgoing.address, body=texts.UNSENT),
@@ -326,7 +326,7 @@ def _set_aside(tx: Tx, outgoing: Outgoing, reason: str) -> None:
 
 @contextlib.contextmanager
 def _faults(adapter: Adapter) -> Generator[None]:
-    """An adapter that raises what it may not raise has perhaps sent it before."""
+    """Treat an unexpected adapter exception as a message that may have arrived."""
     try:
         yield
     except UserError:
@@ -339,7 +339,7 @@ def _faults(adapter: Adapter) -> Generator[None]:
 
 
 async def _parts(body: str, able: Capabilities) -> list[Part]:
-    """What is long takes long, and must not hold up the others."""
+    """Split and render `body`, in a thread if it is long, so that other chats are not held up."""
     if len(body) < _LONG:
         return markup.parts(body, able)
     return await asyncio.to_thread(markup.parts, body, able)
@@ -348,11 +348,11 @@ async def _parts(body: str, able: Capabilities) -> list[Part]:
 async def _edit(
     adapter: Adapter, address: Address, receipt: Receipt, part: Part, buttons: list[Button]
 ) -> bool:
-    """Let that message say this; False when it is not there to be edited any more."""
+    """Edit the message. Return False if it can no longer be edited."""
     try:
         await adapter.edit(address, receipt, part, buttons=buttons)
     except DeliveryFailed as error:
-        if error.retry:  # an edit can be repeated, whether or not it arrived
+        if error.retry:  # repeating an edit is harmless, whether or not it arrived
             raise DeliveryFailed(
                 platform=address.platform, reason=error.reason, retry=True, after=error.after
             ) from error
@@ -362,7 +362,7 @@ async def _edit(
 
 
 def _as_delivery(error: DeliveryFailed | ConnectFailed) -> DeliveryFailed:
-    """A platform that is out of reach has not got it, and may get it later."""
+    """Convert ConnectFailed: an unreachable platform got nothing, so the message can be retried."""
     if isinstance(error, DeliveryFailed):
         return error
     return DeliveryFailed(

@@ -1,4 +1,4 @@
-"""How fast a platform may be written to, and how long to wait before trying again."""
+"""Rate limiting and backoff."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from segue.core.address import Address
 from segue.platforms.base import Capabilities
 
 LEAST = 0.5
-"""Seconds of the first pause before something is tried again."""
+"""Seconds of the first pause before a retry."""
 _MOST_CHATS = 4096
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Growing pauses, with jitter, so that many do not come back at one instant."""
+    """Exponential backoff with jitter, so that many clients do not retry at the same moment."""
 
     least: float = field(default_factory=lambda: LEAST)
     most: float = 60.0
@@ -34,13 +34,13 @@ class Backoff:
 
 
 def pause(attempt: int, least: float, most: float) -> float:
-    """Seconds before the attempt after this one."""
+    """Seconds to wait after this attempt."""
     return min(least * 2 ** min(attempt - 1, 16), most) * random.uniform(0.75, 1.25)
 
 
 class Pace:
-    """Lets messages through at the rate that a platform allows: a few at once in each chat, then
-    one after another, and not too many in all."""
+    """Rate limiter for one platform: a short burst per chat, then a steady rate, and a limit across
+    all chats."""
 
     def __init__(
         self, capabilities: Capabilities, clock: Callable[[], float] = time.monotonic
@@ -51,15 +51,15 @@ class Pace:
         self._chats: OrderedDict[str, float] = OrderedDict()
 
     async def turn(self, address: Address) -> None:
-        """Wait until a message may go out there."""
+        """Wait until a message may be sent at `address`."""
         if (seconds := self.due(address)) > 0:
             await asyncio.sleep(seconds)
 
     def due(self, address: Address) -> float:
-        """Book a message, and say in how many seconds it may go out."""
+        """Reserve a slot for one message, and return the seconds until it may be sent."""
         able = self._capabilities
         now = self._clock()
-        # Each books the time that it takes; what lies in the past is a burst that may be used.
+        # Each message reserves its share of time. Time in the past is the available burst.
         self._all = max(self._all, now - 1.0) + 1 / able.per_second
         chat = max(self._chats.pop(address.chat_id, 0.0), now - able.chat_burst * able.chat_seconds)
         self._chats[address.chat_id] = chat + able.chat_seconds

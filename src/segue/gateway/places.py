@@ -1,4 +1,4 @@
-"""Where turns take place: what the agent is told about a chat, and its person."""
+"""The place of a turn: what the agent knows about the chat and the user."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from segue.turns.synthetic import nobody
 class Places:
     def __init__(self, name: str, connected: Callable[[], Collection[Platform]]) -> None:
         self.name = name
-        """As others are told who has a session open."""
+        """Shown to other processes as the holder of a session."""
         self._connected = connected
 
     def place(
         self, address: Address, *, heard: Inbound | None = None, approve: Approve = nobody
     ) -> Place:
-        """How a turn takes place there; without `approve` nobody is asked."""
+        """The place for a turn at `address`. Without `approve`, every approval is denied."""
         context = Context(
             source=address,
             topic=heard.topic if heard else "",

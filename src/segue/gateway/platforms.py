@@ -1,4 +1,4 @@
-"""Which platforms a gateway speaks to: those of the settings, and the built-in page."""
+"""The adapters of a gateway: the platforms from the settings, plus the built-in web page."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _PAGE = "segue.web.adapter"
 
 
 def adapters(settings: Settings, store: Store) -> list[Adapter]:
-    """Each loads what it needs only now. One that cannot be had does not keep the others away."""
+    """Create the adapters, importing each module only now. A platform that fails to load is
+    replaced by an Absent adapter and does not affect the others."""
     enabled = {name: given for name, given in settings.platforms.items() if given.enabled}
     found = [_made(platform, given) for platform, given in enabled.items()]
     if settings.web.enabled and Platform.WEB not in enabled:
-        # The page's server is ours, and keeps what it shows in our store.
+        # The web page runs in this process and keeps its content in our store.
         found.append(import_module(_PAGE).make(settings.web, store))
     return found
 

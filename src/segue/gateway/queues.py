@@ -1,7 +1,6 @@
-"""One lane per chat: what comes in there is done in order, and chats do not wait for each other.
+"""One queue ("lane") per chat: items are handled in order, and chats do not wait for each other.
 
-A lane exists while it has something to do, so that what is kept here does not grow with the number
-of chats that were ever heard of.
+A lane exists only while it has work, so memory does not grow with the number of chats ever seen.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from typing import Generic, TypeVar
 from segue.core.address import Address, Platform
 
 MOST_WAITING = 20
-"""So many may wait in one chat before it is told to wait itself."""
+"""Limit of waiting items per chat. Beyond it, the user is asked to wait."""
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
 class _Lane(Generic[T]):
-    """A chat that has something to do."""
+    """The queue of one chat."""
 
     address: Address
     waiting: deque[T] = field(default_factory=deque)
@@ -30,7 +29,7 @@ class _Lane(Generic[T]):
 
 
 class Lanes(Generic[T]):
-    """Does `work` on each thing that is put in, one at a time per address."""
+    """Calls `work` for each item, one at a time per address."""
 
     def __init__(self, work: Callable[[T], Awaitable[None]]) -> None:
         self._work = work
@@ -38,7 +37,7 @@ class Lanes(Generic[T]):
         self._open = True
 
     def put(self, address: Address, item: T, *, most: int | None = MOST_WAITING) -> bool:
-        """Do it after everything that was put in for that address; False when `most` wait."""
+        """Queue an item for that address. Return False if `most` items are already waiting."""
         lane = self._lanes.setdefault(address, _Lane(address))
         if most is not None and len(lane.waiting) >= most:
             return False
@@ -48,11 +47,11 @@ class Lanes(Generic[T]):
         return True
 
     def find(self, address: Address, wanted: Callable[[T], bool]) -> T | None:
-        """The first that waits there and is wanted."""
+        """The first waiting item that matches, or None."""
         return next(filter(wanted, self._waiting(address)), None)
 
     def replace(self, address: Address, item: T, other: T) -> bool:
-        """Let `other` wait there instead; False when it does not wait any more."""
+        """Replace a waiting item. Return False if it is no longer waiting."""
         waiting = self._waiting(address)
         if item not in waiting:
             return False
@@ -60,8 +59,8 @@ class Lanes(Generic[T]):
         return True
 
     def move(self, old: Address, new: Address, changed: Callable[[T], T]) -> None:
-        """What waits or is under way at `old` comes before what is put in at `new` from now on.
-        What waits is `changed`."""
+        """Move the lane from `old` to `new`, so that its items come before later ones at `new`.
+        Waiting items are passed through `changed`."""
         if old not in self._lanes or new in self._lanes:
             return
         lane = self._lanes[new] = self._lanes.pop(old)
@@ -71,13 +70,13 @@ class Lanes(Generic[T]):
         lane.waiting.extend(moved)
 
     def cancel(self, address: Address) -> None:
-        """End what is under way there."""
+        """Cancel the running work at that address."""
         lane = self._lanes.get(address)
         if lane is not None and lane.driver is not None:
             lane.driver.cancel()
 
     async def drop(self, platform: Platform) -> None:
-        """Forget what waits on that platform, and end what is under way there."""
+        """Discard waiting items on that platform, and cancel running work there."""
         lanes = [lane for lane in self._lanes.values() if lane.address.platform is platform]
         for lane in lanes:
             lane.waiting.clear()
@@ -88,7 +87,7 @@ class Lanes(Generic[T]):
             await asyncio.wait(drivers)
 
     async def finish(self, seconds: float) -> None:
-        """Begin nothing more, and wait for what is under way, for so long; then end it."""
+        """Start nothing new, wait up to `seconds` for running work, then cancel it."""
         self._open = False
         if drivers := self._drivers():
             await asyncio.wait(drivers, timeout=seconds)

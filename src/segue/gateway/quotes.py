@@ -1,5 +1,5 @@
-"""The words of a message as the model reads them: what others wrote is marked line by line, so that
-no text can pass for the user's own."""
+"""The text of a message as the model reads it. Each line that others wrote is marked, so that no
+text can pass for the user's own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from segue.platforms.base import Inbound, Quote
 
 _AUTHOR = 80
 _QUOTED = 4096
-"""Of a message that is replied to, at most so many characters are shown."""
+"""Maximum characters shown of a message that is replied to."""
 _OURS = 300
-"""The same of one that the agent wrote, and knows."""
+"""The same for a message that the agent wrote and already knows."""
 
 
 def words(inbound: Inbound) -> str:
-    """The text of a message, after the message that it replies to. Forwarded words are quoted."""
+    """The text of a message, preceded by the message it replies to. Forwarded text is quoted."""
     said = inbound.text
     if inbound.forwarded_from is not None:
         author = _name(inbound.forwarded_from)
@@ -34,11 +34,11 @@ def _replied(quote: Quote) -> str:
 
 
 def _quoted(header: str, text: str) -> str:
-    """`text` with a mark on each of its lines, by any character that ends a line."""
+    """Prefix every line of `text`, splitting at every character that ends a line."""
     return "\n".join((header, *(f"> {line}" for line in text.splitlines())))
 
 
 def _name(author: str) -> str:
-    """In quotes that the name cannot close."""
+    """The name in quotes that it cannot close."""
     name = one_line(author, _AUTHOR)
     return json.dumps(name, ensure_ascii=False) if name else "an unknown author"

@@ -1,5 +1,5 @@
-"""The gateway as a whole: one group of tasks. An adapter or an item that fails stops nothing. A
-task of our own that dies is restarted; if that does not help, the gateway ends, loudly."""
+"""The gateway process: one group of tasks. A failing adapter or item stops nothing else. A gateway
+task that dies is restarted; if it keeps dying, the gateway logs the error and exits."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from segue.store import Store, retries
 from segue.turns import Turns
 
 HEARTBEAT = 4.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 STANDBY = 1.0
-"""Seconds between two looks at whether a platform has become free."""
+"""Seconds between two checks for platforms that have become free."""
 GRACE = 30.0
-"""Seconds that running turns and handoffs get when the gateway is told to stop."""
+"""Seconds that running turns and handoffs get after a stop signal."""
 LAST_WORDS = 5.0
-"""Seconds that messages on their way out get after that."""
+"""Seconds after that for outgoing messages."""
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ async def serve(
     *,
     models: Models | None = None,
 ) -> None:
-    """Be the gateway of these settings until SIGTERM or SIGINT; GatewayRunning when there is one.
-    `adapters` and `models` instead of those that the settings name."""
+    """Run the gateway until SIGTERM or SIGINT. Raise GatewayRunning if there is already one.
+    `adapters` and `models` replace those from the settings."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(Exhaustion())
@@ -76,12 +76,12 @@ class Gateway:
         self._adapters: Mapping[Platform, Adapter] = {a.platform: a for a in adapters}
         self._name = f"a gateway on {socket.gethostname()} (process {os.getpid()})"
         self._is_shared = not settings.store.startswith("sqlite")
-        """Whether gateways on other machines may use the store, too."""
+        """Whether gateways on other machines can use the same store."""
         self._serving: frozenset[Platform] = frozenset()
         self._connections: dict[Platform, asyncio.Task[None]] = {}
         self._links: dict[Platform, Connection] = {}
         self._lost = asyncio.Event()
-        """Set when a platform turns out to be another gateway's."""
+        """Set when another gateway turns out to serve one of our platforms."""
         places = Places(self._name, self.connected)
         self._outbound = Outbound(store, self._adapters, self.connected)
         self._expiry = Expiry(store, turns, settings, places, self.serving)
@@ -93,23 +93,23 @@ class Gateway:
         self._janitor = Janitor(store)
 
     def serving(self) -> Collection[Platform]:
-        """The platforms that are ours."""
+        """The platforms that this gateway serves."""
         return self._serving
 
     def tried(self) -> Collection[Platform]:
-        """Those of them that are known to be in reach, or not to be."""
+        """The served platforms whose first connection attempt has finished."""
         return [platform for platform, link in self._links.items() if link.tried]
 
     def connected(self) -> Collection[Platform]:
-        """Those of them that can be written to now."""
+        """The served platforms that can be written to now."""
         return [platform for platform, link in self._links.items() if link.connected]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then end in order."""
+        """Serve until `stop` is set, then shut down in order."""
         await self._announce()
         while not self._serving and not self._may_stand_by():
             await self._give_way()
-            await self._announce()  # the other one was just ending
+            await self._announce()  # the other gateway was just exiting
         logger.info("%s serves %s", self._name, _listed(self._serving) or "nothing yet")
         work = {
             asyncio.create_task(steadily(name, task), name=name)
@@ -131,19 +131,19 @@ class Gateway:
     async def _until_over(
         self, work: set[asyncio.Task[None]], stopping: asyncio.Task[bool]
     ) -> None:
-        """Return when it is time to stop; raise what one of our own tasks died of."""
+        """Return when `stopping` is done. Raise the error of a gateway task that died."""
         while not stopping.done():
             tasks = {*work, *self._connections.values(), stopping}
             done, _ = await asyncio.wait(
                 tasks, timeout=STANDBY, return_when=asyncio.FIRST_COMPLETED
             )
-            for task in done & {*work, *self._connections.values()}:  # the rest was given up
+            for task in done & {*work, *self._connections.values()}:  # the rest were given up
                 logger.critical("The gateway stops: %s has ended", task.get_name())
                 task.result()
                 raise RuntimeError(f"{task.get_name()} has ended")
 
     async def _end(self, work: set[asyncio.Task[None]], *, graceful: bool) -> None:
-        """No new work; what runs gets some time; the rest is for the next gateway."""
+        """Accept no new work and give running work some time. The next gateway resumes the rest."""
         names = {task.get_name(): task for task in work}
         await _cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
         if graceful:
@@ -165,9 +165,9 @@ class Gateway:
     # Presence
 
     async def _presence(self) -> None:
-        """Say again and again that we are here, and take over what has become free."""
+        """Send heartbeats, and take over platforms that have become free."""
         while True:
-            # Silence would cost us our platforms, so a store that is back hears of us first.
+            # Without a heartbeat we lose our platforms, so announce first when the store is back.
             await retries.keep("presence", self._announce)
             wanted = len(self._serving) < len(self._adapters)
             with contextlib.suppress(TimeoutError):
@@ -189,7 +189,7 @@ class Gateway:
             self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")
 
     async def _give_up(self, platform: Platform) -> None:
-        """Leave `platform`, and the work on it, to the gateway that serves it now."""
+        """Leave `platform` and its work to the gateway that now serves it."""
         logger.warning("platform lost to another gateway platform=%s", platform)
         del self._links[platform]
         await _cancel(self._connections.pop(platform))
@@ -206,7 +206,7 @@ class Gateway:
         return self._is_shared or not self._adapters
 
     async def _give_way(self) -> None:
-        """GatewayRunning when somebody else serves what we would."""
+        """Raise GatewayRunning if another gateway serves one of our platforms."""
         alive = await self._store.gateways.alive()
         if others := [g for g in alive if g.platforms & self._adapters.keys()]:
             await self._store.gateways.withdraw()

@@ -1,7 +1,7 @@
-"""What a person sees while the agent works: that it types, what it does, and what it says as it
-says it. All of it lives in one message, the bubble, which is edited; when a part of the answer is
-whole, that message becomes it. Where a platform shows previews, there is no bubble: the answer
-takes the place of the preview."""
+"""What the user sees while the agent works: the typing indicator, the tools in use and the answer
+as it is written. All of this is one message, the bubble, which is edited until it becomes the
+finished part of the answer. On platforms with previews there is no bubble: the answer replaces the
+preview."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from segue.store.bubbles import Begun
 from segue.store.outbox import Outbox
 
 TYPING = 0.2
-"""Seconds before it is shown that the agent types: who answers at once need not say so."""
+"""Seconds before the typing indicator appears. An immediate answer needs none."""
 FIRST = 0.7
-"""Seconds before there is a bubble at all: a quick answer needs none."""
+"""Seconds before the bubble is sent. A quick answer needs none."""
 _MORE = " …"
 _TOOL_LENGTH = 60
 
@@ -44,22 +44,22 @@ logger = logging.getLogger(__name__)
 
 
 class Bubble:
-    """The message of one chat that is still being written."""
+    """The message in a chat that is still being edited."""
 
     def __init__(self, receipt: Receipt | None = None, begun: Begun | None = None) -> None:
         self.receipt = receipt
-        """None while there is none, or it is not known."""
+        """None if there is no bubble, or if its receipt is unknown."""
         self.begun = begun
-        """How it was sent first, while it is not known whether it arrived."""
+        """How the bubble was first sent, while it is unknown whether it arrived."""
         self.shown = ""
 
     def __bool__(self) -> bool:
-        """Whether there is one, or may be."""
+        """Whether there is a bubble, or may be one."""
         return self.receipt is not None or self.begun is not None
 
     async def found(self, box: Outbox, adapter: Adapter, address: Address) -> Receipt | None:
-        """Its receipt; None when it cannot be known. Under a key it is sent once more, and arrives
-        once."""
+        """Return the bubble's receipt, or None if it is lost. On a platform with idempotency keys
+        the bubble is sent again under its key, which creates no second message."""
         if self.receipt is None and self.begun is not None and adapter.capabilities.keys:
             part = markup.parts(self.begun.body, adapter.capabilities)[0]
             try:
@@ -73,7 +73,7 @@ class Bubble:
         return self.receipt
 
     def clear(self) -> None:
-        """There is none any more."""
+        """Forget the bubble."""
         self.receipt, self.begun, self.shown = None, None, ""
 
 
@@ -107,15 +107,15 @@ class Live:
             case ApprovalNeeded():
                 self._activity = "Waiting for your answer…"
             case MessageAdded(message) if message.role is Role.ASSISTANT:
-                self._text = ""  # which waits for its delivery already
+                self._text = ""  # this text is already queued for delivery
             case _:
                 return
         self._dirty.set()
 
     @contextlib.asynccontextmanager
     async def shown(self, lock: asyncio.Lock, pace: Pace) -> AsyncGenerator[None]:
-        """Show it for as long as this is open. `lock` is that of the chat: what is being delivered
-        there comes first."""
+        """Show the turn while this context is open. `lock` is the chat's lock: deliveries there
+        come first."""
         tasks: list[asyncio.Task[None]] = []
 
         def show(work: Callable[[], Awaitable[None]]) -> None:
@@ -133,7 +133,7 @@ class Live:
         finally:
             beginning.cancel()
             try:
-                await self._drawing.acquire()  # a bubble that is being sent has its receipt first
+                await self._drawing.acquire()  # a bubble being sent gets its receipt first
             finally:
                 for task in tasks:
                     task.cancel()
@@ -163,7 +163,7 @@ class Live:
     async def _update(self, pace: Pace) -> None:
         bubble = self._bubble
         if await self._store.outbox.waiting(self._address):
-            self._dirty.set()  # what waits there will become this very bubble
+            self._dirty.set()  # the waiting message will replace this bubble
             return
         text = self._activity if is_empty(self._text) else self._text.rstrip() + _MORE
         parts = markup.parts(text, self._adapter.capabilities)
@@ -180,7 +180,7 @@ class Live:
         bubble.shown = text
 
     async def _begin(self, text: str, part: Part) -> None:
-        """Send the bubble. That is noted first, so that whoever goes on after a crash finds it."""
+        """Send the bubble. The store records it first, so that it is found again after a crash."""
         box, bubble = self._store.outbox, self._bubble
         bubble.begun = Begun(f"bubble:{secrets.token_hex(12)}", text)
         key, body = bubble.begun.key, bubble.begun.body
@@ -196,14 +196,14 @@ class Live:
 
 
 def _activity(tools: Counter[str]) -> str:
-    """One compact line for all that was done so far."""
+    """One line that lists the tools used so far."""
     names = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in tools.items())
     return f"`{one_line(names, _TOOL_LENGTH)}` …"
 
 
 @contextlib.contextmanager
 def _unimportant() -> Generator[None]:
-    """What is shown on the way may fail: the answer itself is delivered in any case."""
+    """Suppress errors of the live display: the answer itself is delivered separately."""
     try:
         yield
     except (DeliveryFailed, ConnectFailed, StoreError) as error:

@@ -1,4 +1,4 @@
-"""What the gateway itself says in chats."""
+"""Texts that the gateway itself sends to chats."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ _REASONS = {
 
 
 def replaced(former: Session, reason: EndReason | None) -> str:
-    """For a chat in which a new session has begun by itself."""
+    """Notice that a new session replaced the one in this chat."""
     why = _REASONS.get(reason or EndReason.CLOSED, "it was over")
     name = one_line(former.name)
     return f"This is a new session: {name} ended, because {why}. Type /resume {name} to go back."
 
 
 def not_ended(name: str) -> str:
-    """For a chat whose session is stale, and could not be ended."""
+    """Notice that a stale session could not be ended."""
     return (
         f"{one_line(name)} was to end here, because nothing was said in it for long, but something"
         " went wrong in Segue itself. It goes on; type /new to end it."
@@ -75,7 +75,7 @@ def not_ended(name: str) -> str:
 
 
 def not_handed_off(reason: str) -> str:
-    """For a handoff that failed unexpectedly."""
+    """Error of a handoff that failed unexpectedly."""
     return (
         f"Something went wrong in Segue itself ({reason}). The session stayed where it was. Type"
         " `segue gateway logs` to see more, then /handoff again."
@@ -83,7 +83,7 @@ def not_handed_off(reason: str) -> str:
 
 
 def cut_off(tools: Sequence[str]) -> str:
-    """For a person whose turn was cut off in the middle of what the agent did."""
+    """Notice that a turn was interrupted while a tool was running."""
     names = ", ".join(f"`{one_line(name, 40)}`" for name in tools)
     return (
         f"I was stopped in the middle of {names}. Whether it was done is not known, and I do not"

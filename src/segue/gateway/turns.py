@@ -1,4 +1,4 @@
-"""Answering in chats: a message becomes a turn of the session of its chat."""
+"""Turns in chats: a message is answered in the session of its chat."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ from segue.store.outbox import Draft
 from segue.turns import Held, Turns, hold
 
 PATIENCE = 60.0
-"""Seconds to wait for a session that somebody else has in hand."""
+"""Seconds to wait for a session that another process holds."""
 _AGAIN = 0.25
-"""Seconds between two looks whether they let go of it."""
+"""Seconds between two attempts to acquire it."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """Something that came in from an owner, recorded, and not done with."""
+    """A recorded message from an owner that is not finished yet."""
 
     no: int
-    """Its number in the inbox."""
+    """Its inbox number."""
     owner: str
     inbound: Inbound
     session_id: str | None = None
-    """The session that was answering it when a gateway was cut off."""
+    """The session that was answering it when an earlier gateway was interrupted."""
 
     @property
     def address(self) -> Address:
@@ -64,17 +64,17 @@ class Heard:
 
 @dataclass(slots=True)
 class Running:
-    """A turn under way."""
+    """A running turn."""
 
     session_id: str
     asks: bool = False
-    """It waits for a person's answer."""
+    """Whether it waits for the user's answer."""
     interrupt: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Conversations:
-    """Takes the turns of all chats."""
+    """Runs the turns of all chats."""
 
     def __init__(
         self,
@@ -96,16 +96,16 @@ class Conversations:
         self._running: dict[Address, Running] = {}
         self._behind: set[asyncio.Task[None]] = set()
 
-    # What a message leads to
+    # Messages
 
     async def answer(self, heard: Heard) -> None:
-        """Take the turn that a person's message asks for."""
+        """Run the turn for a user's message."""
         session = await self.session(heard)
         said = await self._said(heard, session)
         await self.take_turn(heard, session, said)
 
     async def go_on(self, heard: Heard, session_id: str) -> None:
-        """Take a turn further that was cut off, if its session is still here."""
+        """Resume an interrupted turn, if its session is still at this address."""
         session = await self.store.sessions.get(session_id)
         if session is None or session.address != heard.address:
             await self.conclude(heard)
@@ -113,7 +113,7 @@ class Conversations:
         await self.take_turn(heard, session, None)
 
     async def session(self, heard: Heard) -> Session:
-        """The session of the chat; a new one where there is none, or the last one is over."""
+        """The chat's session. Start a new one if there is none, or if the last one has ended."""
         address = heard.address
         bound = await self.store.bindings.get_or_create(
             address,
@@ -128,18 +128,18 @@ class Conversations:
             former = await self.store.sessions.get(bound.replaced)
             if former is not None:
                 await self.notice(heard, texts.replaced(former, bound.reason), "replaced")
-                if former.ended == bound.session.started:  # ended by this very message
+                if former.ended == bound.session.started:  # ended by this message
                     self._note(former, address)
         return bound.session
 
     def _note(self, former: Session, address: Address) -> None:
-        """Let the agent note down what matters of it, while its person goes on."""
+        """Let the agent save notes about the former session in the background."""
         noting = asyncio.create_task(self._expiry.note(former, address))
         self._behind.add(noting)
         noting.add_done_callback(self._behind.discard)
 
     async def close(self) -> None:
-        """End what is done behind the conversations."""
+        """Cancel background tasks."""
         for task in self._behind:
             task.cancel()
         if self._behind:
@@ -157,7 +157,7 @@ class Conversations:
     # The turn
 
     async def take_turn(self, heard: Heard, session: Session, said: Message | None) -> None:
-        """Answer `said`, or go on; when this returns, the message is done with."""
+        """Answer `said`, or continue from the last message. Finishes the inbox entry."""
         address = heard.address
         running = self._running[address] = Running(session.id)
         try:
@@ -180,7 +180,8 @@ class Conversations:
         held: Held,
         running: Running,
     ) -> str | None:
-        """What is left to be told, and done with, at the end; None when the turn did it all."""
+        """Run the turn. Return the notice with which to finish the inbox entry ("" for none), or
+        None if the turn has already finished it."""
         address = heard.address
         adapter = self._adapters[address.platform]
         questions = Questions(self.store, held, session, address, self._outbound.settle)
@@ -212,7 +213,7 @@ class Conversations:
                     case TurnFailed(PlatformLost() as error):
                         raise error
                     case TurnFailed(SessionMoved()):
-                        ended = ""  # the place that it left is told where it went
+                        ended = ""  # the place it left gets a notice anyway
                     case TurnFailed(error):
                         ended = str(error)
                     case TurnInterrupted():
@@ -228,7 +229,8 @@ class Conversations:
 
     @contextlib.asynccontextmanager
     async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[Held]:
-        """Hold a session of a chat; whoever has it in hand gets some time to let go."""
+        """Hold the session of a chat. Wait up to PATIENCE seconds for another holder to release
+        it."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         async with contextlib.AsyncExitStack() as stack:
             while True:
@@ -246,38 +248,38 @@ class Conversations:
     # Stopping
 
     def stop(self, address: Address) -> bool:
-        """Interrupt the turn of that chat; False when none runs."""
+        """Interrupt the chat's turn. Return False if there is none."""
         if (running := self._running.get(address)) is None:
             return False
         running.interrupt.set()
         return True
 
     def asking(self) -> list[Address]:
-        """Where a turn waits for a person's answer."""
+        """The addresses whose turns wait for the user's answer."""
         return [address for address, running in self._running.items() if running.asks]
 
     async def let_go(self, session_id: str) -> None:
-        """End a turn of that session that runs here, cleanly."""
+        """Interrupt a turn of that session and wait until it has ended."""
         for running in list(self._running.values()):
             if running.session_id == session_id:
                 running.interrupt.set()
                 await running.over.wait()
 
-    # Telling
+    # Notices
 
     def how_to_address(self, address: Address) -> str:
-        """How people write to the agent there; empty where it hears everything."""
+        """How users address the agent there, or "" where it reads every message."""
         return self._adapters[address.platform].how_to_address(address)
 
     async def notice(self, heard: Heard, text: str, about: str) -> None:
-        """Tell the person something in the chat, once however often this is done."""
+        """Send the user a notice in the chat. Repeated calls send it once."""
         await self.store.outbox.enqueue(self._draft(heard, text, about))
 
     async def conclude(self, heard: Heard, text: str = "", *, void: str | None = None) -> None:
-        """Done with it; what is left to be told is queued in the same transaction, and what the
-        session `void` asked can no longer be answered."""
+        """Finish the inbox entry and queue `text` in one transaction. Open questions of the session
+        `void` become unanswerable."""
         drafts = [self._draft(heard, text, "end")] if text else []
-        # What led here has happened: it must not be done again because the store was away.
+        # The turn has happened: a store outage here must not make it run again.
         await retries.keep(
             f"end of message {heard.no}",
             lambda: self.store.write(_conclude, heard.no, drafts, void),

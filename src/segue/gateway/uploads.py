@@ -1,4 +1,4 @@
-"""Files that the agent sends. They were read when their sending was approved."""
+"""Files that the agent sends. Their content was read when sending them was approved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ANYTHING = "application/octet-stream"
 
 
 def upload(path: Path, data: bytes, able: Capabilities) -> Upload | str:
-    """The file; or, where it cannot be sent, the sentence that says so to its reader."""
+    """The file to send, or a sentence for the user that explains why it cannot be sent."""
     if not able.files:
         return f"{path} (it stays on the machine: no files can be sent here)"
     if not data:

@@ -1,4 +1,5 @@
-"""A platform that cannot be spoken to as it is set up: it says why, and the others go on."""
+"""A stand-in for a platform that is misconfigured. It reports the reason, and other platforms keep
+working."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from segue.platforms.base import Capabilities, Inbound
 
 
 class Absent:
-    """In the place of an adapter that cannot be made, for a person to read what is missing."""
+    """Replaces an adapter that could not be created, so that the user can read what is missing."""
 
     account = ""
     capabilities = Capabilities()
@@ -31,10 +32,10 @@ class Absent:
         yield  # pyright: ignore[reportUnreachable]
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to release."""
 
     def acknowledge(self, press: Inbound) -> None:
-        """There is nothing to press."""
+        """Do nothing: there are no buttons."""
 
     def how_to_address(self, at: Address) -> str:
         return ""

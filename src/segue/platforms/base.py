@@ -1,8 +1,8 @@
-"""The adapter contract: what a platform must offer to the gateway, and what it may count on.
+"""The adapter contract: what an adapter must provide, and what it can rely on.
 
-An adapter speaks to one account on one platform. It parses what comes in at its edge, so that no
-wire format leaves it, and nobody else builds its addresses. Its heart is one equality: a reply in
-the thread that `create_handoff_thread` opened has the very Address that was returned.
+An adapter speaks to one account on one platform. It parses updates at its edge, so no wire format
+leaves it, and only the adapter builds its addresses. The central invariant: a reply in the thread
+that `create_handoff_thread` opened has exactly the Address that it returned.
 """
 
 from __future__ import annotations
@@ -17,111 +17,109 @@ from msgspec import Struct
 from segue.core.address import Address, HomeChannel, Platform, Sender
 
 BUTTON_LIMIT = 64
-"""The most bytes that the data of a button may have; the strictest platform's."""
+"""Maximum size of a button's data in bytes, set by the strictest platform."""
 
 Receipt = NewType("Receipt", str)
-"""A message that was sent, as its platform names it: enough to edit it."""
+"""The platform's id of a sent message: enough to edit it."""
 
 
-# What comes in
+# Inbound
 
 
 class InboundKind(StrEnum):
     MESSAGE = "message"
     EDIT = "edit"
-    """What somebody wrote before says something else now."""
+    """A message was edited."""
     BUTTON = "button"
-    """A person pressed a button of ours; the text is the button's data, and empty when the message
-    is too old for the platform to say where it is."""
+    """A button of ours was pressed. The text is the button's data, or empty if the message is too
+    old for the platform to say where it is."""
     COMMAND = "command"
-    """What the platform itself marks as a command; a MESSAGE that begins with / may be one too."""
+    """Marked as a command by the platform. A MESSAGE that starts with / can be a command too."""
     JOINED = "joined"
-    """Somebody added the bot to a chat, or began one with it."""
+    """The bot was added to a chat, or a user started one with it."""
     MOVED = "moved"
-    """The platform itself says that the chat has another address from now on: `moved_to`. Nobody
-    said anything."""
+    """A platform event: the chat's address is now `moved_to`. There is no message from a user."""
 
 
 class Attachment(Struct, frozen=True):
-    """A file that came with a message, not yet fetched."""
+    """A file that came with a message and has not been fetched yet."""
 
     id: str
-    """What `Adapter.fetch` needs; it means nothing to anybody else."""
+    """Used by `Adapter.fetch`; opaque to all other code."""
     name: str
     media_type: str
     size: int
-    """In bytes, as the platform says; 0 when it does not."""
+    """In bytes as reported by the platform; 0 if unknown."""
 
 
 class Quote(Struct, frozen=True, kw_only=True):
     """The message that another one replies to."""
 
     author: str = ""
-    """The name of its author; empty when the platform does not say."""
+    """The author's name; empty if unknown."""
     text: str = ""
-    """What it says, or the part of it that the reply quotes."""
+    """The message's text, or the part of it that the reply quotes."""
     ours: bool = False
-    """The bot wrote it."""
+    """Whether the bot wrote it."""
 
 
 class Inbound(Struct, frozen=True, kw_only=True):
-    """One update of a platform, parsed. It is kept as JSON until it is answered."""
+    """One parsed update from a platform. Stored as JSON until it is answered."""
 
     kind: InboundKind
     update_id: str
-    """The platform's own, unique for the account: the same update has it again when it is
-    delivered twice."""
+    """The platform's id for the update, unique per account and the same on redelivery."""
     address: Address
     sender: Sender
     text: str = ""
     message_id: str = ""
     """The message that was written or edited, or whose button was pressed."""
     press_id: str = ""
-    """Of a pressed button: what `Adapter.acknowledge` needs."""
+    """For a pressed button: used by `Adapter.acknowledge`."""
     attachments: tuple[Attachment, ...] = ()
     chat_name: str = ""
     topic: str = ""
-    """What the chat says of itself."""
+    """The chat's topic or description."""
     addressed: bool = True
-    """Whether it is meant for us: False for what people say to each other in a group."""
+    """Whether it is addressed to the agent. False for messages between users in a group."""
     readers: str = ""
-    """Who else can read along, for people: `the 12 members of Team`; empty when nobody can."""
+    """Who else can read the chat, for display: `the 12 members of Team`. Empty if it is private."""
     moved_to: Address | None = None
     forwarded_from: str | None = None
-    """The author of words that the sender only passed on, by forwarding or through another bot;
-    empty when the platform does not say. None: the sender wrote them."""
+    """The author of text that the sender only passed on, by forwarding or through another bot;
+    empty if unknown. None if the sender wrote it."""
     quote: Quote | None = None
 
     @property
     def typed(self) -> str:
-        """The words that the sender wrote. Commands, codes and answers are read from these alone:
-        forwarded words are content."""
+        """The text that the sender wrote. Commands, codes and answers are read only from this:
+        forwarded text is content."""
         return self.text if self.forwarded_from is None else ""
 
 
-# What goes out
+# Outbound
 
 
 @dataclass(frozen=True, slots=True)
 class Button:
     label: str
     data: str
-    """Comes back when it is pressed; at most BUTTON_LIMIT bytes of UTF-8."""
+    """Returned when the button is pressed. At most BUTTON_LIMIT bytes of UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One message's worth of text, as `segue.platforms.markup` makes it."""
+    """One message's worth of text, as made by `segue.platforms.markup`."""
 
     text: str
-    """In the platform's own markup."""
+    """Text in the platform's markup."""
     plain: str
-    """The same without any, for when the platform refuses its markup."""
+    """The same text without markup, for when the platform rejects the markup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that is sent."""
+    """A file to send."""
 
     name: str
     media_type: str
@@ -130,7 +128,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class MenuEntry:
-    """A command, as a platform offers it to people who type /."""
+    """A command in the platform's command menu."""
 
     name: str
     """Without the slash."""
@@ -139,25 +137,25 @@ class MenuEntry:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: in order, or with the way to mend it."""
+    """The result of one setup check, with instructions if it failed."""
 
     ok: bool
     text: str
     fix: str = ""
-    """What the person has to do, and where; empty when it is in order."""
+    """What the user must do, and where. Empty if the check passed."""
     vital: bool = False
-    """Nothing works without it."""
+    """Nothing works until this is fixed."""
 
 
 class Dialect(StrEnum):
-    """How a platform writes bold."""
+    """Markup dialect that a platform expects."""
 
     PLAIN = "plain"
     SOURCE = "source"
-    """Markdown as the agent wrote it, which the platform shows as it sees fit."""
+    """Markdown as the agent wrote it, rendered by the platform."""
     MARKDOWN = "markdown"
     TELEGRAM = "telegram"
-    """The few tags of HTML that Telegram knows."""
+    """Telegram's subset of HTML."""
     SLACK = "slack"
     """mrkdwn"""
     MATRIX = "matrix"
@@ -166,7 +164,7 @@ class Dialect(StrEnum):
 
 
 class Unit(StrEnum):
-    """What a platform counts when it says how long a message may be."""
+    """Unit of a platform's message length limit."""
 
     CHARACTERS = "characters"
     UTF16 = "utf-16 units"
@@ -175,44 +173,45 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a platform can do; declared, not found out by failing."""
+    """What a platform can do. Declared, not discovered by failing."""
 
     threads: bool = False
-    """Some chats of it can have threads; `create_handoff_thread` says which."""
+    """Some of its chats can have threads. `create_handoff_thread` decides which."""
     edits: bool = False
     buttons: bool = False
     typing: bool = False
     files: bool = False
-    """Files can be sent there."""
+    """Files can be sent."""
     history: bool = False
-    """Whoever opens a thread sees there what was said in its session before."""
+    """Opening a thread shows the earlier messages of its session."""
     keys: bool = False
-    """A message that is sent twice under one key arrives once."""
+    """A message sent twice under the same key arrives once."""
     length: int = 4096
     unit: Unit = Unit.CHARACTERS
     dialect: Dialect = Dialect.PLAIN
     per_second: float = 30.0
-    """Messages that the account may send."""
+    """Messages per second for the whole account."""
     chat_seconds: float = 1.0
-    """The least time between two messages in one chat, once a few have gone out at once."""
+    """Minimum seconds between two messages in one chat, after the initial burst."""
     chat_burst: int = 5
     edit_seconds: float = 1.0
-    """The least time between two edits of one message."""
+    """Minimum seconds between two edits of a message."""
     typing_seconds: float = 5.0
-    """How long the platform shows that somebody is typing."""
+    """How long the platform shows the typing indicator."""
     attachment_bytes: int = 20 * 1024 * 1024
-    """The largest file that can be fetched."""
+    """Largest file that can be fetched."""
     upload_bytes: int = 20 * 1024 * 1024
-    """The largest file that can be sent."""
+    """Largest file that can be sent."""
     preview_seconds: float = 20.0
-    """How long a preview stays without being shown again."""
+    """How long a preview stays visible unless it is refreshed."""
 
 
 class Adapter(Protocol):
     """One account on one platform.
 
-    Every method but `close` may raise ConnectFailed; those that send raise DeliveryFailed, which
-    says whether to try again, when, and whether it may have arrived. Nothing else leaves them.
+    Every method except `close` may raise ConnectFailed. Methods that send may also raise
+    DeliveryFailed, which says whether to retry, when, and whether the message may have arrived. No
+    other errors are raised.
     """
 
     @property
@@ -223,92 +222,93 @@ class Adapter(Protocol):
 
     @property
     def account(self) -> str:
-        """The account's immutable id; known once connected."""
+        """The account's immutable id. Known once connected."""
         ...
 
     async def connect(self) -> None:
-        """Be able to receive and send, or raise ConnectFailed. May be called again after the
+        """Connect for receiving and sending, or raise ConnectFailed. May be called again after the
         connection was lost."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything; closing twice does no harm, and it never raises."""
+        """Release all resources. Idempotent; never raises."""
         ...
 
     def receive(self) -> AsyncGenerator[Inbound | None]:
-        """What comes in, in the platform's order, until the connection is lost (ConnectFailed).
-        None is a sign of life: the platform answered, with or without anything for us.
+        """Yield updates in the platform's order until the connection is lost (ConnectFailed). None
+        is a sign of life: the platform answered, with or without an update.
 
-        The next one is asked for once this one is recorded, so an adapter that has to confirm an
-        update to its platform does so then and not before. Our own messages and other bots' do not
-        come, nor does what cannot be parsed; an update that was not confirmed comes again.
+        The caller asks for the next update once this one is recorded. An adapter that must confirm
+        updates to its platform does so then, and not before; an unconfirmed update is delivered
+        again. The bot's own messages, other bots' messages and updates that cannot be parsed are
+        not yielded.
         """
         ...
 
     async def send(
         self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
     ) -> Receipt:
-        """Deliver it, or raise DeliveryFailed; never return unsent. Nobody is notified by a
-        mention in it, and no link in it is fetched for a preview."""
+        """Deliver the message, or raise DeliveryFailed; never return unsent. Mentions in it notify
+        no users, and links in it get no preview."""
         ...
 
     async def edit(
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
     ) -> None:
-        """Let that message say this instead; with no buttons, those that it had are gone. That it
-        says this already is no error."""
+        """Replace the message's text and buttons; no buttons removes them. Unchanged content is not
+        an error."""
         ...
 
     def acknowledge(self, press: Inbound) -> None:
-        """Let a pressed button stop waiting, where the platform shows that. Returns at once, and
-        never raises: nothing depends on it. The gateway does this for its owners' presses alone."""
+        """Stop a pressed button's loading indicator, where the platform has one. Returns at once
+        and never raises: nothing depends on it. The gateway calls this only for owners."""
         ...
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
-        """Like `send`, with a file and what is said of it; only where there are `files`."""
+        """Like `send`, with a file and its caption. Requires the `files` capability."""
         ...
 
     def how_to_address(self, at: Address) -> str:
-        """Tell people how to write to the bot there, in a sentence; empty where all that they say
-        is meant for it."""
+        """A sentence that explains to users how to address the bot there. Empty where every message
+        is for the bot."""
         ...
 
     def previews(self, at: Address) -> bool:
-        """Whether what is being written can be shown there before there is a message."""
+        """Whether an unfinished answer can be shown there as a preview."""
         ...
 
     async def preview(self, at: Address, part: Part, *, key: str) -> None:
-        """Show there what is written so far, in the place of what was shown under that key. It is
-        gone once a message is sent there, and after `preview_seconds`."""
+        """Show the text written so far, replacing the preview with the same key. The preview
+        disappears when a message is sent there, and after `preview_seconds`."""
         ...
 
     async def typing(self, at: Address) -> None:
-        """Show there that an answer is being written."""
+        """Show the typing indicator."""
         ...
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        """What is in it; DeliveryFailed when it cannot be had."""
+        """Return the file's content, or raise DeliveryFailed."""
         ...
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
-        """A fresh thread in the chat `home`, which its people can see and write in; None when the
-        chat cannot have threads, or the bot may not open them. Where the platform takes keys, the
-        same key opens one thread."""
+        """Open a new thread in the chat `home`, visible to its members and open for their replies.
+        Return None if the chat has no threads, or the bot may not open them. On platforms with
+        keys, the same key opens only one thread."""
         ...
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
-        """Show these commands to people who type /, where the platform has such a menu."""
+        """Set the command menu, where the platform has one."""
         ...
 
     async def examine(self, home: Address | None) -> Sequence[Finding]:
-        """What of the account, and of the home channel, is in order, and what is missing. Can be
-        asked while a gateway is connected to the same account, and does not need `connect`."""
+        """Check the setup of the account and the home channel. Works while a gateway is connected
+        to the same account, and does not need `connect`."""
         ...
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
-        """The chat that goes by that id there, if the bot is in it."""
+        """The chat with that id, or None if the bot is not in it."""
         ...
 
     def pairing_link(self, code: str) -> str | None:
-        """What a person opens to send `code` to the bot, if the platform has such links."""
+        """The link that a user opens to send `code` to the bot, or None if there is none."""
         ...

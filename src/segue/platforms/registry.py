@@ -1,4 +1,4 @@
-"""Which adapter speaks to a platform: a built-in one, or one that the settings name."""
+"""Find the adapter of a platform: a built-in one, or one named in the settings."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from segue.core.errors import BadAdapter
 from segue.platforms.base import Adapter
 
 BUILT_IN: Mapping[Platform, str] = {Platform.TELEGRAM: "segue.platforms.telegram:make"}
-"""`package.module:function` each. What it needs is imported when it is made, and only then."""
+"""`package.module:function` of each adapter, imported only when the adapter is made."""
 
 GUIDES: Mapping[Platform, str] = {Platform.TELEGRAM: "segue.platforms.telegram.guide:STEPS"}
-"""Where each says how a person gets a token."""
+"""Where to find each platform's instructions for getting a token."""
 
 
 def guide(platform: Platform) -> str:
-    """What a person does to get a token there, a line for each step."""
+    """Instructions for getting a token, one step per line."""
     module, _, name = GUIDES[platform].partition(":")
     return getattr(import_module(module), name)
 
 
 def make(platform: Platform, settings: PlatformSettings) -> Adapter:
-    """The adapter of `platform`, not yet connected; BadAdapter when it cannot be had.
+    """Create the adapter of `platform`, not yet connected. Raise BadAdapter if that is impossible.
 
-    Its function is called with the PlatformSettings, and may refuse them with a UserError.
+    Its function is called with the PlatformSettings, and may reject them with a UserError.
     """
     name = settings.adapter or BUILT_IN.get(platform, "")
     if not name:

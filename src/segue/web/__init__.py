@@ -1,1 +1,1 @@
-"""The built-in web page: a platform that needs no account, since its server is ours."""
+"""The built-in web page: a platform that needs no account, because the gateway serves it itself."""

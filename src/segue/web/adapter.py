@@ -1,5 +1,5 @@
-"""The adapter of the built-in page. What is sent there is kept in the store and shown by whatever
-browser is open, now or later; what people do there is recorded before it is heard."""
+"""The adapter of the built-in page. The store keeps every sent message, so any browser can show it,
+now or later. User actions are recorded before they are delivered to the gateway."""
 
 from __future__ import annotations
 
@@ -102,13 +102,14 @@ class WebAdapter:
         return (networks.LOOPBACK, *private)
 
     async def _forget(self, port: int) -> None:
-        """Another account's process holds the port of the page, and may have served pages there
-        that can use the browsers' keys."""
+        """Unpair the browsers of this port. A process of another account holds it, and may have
+        served pages there that can use the browsers' keys."""
         if forgotten := await self._store.pages.forget(port):
             logger.warning("browsers unpaired port=%d number=%d", port, forgotten)
 
     async def _make_home(self) -> None:
-        """Handoffs can arrive without anybody having typed /sethome: there is only one place."""
+        """Set the home channel, so that handoffs can arrive without /sethome: the page is the only
+        place."""
         homes = await self._store.owners.homes(ME)
         if all(home.platform is not self.platform for home in homes):
             home = HomeChannel(address=addresses.of(ME), name=socket.gethostname())
@@ -177,7 +178,7 @@ class WebAdapter:
         server.changed(edited.page, edited.no)
 
     def acknowledge(self, press: Inbound) -> None:
-        """A button of the page does not wait."""
+        """Do nothing: buttons on the page show no loading indicator."""
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         raise self._refused("the page takes no files yet")
@@ -186,7 +187,7 @@ class WebAdapter:
         return ""
 
     def previews(self, at: Address) -> bool:
-        return False  # a bubble is there as quickly, and stays
+        return False  # a bubble appears as fast, and stays
 
     async def preview(self, at: Address, part: Part, *, key: str) -> None:
         raise self._refused("the page shows no previews")
@@ -206,7 +207,7 @@ class WebAdapter:
         return addresses.of(home.chat_id, page.id)
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
-        pass  # /help lists them
+        pass  # /help lists the commands
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         return None
@@ -218,7 +219,7 @@ class WebAdapter:
         return None if self._server is None else f"{self._server.url}/#t={code}"
 
     async def _page(self, to: Address) -> str:
-        """The conversation at that address; what is sent to the page itself gets one of its own."""
+        """The conversation at that address. Messages to the page itself get a separate one."""
         if to.thread_id is None:
             page = await self._begin(to.chat_id, "Home", f"home:{to.chat_id}")
         else:

@@ -1,4 +1,4 @@
-"""The addresses of the page: each owner has one, with a thread for every conversation."""
+"""Addresses of the page: one chat per owner, with a thread for each conversation."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from segue.core.address import Address, ChatType, Platform
 
 
 def of(owner: str, page: str | None = None) -> Address:
-    """A conversation of an owner's page, or the page itself."""
+    """The address of a conversation, or of the owner's page itself."""
     return Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id=owner, thread_id=page)

@@ -1,5 +1,5 @@
-"""Who an open page belongs to: first the server proves itself to the page, then the page to the
-server. The page may try several keys: a link's, and that of the browser itself."""
+"""Authenticate an open page. The server proves itself to the page first, then the page to the
+server. The page may try several keys: that of a link, and that of the browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from segue.web import frames
 from segue.web.guard import Visitor
 
 _KEYS = 4
-"""That a page may try on one connection."""
+"""Keys that a page may try on one connection."""
 
 _said = msgspec.json.Decoder(frames.Greet | frames.Prove)
 _encoder = msgspec.json.Encoder()
@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 class NotProven(Exception):
-    """The page did not prove that it is an owner's."""
+    """The page did not prove that it belongs to an owner."""
 
 
 async def admit(
     store: Store, connection: ServerConnection, origin: str, browser_name: str
 ) -> Visitor:
-    """The owner's browser at the other end, or raise NotProven. A link pairs the browser."""
+    """Return the authenticated browser, or raise NotProven. A link pairs the browser."""
     for _ in range(_KEYS):
         greeting = await _received(connection)
         if not isinstance(greeting, frames.Greet):
@@ -57,7 +57,8 @@ async def admit(
 
 
 def _check_account(connection: ServerConnection) -> None:
-    """Another account's process could carry what it hears between the owner's browser and us."""
+    """Refuse connections from other accounts: their process could relay between the owner's browser
+    and us."""
     if accounts.is_foreign(connection.remote_address, connection.local_address):
         logger.warning("page connection refused: made by another account of this machine")
         raise NotProven
@@ -66,7 +67,7 @@ def _check_account(connection: ServerConnection) -> None:
 async def _paired(
     store: Store, key: str, exchange: Exchange, link: Credential, name: str
 ) -> Visitor | None:
-    """The new browser; None when another was quicker to use the link."""
+    """Pair the browser. Return None if another browser used the link first."""
     browser, secret = exchange.new_browser(link.secret)
     sender = Sender(platform=Platform.WEB, user_id=browser, name=name)
     try:

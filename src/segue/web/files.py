@@ -1,4 +1,4 @@
-"""The files of the page, and what every answer says for its safety."""
+"""The page's static files, and the security headers of every response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = {
 
 
 def load() -> dict[str, tuple[str, bytes]]:
-    """Every file by its path, with its type."""
+    """All files by path, with their content types."""
     found: dict[str, tuple[str, bytes]] = {}
     for file in (resources.files("segue.web") / "assets").iterdir():
         suffix = file.name[file.name.rfind(".") :]
@@ -31,7 +31,8 @@ def load() -> dict[str, tuple[str, bytes]]:
 def response(
     status: HTTPStatus, host: str, body: bytes = b"", kind: str = "text/plain", **more: str
 ) -> Response:
-    """`host`: the name under which the page may open its WebSocket; empty for no page of ours."""
+    """`host` is the name under which the page may open its WebSocket; empty for responses that are
+    not the page."""
     headers = Headers()
     headers["Content-Type"] = kind
     headers["Content-Length"] = str(len(body))
@@ -50,7 +51,7 @@ def response(
 
 
 def refusal(status: HTTPStatus, **more: str) -> Response:
-    """An answer that says no more than this, and nothing of what was asked for."""
+    """A response that reveals nothing but the status."""
     return response(status, "", f"{status.phrase}\n".encode(), **more)
 
 

@@ -1,4 +1,4 @@
-"""What a page and its server tell each other: JSON, parsed once at this edge."""
+"""The JSON frames between a page and its server, parsed once at this edge."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 
 TEXT_LIMIT = 200_000
 FRAME_LIMIT = 1024 * 1024
-"""The most bytes of one frame; the library refuses more."""
+"""Maximum bytes per frame; the library rejects larger ones."""
 PROOF_LIMIT = 1024
-"""The same, until the page has proven that it is an owner's."""
+"""The same limit for a page that is not authenticated yet."""
 
 _Id = Annotated[str, Meta(max_length=100)]
 _Key = Annotated[str, Meta(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9-]+\Z")]
@@ -19,7 +19,7 @@ _Number = Annotated[int, Meta(ge=0, lt=1 << 53)]
 
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
-# What a page proves
+# Authentication
 
 
 class Greet(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="greet"):
@@ -32,7 +32,7 @@ class Prove(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag
     proof: _Hash
 
 
-# What a page asks for
+# From the page
 
 
 class _Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
@@ -72,7 +72,7 @@ class Health(_Ask, frozen=True, tag="health"):
 
 Ask = Open | Earlier | Say | Press | New | Health
 
-# What it is told
+# To the page
 
 
 class _Tell(Struct, frozen=True, kw_only=True, tag_field="is"):
@@ -80,14 +80,14 @@ class _Tell(Struct, frozen=True, kw_only=True, tag_field="is"):
 
 
 class Proof(_Tell, frozen=True, tag="proof"):
-    """The server's own."""
+    """The server's proof."""
 
     nonce: str
     proof: str
 
 
 class Unknown(_Tell, frozen=True, tag="unknown"):
-    """That key is not, or no longer, good here."""
+    """The key is not valid here, or no longer."""
 
 
 class Chat(Struct, frozen=True, kw_only=True):

@@ -1,5 +1,5 @@
-"""Which requests the page's server reads: only those of pages that it served itself. A request
-under another name (DNS rebinding) or from another site is refused before anything reads it."""
+"""Request checks: the server reads only requests from pages that it served itself. Requests under
+another host name (DNS rebinding) or from another site are refused before anything reads them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from segue.core.address import Platform
 from segue.store import Store
 
 _OWN_FETCHES = frozenset({"same-origin", "none"})
-"""What a browser says of its own page's requests, and of an address that was typed."""
+"""Sec-Fetch-Site of requests from the page itself, and of a URL that the user typed."""
 
 
 class Refused(Exception):
-    """The request is answered with this status, and nothing else."""
+    """The request is answered with only this status."""
 
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(status.phrase)
@@ -26,22 +26,22 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A browser that has proven to be its owner's."""
+    """An authenticated browser of an owner."""
 
     browser: str
     owner: str
 
 
 def check_names(headers: Headers, names: Collection[str], *, origin: bool) -> str:
-    """The one of `names` that the request is for. Raise Refused when it was not meant for us, or
-    comes from another site. `origin`: it has to say from where it comes."""
+    """Return the entry of `names` that the request is for. Raise Refused if it is for another host,
+    or comes from another site. With `origin`, the Origin header is required."""
     hosts = headers.get_all("Host")
     if len(hosts) != 1 or hosts[0] not in names:
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
     origins = headers.get_all("Origin")
     if len(origins) > 1 or (origin and not origins):
         raise Refused(HTTPStatus.FORBIDDEN)
-    # The very name that the page was opened under, so that no other name of ours helps.
+    # The exact name that the page was opened under; another name of this server does not count.
     if origins and origins[0] != f"http://{hosts[0]}":
         raise Refused(HTTPStatus.FORBIDDEN)
     if not _OWN_FETCHES.issuperset(headers.get_all("Sec-Fetch-Site")):
@@ -50,6 +50,6 @@ def check_names(headers: Headers, names: Collection[str], *, origin: bool) -> st
 
 
 async def is_revoked(store: Store, visitor: Visitor) -> bool:
-    """Whether that browser is its owner's no longer."""
+    """Whether the browser no longer belongs to its owner."""
     owner = await store.owners.who(Platform.WEB, visitor.browser)
     return owner is None or owner.id != visitor.owner

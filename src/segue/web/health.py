@@ -1,4 +1,4 @@
-"""How the gateway and the handoffs are, for the owner's eyes."""
+"""The state of the gateway and its handoffs, for the owner."""
 
 from __future__ import annotations
 

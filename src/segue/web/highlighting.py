@@ -1,4 +1,4 @@
-"""Code in colours: by classes, and in bounded time, whoever wrote it."""
+"""Syntax highlighting with CSS classes, in bounded time even for hostile code."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ LANGUAGES = frozenset({
     "pycon", "python", "ruby", "rust", "scala", "scss", "sql", "swift", "toml", "tsx",
     "typescript", "xml", "yaml", "zig",
 })  # fmt: skip
-"""Those that are coloured. Among the hundreds that there are, some read for hours at a line that is
-made for it, and nothing can stop them meanwhile."""
+"""The highlighted languages. Of Pygments' hundreds of lexers, some take hours for a crafted line,
+and cannot be interrupted."""
 LONGEST = 10_000
 SECONDS = 0.1
-"""Of work for all the code of one text; the rest of it is shown without colours."""
+"""CPU time for all code blocks of one text. The rest is shown without highlighting."""
 
 
 class Colours:
-    """For one text."""
+    """The highlighter for one text."""
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self._clock = clock
         self._left = SECONDS
 
     def of(self, code: str, language: str) -> str:
-        """That code as HTML."""
+        """The code as HTML."""
         known = bool(language) and len(code) <= LONGEST and self._left > 0
         lexer = _lexer(language) if known else None
         if lexer is None:

@@ -1,4 +1,4 @@
-"""What was said in a session before it came to the page, readable from the first moment."""
+"""The part of a session from before it came to the page, readable from the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from segue.web import render
 from segue.web.frames import Line, Tool
 
 _PAGE = 40
-"""The messages that are shown at a time."""
+"""Messages per page of history."""
 _TOOL_LENGTH = 200
 _OUTPUT_LENGTH = 4000
 
@@ -23,7 +23,8 @@ _OUTPUT_LENGTH = 4000
 async def lines(
     store: Store, address: Address, before: int | None
 ) -> tuple[tuple[Line, ...], bool]:
-    """The last lines from before it was here, or before that seq, and whether there are more."""
+    """The last lines from before the session came here, or before the message `before`, and whether
+    there are more."""
     binding = await store.bindings.get(address)
     if binding is None or binding.origin is Origin.MESSAGE:
         return (), False
@@ -31,14 +32,14 @@ async def lines(
     earlier = list(_before_arrival(transcript, binding.bound))
     if before is not None:
         earlier = [message for message in earlier if message.seq < before]
-    # Beside the event loop: long texts take their time.
+    # In a thread, because long texts take time to render.
     last = await asyncio.to_thread(lambda: tuple(_lines(earlier[-_PAGE:])))
     return last, len(earlier) > _PAGE
 
 
 def _before_arrival(transcript: Transcript, bound: datetime) -> Iterator[Message]:
-    """What was there when it was bound here: of a handoff's own turn, what it says is shown as a
-    message of this place."""
+    """The messages from before the session was bound here. The handoff's own turn is left out: its
+    answer is shown as a message of this conversation."""
     arrived = [m for m in transcript if m.at <= bound]
     prompts = [i for i, m in enumerate(arrived) if m.kind is Kind.SYNTHETIC and m.role is Role.USER]
     end = len(arrived)

@@ -1,4 +1,4 @@
-"""The links that open the page: each lets one browser in, once, and may lead to a conversation."""
+"""Links that open the page. Each pairs one browser, once, and may point to a conversation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from segue.store.gateways import Gateway, Link
 from segue.store.pairings import SECONDS
 
 _FORM = "/#t={code}"
-"""How the page's pairing link ends. What stands behind the # is never sent to any server."""
+"""The end of a pairing link. Browsers never send the part after the # to a server."""
 
 
 def url(gateway: Gateway | None) -> str | None:
-    """Where that gateway serves the built-in page; None when it does not, or not yet."""
+    """The page's URL on that gateway, or None if it does not serve the page (yet)."""
     health = gateway.links.get(Platform.WEB) if gateway else None
     if health is None or health.state is Link.DOWN or health.link is None:
         return None
@@ -24,9 +24,9 @@ def url(gateway: Gateway | None) -> str | None:
 async def opening(
     store: Store, owner: str, at: Address | None = None, *, seconds: float = SECONDS
 ) -> str | None:
-    """A link that makes the first browser to open it that owner's, and shows the conversation at
-    that address; a browser that is the owner's already needs nothing but the second. None when no
-    gateway serves the page."""
+    """Create a link that pairs the first browser to open it with the owner, and shows the
+    conversation at that address. In a browser that is already paired, it only shows the
+    conversation. None if no gateway serves the page."""
     gateway = await store.gateways.serving(Platform.WEB)
     page = url(gateway)
     if gateway is None or page is None:

@@ -1,4 +1,4 @@
-"""On which port the page is served: the same after each start, so that open pages find it again."""
+"""The page's port. It stays the same across restarts, so that open pages reconnect."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from segue.config import accounts
 
 USUAL = range(8790, 8800)
-"""Tried in this order where none is set; any other if all of them are taken."""
+"""Tried in this order if no port is set; then any free port."""
 
 
 class PortHeld(Exception):
-    """The page cannot be served on its port, and must not move: open pages would meet a stranger
+    """The page's port is taken. The page must not move: open pages would then connect to a stranger
     there."""
 
     def __init__(self, port: int, holder: int | None) -> None:
-        """`holder`: the user id of the account whose process listens there; None if unknown."""
+        """`holder` is the user id of the account that listens there; None if unknown."""
         if holder is None:
             who = "a process whose account is unknown"
         elif accounts.is_ours(holder):
@@ -36,9 +36,9 @@ class PortHeld(Exception):
 def bound(
     addresses: Sequence[str], port: int | None, last: int | None = None
 ) -> list[socket.socket]:
-    """Sockets that listen on one port of all these addresses: on `port`, or else on `last`, or else
-    on the first of the usual ones that is free. Raise PortHeld when `port` is taken, or `last` is
-    by another account or by one that cannot be determined."""
+    """Open sockets that listen on the same port of all addresses: on `port`, else on `last`, else
+    on the first free one of USUAL. Raise PortHeld if `port` is taken, or if `last` is held by
+    another or an unknown account."""
     wanted = last if port is None else port
     if wanted is not None:
         if found := _taken(addresses, wanted):
@@ -53,7 +53,7 @@ def bound(
 
 
 def _taken(addresses: Sequence[str], port: int) -> list[socket.socket]:
-    """Sockets on that port of all addresses; none when one of them is in use."""
+    """Sockets on that port of all addresses, or an empty list if it is in use on one of them."""
     found: list[socket.socket] = []
     try:
         for address in addresses:
@@ -61,7 +61,7 @@ def _taken(addresses: Sequence[str], port: int) -> list[socket.socket]:
             found.append(one)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((address, port))
-            one.listen()  # before that, another program could have the same port
+            one.listen()  # until then, another program could bind the same port
             port = one.getsockname()[1]
     except OSError as error:
         for one in found:

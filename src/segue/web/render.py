@@ -1,5 +1,5 @@
-"""Markdown as HTML that is safe to show: raw HTML is text, links lead to web pages only, nothing is
-fetched, and code is coloured by classes."""
+"""Render Markdown as safe HTML: raw HTML is text, links go only to web pages, nothing is fetched,
+and code is highlighted with classes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REL = 'target="_blank" rel="noopener noreferrer nofollow"'
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
 _COLOURS = "colours"
 _UNSEEN = re.compile(r"<(?!hr\b)[^>]*>")
-"""Tags that draw nothing themselves."""
+"""Tags that draw nothing by themselves."""
 _SIDES = frozenset({"left", "center", "right"})
 
 
@@ -43,12 +43,12 @@ def _parser() -> MarkdownIt:
 
 
 def html(text: str) -> str:
-    """Return Markdown as HTML. No string makes this raise: what cannot be rendered, or
-    would not be seen, is shown as it was written."""
+    """Return Markdown as HTML. Never raises: text that cannot be rendered, or would be invisible,
+    is shown as written."""
     try:
         return _rendered(text)
     except Exception:
-        # The page must show an answer even if it finds a fault in a parser or in ours.
+        # The page must show an answer even if it triggers a bug in a parser or in our code.
         logger.exception("markdown not rendered size=%d", len(text))
         return plain(text)
 
@@ -63,7 +63,7 @@ def _rendered(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return `text` as HTML that shows it as it was written."""
+    """Return `text` as HTML that shows it as written."""
     return f"<p>{escape(text).replace(chr(10), '<br>')}</p>"
 
 
@@ -75,14 +75,14 @@ def _link(
     self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
 ) -> str:
     href = str(tokens[idx].attrGet("href") or "")
-    # One that leads nowhere is let pass by the parser, and would lead to the page itself.
+    # The parser accepts an empty URL, which would link to the page itself.
     return f'<a href="{escape(href)}" {_REL}>' if _is_web(href) else "<a>"
 
 
 def _image(
     self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
 ) -> str:
-    """A link to it: to show it would tell a stranger's server who reads."""
+    """Render a link to the image: loading it would reveal the reader to a stranger's server."""
     token = tokens[idx]
     source, name = str(token.attrGet("src") or ""), token.content or "picture"
     if not _is_web(source):
@@ -93,7 +93,7 @@ def _image(
 def _cell(
     self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
 ) -> str:
-    """Aligned by a class: the page's policy forbids the style that would be there."""
+    """Align a cell with a class: the page's Content-Security-Policy forbids inline styles."""
     style = str(tokens[idx].attrGet("style") or "")
     side = style.removeprefix("text-align:") if style.startswith("text-align:") else ""
     name = f' class="align-{side}"' if side in _SIDES else ""

@@ -1,4 +1,4 @@
-"""The page's server: a few files, and one WebSocket over which everything private goes."""
+"""The page's server: static files, and one WebSocket for everything private."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from segue.web.strangers import Strangers
 
 LIVE = "/live"
 OPENING = 10.0
-"""Seconds in which a request has to be here, and its answer taken."""
+"""Seconds for a request to arrive and its response to be read."""
 PROVING = 10.0
-"""Seconds in which a page has to prove that it is an owner's."""
+"""Seconds for a page to authenticate."""
 
 logger = logging.getLogger(__name__)
 
 
 class Server:
     def __init__(self, store: Store, addresses: Sequence[str] = (LOOPBACK,)) -> None:
-        """`addresses`: those of this machine on which to serve; links hold the last of them."""
+        """`addresses` are those of this machine to serve on. Links use the last one."""
         self._store = store
         self._addresses = tuple(addresses)
         self._files = files.load()
         self._names: frozenset[str] = frozenset()
         self._alias = ""
-        """What a person may type. Another program could listen on the other addresses that browsers
-        know by this name, so the page itself has an address only."""
+        """A name that users may type. localhost can also mean other addresses, where another
+        program could listen, so this name only redirects to the page's address."""
         self._servers: list[WebSocketServer] = []
         self._strangers = Strangers()
         self._talks: set[Talk] = set()
         self.url = ""
 
     async def start(self, port: int | None = None, last: int | None = None) -> Place:
-        """Serve on that port, or else on the one where the page was last, or one of the usual ones.
-        Raise PortHeld when it is another's."""
+        """Serve on `port`, else on the page's last port, else on one of the usual ones. Raise
+        PortHeld if the port belongs to another program."""
         bound = ports.bound(self._addresses, port, last)
         actual: int = bound[0].getsockname()[1]
         self._names = frozenset(f"{address}:{actual}" for address in self._addresses)
@@ -90,10 +90,10 @@ class Server:
 
     @property
     def connections(self) -> set[ServerConnection]:
-        """Those whose WebSocket is open."""
+        """The connections whose WebSocket is open."""
         return {one for server in self._servers for one in server.connections}
 
-    # What the adapter reports
+    # Called by the adapter
 
     def changed(self, page: str, no: int) -> None:
         for talk in self._talks:
@@ -150,7 +150,7 @@ class Server:
             self._talks.discard(talk)
 
     async def _proven(self, connection: ServerConnection) -> guard.Visitor:
-        """The browser at the other end, which has its room from now on."""
+        """Authenticate the browser, and lift the limits for strangers."""
         if connection.request is None:
             raise admission.NotProven
         headers = connection.request.headers
@@ -166,7 +166,7 @@ class _Connection(ServerConnection):
 
     def __init__(self, protocol: ServerProtocol, server: WebSocketServer, **limits: Any) -> None:
         super().__init__(protocol, server, **limits)
-        # What the library answers by itself is to be as safe as what we answer.
+        # The library's own responses must be as safe as ours.
         protocol.reject = _reject
         self._echoed = 0
 
@@ -188,8 +188,8 @@ class _Connection(ServerConnection):
         self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Pongs are sent without waiting for them to be taken, so who pings and never reads would
-        fill the memory; no browser does."""
+        """Drop a client that sends pings and never reads: pongs are sent without flow control and
+        would fill the memory. No browser does this."""
         before = self.transport.get_write_buffer_size()
         super().data_received(data)
         self._echoed += max(0, self.transport.get_write_buffer_size() - before)
@@ -202,15 +202,15 @@ def _reject(status: HTTPStatus | int, text: str) -> Response:
 
 
 class _Discreet(logging.LoggerAdapter[logging.Logger]):
-    """Tells what went wrong and nothing else, whatever levels are set: the library would tell each
-    header, and so tokens and cookies."""
+    """Logs warnings and errors only, regardless of the level set: the library would log every
+    header, including tokens and cookies."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - logging's own name
         return level >= logging.WARNING and super().isEnabledFor(level)
 
 
 def _browser(agent: str) -> str:
-    """A name for it that a person knows again."""
+    """A name for the browser that the user recognises."""
     known = ("Edg", "Firefox", "Chrome", "Safari")
     kind = next((name for name in known if name in agent), "a browser")
     systems = ("iPhone", "iPad", "Android", "Windows", "Mac", "Linux")

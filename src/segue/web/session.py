@@ -1,4 +1,4 @@
-"""One open page: it asks, and is told; what changes reaches it by itself."""
+"""One open page: answers its requests, and pushes changes to it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from segue.web import addresses, frames, health, history, render
 from segue.web.guard import Visitor, is_revoked
 
 _MOST_WAITING = 1000
-"""Frames that wait for a page that does not read; then it is let go, and comes again."""
+"""Frames queued for a page that does not read. Beyond this it is disconnected, and reconnects."""
 PATIENCE = 30.0
-"""Seconds that a page may take to read one of them."""
+"""Seconds that a page may take to read a frame."""
 
 _SESSIONS = 500
-"""The last ones, among which those of the list are looked for."""
+"""How many recent sessions to search for those of the conversation list."""
 _HERE = "here"
 
 _ask = msgspec.json.Decoder(frames.Ask)
@@ -44,8 +44,8 @@ class Talk:
         changes: Callable[[str, int], None],
         listed: Callable[[str], None],
     ) -> None:
-        """`changes` tells every page that follows a conversation of a message in it that is new or
-        changed, `listed` every page of an owner that the list of conversations has changed."""
+        """`changes` sends a new or edited message to every page that follows its conversation.
+        `listed` sends the conversation list to every page of its owner."""
         self._store = store
         self._connection = connection
         self._visitor = visitor
@@ -56,19 +56,19 @@ class Talk:
         self._out: asyncio.Queue[frames.Tell | _Later] = asyncio.Queue(_MOST_WAITING)
 
     async def run(self) -> None:
-        """Until the page is closed."""
+        """Serve the page until it is closed."""
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch())
             await self._send(await self._hello())
             beside = [watching, group.create_task(self._write())]
             async for frame in self._connection:
                 await self._answer(frame)
-                # Who asks without reading the answers is not asked what else they want.
+                # Flow control: read no further request until the page has read its answers.
                 await self._out.join()
             for task in beside:
                 task.cancel()
 
-    # What changes
+    # Changes
 
     def changed(self, page: str, no: int) -> None:
         if page in self._followed:
@@ -85,7 +85,7 @@ class Talk:
     def _soon(self, what: frames.Tell | _Later) -> None:
         try:
             self._out.put_nowait(what)
-        except asyncio.QueueFull:  # it does not read; it will ask for what it missed
+        except asyncio.QueueFull:  # the page does not read; it asks again after reconnecting
             self._connection.transport.abort()
 
     async def _write(self) -> None:
@@ -109,13 +109,14 @@ class Talk:
         if later.page is None:
             return frames.Chats(chats=await self._chats())
         message = await self._store.pages.message(later.no)
-        # Beside the event loop: a long text takes its time.
+        # In a thread, because a long text takes time to render.
         return message and frames.Changed(
             chat=later.page, message=await asyncio.to_thread(shown, message)
         )
 
     async def _watch(self) -> None:
-        """Where sessions are, how handoffs go and who may see them changes elsewhere, too."""
+        """Push changes made elsewhere: where sessions are, the progress of handoffs, revoked
+        browsers."""
         topics = (Topic.HANDOFFS, Topic.LEASES, Topic.OWNERS)
         async with self._store.listen(*topics) as wake:
             while True:
@@ -126,7 +127,7 @@ class Talk:
                     self._soon(await health.look(self._store, self._visitor.owner))
 
     async def _check(self) -> None:
-        """Close it, if its browser was revoked; ConnectionClosed says so."""
+        """Close the connection and raise ConnectionClosed if the browser was revoked."""
         if await is_revoked(self._store, self._visitor):
             await self._connection.close(CloseCode.POLICY_VIOLATION, "revoked")
             raise self._connection.protocol.close_exc
@@ -134,7 +135,7 @@ class Talk:
     async def _put(self, what: frames.Tell) -> None:
         await self._out.put(what)
 
-    # What the page asks for
+    # Requests
 
     async def _answer(self, frame: str | bytes) -> None:
         await self._check()
@@ -231,7 +232,8 @@ def _parsed(frame: str | bytes) -> frames.Ask:
 
 
 class _Later(msgspec.Struct, frozen=True):
-    """Something to be looked up when it is its turn: the list of conversations, or a message."""
+    """Placeholder in the queue, looked up just before sending: the conversation list, or a
+    message."""
 
     page: str | None = None
     no: int = 0
@@ -244,7 +246,7 @@ def _chat(page: Page, session: Session | None) -> frames.Chat:
 
 
 def _where(page: Page, address: Address | None) -> str:
-    """As it is said on: "this conversation goes on …"."""
+    """Completes the sentence "This conversation goes on …"."""
     if address in (None, addresses.of(page.owner, page.id)):
         return _HERE
     match address.platform:

@@ -1,5 +1,5 @@
-"""The connections that have not proven to be an owner's browser. They have little room: when there
-are too many, the oldest of the address that has most of them makes way for the newest."""
+"""Connections that are not authenticated. Their number is limited: beyond MOST, the address with
+the most connections loses its oldest one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Stranger(NamedTuple):
 class Strangers:
     def __init__(self) -> None:
         self._strangers: dict[Hashable, _Stranger] = {}
-        """By connection, the oldest first."""
+        """By connection, oldest first."""
 
     def __len__(self) -> int:
         return len(self._strangers)
@@ -30,7 +30,7 @@ class Strangers:
             self._make_room()
 
     def remove(self, connection: Hashable) -> None:
-        """It is closed, or no stranger's any longer."""
+        """Remove a connection that was closed or authenticated."""
         self._strangers.pop(connection, None)
 
     def _make_room(self) -> None:

@@ -1,9 +1,8 @@
-"""The agent's Markdown in the words of each platform, in parts that each fit into one message.
+"""Convert the agent's Markdown to a platform's markup, split into parts that each fit one message.
 
-`reading` parses it into blocks, `writing` puts the blocks into a dialect as a row of atoms, and
-`splitting` packs the atoms into parts. An atom knows the frames that it stands in (a quote, a
-list item, a code fence, bold), so every part can close them at its end, and open them again at
-the beginning of the next.
+`parser` turns the text into blocks, `renderer` turns the blocks into atoms of a dialect, and
+`splitter` packs the atoms into parts. An atom knows the frames around it (a quote, a list item, a
+code fence, bold), so each part can close them at its end, and the next part can reopen them.
 """
 
 from __future__ import annotations
@@ -20,15 +19,14 @@ from segue.platforms.markup.sizes import size as size
 logger = logging.getLogger(__name__)
 
 _GROWTH = 8
-"""How many times its size a character may have once it is escaped."""
+"""The factor by which escaping can make a character longer."""
 
 
 def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
-    """Return `markdown` as messages that a platform takes, in order; none if nothing is visible.
+    """Return `markdown` as messages for the platform, in order. Empty if nothing is visible.
 
-    Each stands alone, and its text and its plain text are at most `capabilities.length` long,
-    which has to be 40 or more. No string makes this raise: what cannot be rendered is sent as it
-    was written.
+    Each part stands alone. Its text and its plain text have at most `capabilities.length` units,
+    which must be 40 or more. Never raises: text that cannot be rendered is sent as written.
     """
     if is_empty(markdown):
         return []
@@ -37,7 +35,7 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
         if size(markdown, capabilities.unit) <= capabilities.length:
             return [Part(markdown, markdown)]
         dialect = Dialect.MARKDOWN
-    # Imported for use, because the parser takes its time.
+    # Imported here because the parser is slow to import.
     from segue.platforms.markup import parser, renderer  # noqa: PLC0415
 
     limit, measure = capabilities.length, ruler(capabilities.unit)
@@ -45,10 +43,10 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
         try:
             atoms = renderer.write(read(markdown), dialect, limit, measure)
             cut = splitter.split(atoms, limit, measure)
-            # Marks alone may be a part: they belong to the letter before it.
+            # A part may consist of combining marks only: they belong to the letter before it.
             found = [part for part in cut if one_line(part.plain)]
         except Exception:
-            # A model's answer must arrive even if it finds a fault in the parser or in ours.
+            # A model's answer must arrive even if it triggers a bug in the parser or in our code.
             logger.exception("markdown not rendered dialect=%s size=%d", dialect, len(markdown))
         else:
             if found:
@@ -57,7 +55,7 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
 
 
 def _cut(markdown: str, dialect: Dialect, room: int, measure: Ruler) -> Iterator[Part]:
-    """The text itself, escaped and cut anywhere."""
+    """The source text, escaped and cut anywhere."""
     from segue.platforms.markup import dialects, parser  # noqa: PLC0415
 
     marks = dialects.marks_of(dialect)

@@ -1,4 +1,4 @@
-"""What the agent wrote, parsed: blocks, and the spans of text in them."""
+"""The parsed Markdown: blocks, and the spans of text in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """Something that lies on a stretch of text. Two that look the same are still two."""
+    """Formatting of a stretch of text. Compared by identity: equal marks are not the same."""
 
     kind: Kind
     href: str = ""
@@ -26,7 +26,7 @@ class Mark:
 class Span:
     text: str
     marks: tuple[Mark, ...] = ()
-    """From the outermost; at most one of a kind."""
+    """Outermost first, at most one of each kind."""
 
 
 Line = tuple[Span, ...]
@@ -57,9 +57,9 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class Table:
     rows: tuple[tuple[str, ...], ...]
-    """All of one length; the first is the header."""
+    """All of the same length; the first is the header."""
     right: tuple[bool, ...]
-    """Which columns are set to the right."""
+    """Which columns are right-aligned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class Quote:
 class Item:
     blocks: tuple[Block, ...]
     done: bool | None = None
-    """Of a task; None when it is none."""
+    """Whether a task is done; None if the item is not a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     items: tuple[Item, ...]
     start: int | None
-    """The number of the first; None when they have no numbers."""
+    """The number of the first item; None for a bulleted list."""
 
 
 Block = Paragraph | Heading | Code | Rule | Table | Quote | Listing

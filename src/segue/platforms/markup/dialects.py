@@ -1,4 +1,4 @@
-"""How each platform writes bold, a list, a quote, and all the rest."""
+"""The markup of each platform: bold, lists, quotes and the rest."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ _BULLETS = "•◦▪"
 _QUOTED = Wrap("> ", "", "> ")
 _DISCORD_HEADINGS = 3
 _DISCORD_HREF = str.maketrans({sign: f"%{ord(sign):X}" for sign in "()*~"})
-"""What would end the link, or bold or struck text around it."""
+"""Characters that would end the link, or the bold or struck text around it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """One dialect. Line breaks in a Wrap are of its lines: they get what a line begins with."""
+    """One dialect. After a line break in a Wrap comes the line prefix of the outer frames."""
 
     escape: Callable[[str], str] = escapes.same
     escape_code: Callable[[str], str] = escapes.same
     still: Callable[[str], str] = escapes.same
-    """What is done to text before it is cut, so that nobody is called by it."""
+    """Applied to text before it is cut, so that it mentions no users."""
     still_code: Callable[[str], str] = escapes.same
     styles: Mapping[Kind, Wrap] = field(default_factory=dict[Kind, Wrap])
-    """Bold, italic and struck through. What is missing is not shown."""
+    """Bold, italic and strikethrough. A missing style is not shown."""
     styles_in_word: Mapping[Kind, Wrap] | None = None
-    """Where they begin or end within a word; None when that is as good a place as any."""
+    """Styles that start or end within a word; None if `styles` work there too."""
     parted: bool = False
-    """Whether a word ends at a sign, so that the next can begin behind it."""
+    """Whether a markup character ends a word, so that the next mark can start right after it."""
     span_code: Callable[[str], Wrap | None] = lambda code: None
-    """Around code in a line; None when this code cannot be shown as such."""
+    """The markup for inline code; None if this code cannot be marked as code."""
     link: Callable[[str], Wrap] = lambda href: Wrap("", written_out(href))
     code_in_link: bool = False
     fence: Callable[[str], Wrap] | None = None
-    """For a language; None when there is no code."""
+    """The code fence for a language; None if the dialect has no code blocks."""
     heading: Callable[[int], Wrap | None] = lambda level: None
-    """Of a level; None when it is bold text."""
+    """The markup for a heading level; None to use bold text."""
     quote: Wrap = _QUOTED
     inner_quote: Wrap = _QUOTED
     code_in_quote: bool = True
     bullets: str = _BULLETS
-    """By depth, the last for all that are deeper."""
+    """Bullets by depth. The last is also used for all deeper levels."""
     rule: str = "———"
     newline: str = "\n"
     tags: Tags | None = None
-    """For a dialect in which blocks are elements, and not lines with something before them."""
+    """For dialects where blocks are elements instead of prefixed lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""Text that means itself: what each dialect would take for its markup, or for a mention, is made
-harmless, character by character, so that text can be cut anywhere and escaped in pieces."""
+"""Escaping: text that a dialect would take for markup or a mention is made harmless, character by
+character, so that text can be cut anywhere and escaped in pieces."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from collections.abc import Callable
 
 _UNSEEN = "\u200b"
-"""The zero width space. It comes between a sign and what would give the sign a meaning, where a
-dialect knows no escape."""
+"""Zero width space. In dialects without escapes it separates a markup character from the text that
+would activate it."""
 _URL = r"https?://(?:[^\s<>`*|\\\[\]~]|~(?!~))+"
 
-# Markdown as Discord reads it. An address is not touched: a backslash would become part of it.
+# Discord's Markdown. URLs are left alone: a backslash would become part of them.
 _DISCORD = re.compile(
     rf"(?P<same>{_URL})|^(?P<before>\s*)(?P<first>[-#>])|^(?P<number>\s*\d+)(?=\.)|[\\`*_~|\[\]<]"
 )
-# There is no escape in Slack and WhatsApp. A sign between two blanks, or an underscore within a
-# word, does nothing.
+# Slack and WhatsApp have no escapes. A markup character between two spaces, or an underscore within
+# a word, has no effect.
 _SIGN = re.compile(
     rf"(?P<same>{_URL}|(?<=\s)[*_~`](?=\s)|(?<=[^\W_])_(?=[^\W_]))|(?<!\S)(?P<quote>>)|[*_~`]"
 )
@@ -44,7 +44,7 @@ def _backslashed(match: re.Match[str]) -> str:
 
 
 def disarmed(text: str) -> str:
-    """For a dialect without an escape: signs that are no longer at the edge of a word."""
+    """Disarm markup characters where there are no escapes: keep them off the edges of words."""
     return _SIGN.sub(_disarmed, text)
 
 
@@ -59,11 +59,11 @@ def same(text: str) -> str:
 
 
 def unfenced(code: str) -> str:
-    """Code that cannot end the fence around it."""
+    """Return code that cannot close the fence around it."""
     return code.replace("`", f"`{_UNSEEN}") if _FENCE in code else code
 
 
 def quiet(pattern: str) -> Callable[[str], str]:
-    """What puts something unseen behind all that `pattern` finds, so that it calls nobody."""
+    """Return a function that adds a zero width space after every match, to prevent mentions."""
     found = re.compile(pattern)
     return lambda text: found.sub(rf"\g<0>{_UNSEEN}", text)

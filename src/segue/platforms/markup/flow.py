@@ -1,4 +1,4 @@
-"""A row of atoms, and the frames that they stand in."""
+"""Atoms, and the frames around them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from segue.platforms.markup.sizes import Ruler
 
 
 class Rank(IntEnum):
-    """How good a place to begin a new part is; the lower the better."""
+    """How good a place is for starting a new part; lower is better."""
 
     BLOCK = 0
-    """And one more for each list or quote around it, up to the next."""
+    """Plus one for each enclosing list or quote, up to INNERMOST."""
     INNERMOST = 9
     LINE = 10
     SENTENCE = 11
@@ -22,24 +22,24 @@ class Rank(IntEnum):
     INSIDE = 13
     """Within a word or a link."""
     NEVER = 14
-    """Between a list item's sign and its text."""
+    """Between a list item's bullet and its text."""
 
 
 class Wrap(NamedTuple):
-    """What a frame writes around its content."""
+    """The markup around a frame's content."""
 
     open: str = ""
     close: str = ""
     line: str = ""
-    """At the beginning of each further line."""
+    """Prefix of each further line."""
 
 
 NOTHING = Wrap()
 
 
 class Frame(NamedTuple):
-    """Something that content stands in, such as a quote or bold, in a platform's markup and in
-    plain text. Those with one key are the same frame: it stays open from one to the next."""
+    """A container such as a quote or bold, in the platform's markup and in plain text. Frames with
+    the same key are one frame, which stays open from one atom to the next."""
 
     parent: Frame | None
     key: object
@@ -47,10 +47,10 @@ class Frame(NamedTuple):
     plain: Wrap
     depth: int
     text_line: str
-    """What every line in it begins with, of its own and of all frames around it."""
+    """The prefix of every line, including those of all outer frames."""
     plain_line: str
     text_opening: int
-    """How much it takes to open it and all frames around it."""
+    """The size of opening this frame and all outer frames."""
     plain_opening: int
     text_closing: int
     plain_closing: int
@@ -61,13 +61,13 @@ ROOT = Frame(None, None, NOTHING, NOTHING, 0, "", "", 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Makes frames, as many within each other as there is room for in a part."""
+    """Creates frames, nested only as deep as fits in a part."""
 
     room: int
     measure: Ruler
 
     def enter(self, parent: Frame, key: object, text: Wrap, plain: Wrap) -> Frame:
-        """A frame in `parent`; or `parent` itself, when there is no room for one more."""
+        """A frame inside `parent`, or `parent` itself if there is no room for another."""
         frame = Frame(
             parent,
             key,
@@ -94,7 +94,7 @@ class Nest:
 
 
 def shared(one: Frame, other: Frame) -> Frame:
-    """The innermost frame of `other` that is one of `one` too."""
+    """The innermost frame that both are in, as part of `other`."""
     if one is other:
         return other
     while one.depth > other.depth and one.parent:
@@ -107,21 +107,21 @@ def shared(one: Frame, other: Frame) -> Frame:
 
 
 class Atom(NamedTuple):
-    """A stretch of text within one line and one frame. It can be divided, which costs time, so it
-    is done where a part ends and nowhere else. A tuple, because there are many."""
+    """A stretch of text within one line and one frame. Dividing an atom is slow, so it is done only
+    where a part ends. A tuple, because there are many of them."""
 
     frame: Frame
     rank: int
-    """How good it is to begin a part with it."""
+    """How good a place it is for starting a part."""
     raw: str
     escape: Callable[[str], str]
-    """From raw to the platform's text."""
+    """Converts `raw` to the platform's text."""
     text_gap: str = ""
-    """What stands between it and the atom before, unless a part begins here."""
+    """Text between this atom and the previous one; omitted at the start of a part."""
     plain_gap: str = ""
     exact: bool = False
-    """Blanks at its ends count, as in code."""
+    """Whether leading and trailing whitespace counts, as in code."""
     linked: bool = False
-    """It is a link, and better not divided."""
+    """Whether it is part of a link, and better not divided."""
     word: bool = False
-    """It is a single one; divided, it falls into clusters."""
+    """Whether it is already a word or a few; dividing it further cuts between clusters."""

@@ -1,6 +1,8 @@
-"""Markdown into blocks. It imports the parser: import it only for use.
+"""Parse Markdown into blocks. Importing this module imports the Markdown library, so import it
+late.
 
-As in the terminal: HTML is text, a line break stays one, and no address is hidden by a reference.
+As in the terminal: HTML is text, line breaks are kept, and reference links are not supported, so
+that no URL is hidden.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from segue.platforms.markup.spans import lines_of, text_of
 _TASK = re.compile(r"\[([ xX])\](?:\s+|$)")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,20}(?!\S)")
 _MARKED = re.compile(r"[\\`*_~\[<&]")
-"""What text has to have to be more than text. To look first saves a third of the time."""
+"""Characters without which a text is plain. Checking first saves a third of the time."""
 _NEWLINE = re.compile("\r\n?|[\x85\u2028\u2029]")
 _HALF = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[\x0b\x0c]")
@@ -50,7 +52,7 @@ def read(text: str) -> tuple[Block, ...]:
 
 
 def as_written(text: str) -> tuple[Block, ...]:
-    """The text itself, marks and all."""
+    """The text as one paragraph, with its Markdown characters."""
     return (Paragraph(tuple(_plain_lines(clean(text).strip("\n")))),)
 
 
@@ -62,7 +64,7 @@ def _parser() -> MarkdownIt:
 
 
 def _inline(state: StateCore) -> None:
-    """What stands in the lines of a block; nothing for what is only text."""
+    """Parse inline markup; plain text gets no child tokens."""
     for token in state.tokens:
         if token.type == "inline":
             token.children = []
@@ -71,13 +73,13 @@ def _inline(state: StateCore) -> None:
 
 
 def clean(text: str) -> str:
-    """`text` without halves of characters and control characters."""
+    """Remove lone surrogates and control characters."""
     text = whole(text) if _HALF.search(text) else text
     return _CONTROL.sub("", _SPACE.sub(" ", _NEWLINE.sub("\n", text)))
 
 
 def _children(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """The tokens of one block after the other."""
+    """The tokens of each block in turn."""
     start = depth = 0
     for i, token in enumerate(tokens):
         depth += token.nesting
@@ -99,7 +101,7 @@ def _blocks(tokens: Sequence[Token]) -> tuple[Block, ...]:
 
 
 def _block(group: Sequence[Token]) -> Block | None:
-    """None for what has nothing in it."""
+    """None for an empty block."""
     head, inner = group[0], group[1:-1]
     match head.type:
         case "paragraph_open":
@@ -125,7 +127,7 @@ def _block(group: Sequence[Token]) -> Block | None:
 
 
 def _lines(inner: Sequence[Token]) -> tuple[Line, ...]:
-    """The lines of a block, from the first to the last that has something in it."""
+    """The lines of a block, without empty lines at its start and end."""
     lines: list[Line] = []
     for token in inner:
         lines += lines_of(token.children) if token.children else _plain_lines(token.content)

@@ -1,4 +1,4 @@
-"""Blocks into atoms of a dialect."""
+"""Render blocks as atoms of a dialect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BOXES = {True: "☑ ", False: "☐ "}
 
 
 def write(blocks: Sequence[Block], dialect: Dialect, limit: int, measure: Ruler) -> list[Atom]:
-    # The frames of a part leave more than half of it to the text.
+    # Frames may take at most two fifths of a part.
     writer = _Writer(marks_of(dialect), Nest(limit * 2 // 5, measure))
     writer.blocks(blocks, _Place())
     return writer.atoms
@@ -41,12 +41,12 @@ def write(blocks: Sequence[Block], dialect: Dialect, limit: int, measure: Ruler)
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a block stands."""
+    """The position of a block."""
 
     frame: Frame = ROOT
     bare: Frame = ROOT
-    """The same without the lists: code in an item is not moved to the right, because where a list
-    is made of blanks they would become a part of the code."""
+    """The frame without the lists: code in an item is not indented, because where lists are
+    indented with spaces, these would become part of the code."""
     depth: int = 0
     lists: int = 0
     quoted: bool = False
@@ -60,15 +60,15 @@ class _Writer:
         self._base = ROOT
         """The frame of the last line."""
         self._newlines = 0
-        """That are owed before the next atom."""
+        """Newlines pending before the next atom."""
         self._newline = marks.newline
         self._rank: int = Rank.BLOCK
-        """Of the next atom."""
+        """Rank of the next atom."""
 
     # Blocks
 
     def blocks(self, blocks: Sequence[Block], place: _Place, *, close: bool = False) -> None:
-        """With a blank line between each two; those in a list item stand closer together."""
+        """Separate blocks with a blank line. In a list item (`close`), only paragraphs get one."""
         for n, block in enumerate(blocks):
             after_heading = n and isinstance(blocks[n - 1], Heading)
             near = close and not isinstance(block, Paragraph)
@@ -95,7 +95,7 @@ class _Writer:
                 self._list(block, place)
 
     def _paragraph(self, place: _Place) -> Frame:
-        # In an item there is nothing to set apart, and an element would be.
+        # A paragraph element in a list item would add space around it.
         if not self._marks.tags or place.lists:
             return place.frame
         return self._nest.enter(place.frame, object(), self._marks.tags.paragraph, NOTHING)
@@ -127,7 +127,7 @@ class _Writer:
             self._add(frame, frame, self._marks.still_code(line), escape, exact=True)
 
     def _fenced(self, outer: Frame, language: str) -> Frame:
-        """Without its language, and at last without a fence, where there is no room for them."""
+        """The frame of a code fence. Without room, drop the language, then the fence."""
         newline = f"\n{outer.text_line}"
         for named in (language, "") if self._marks.fence else ():
             fence = self._marks.fence(named) if self._marks.fence else NOTHING
@@ -148,7 +148,8 @@ class _Writer:
             self._item(item, number, self._listed(number, key, place), place)
 
     def _listed(self, number: int | None, key: object, place: _Place) -> Frame:
-        """The frame of the list itself, where there is one; it goes on from `number`."""
+        """The frame of the list element, if the dialect has one. A part that continues a list
+        starts it at `number`."""
         if not self._marks.tags:
             return place.frame
         tags = self._marks.tags
@@ -165,19 +166,19 @@ class _Writer:
         self.blocks(item.blocks, inner, close=True)
 
     def _signed(self, number: int | None, listed: Frame, place: _Place) -> Frame:
-        """The frame of an item whose sign is written already."""
+        """The frame of an item whose bullet has been written."""
         plain = _item_wrap(_PLAIN, number, place.lists)
         text = self._marks.tags.item if self._marks.tags else None
         text = text or _item_wrap(self._marks, number, place.lists)
         key = object()
-        # Where a list is an element, there is no item without it.
+        # Where lists are elements, an item cannot exist without its list.
         fits = not self._marks.tags or listed is not place.frame
         frame = self._nest.enter(listed, key, text, plain) if fits else listed
         if frame is listed:
             self._add(place.frame, place.frame, plain.open, self._marks.escape, exact=True)
             return place.frame
         self._add(frame, frame, "", escapes.same, exact=True)
-        # What follows in it begins with as many blanks, in this part and in the next.
+        # Further lines of the item are indented to match, in this part and the next.
         text = text._replace(open=text.line or text.open)
         return self._nest.enter(listed, key, text, plain._replace(open=plain.line))
 
@@ -207,7 +208,7 @@ class _Writer:
                     self._add(base, base, written_out(mark.href), self._marks.escape)
 
     def _marked(self, outer: Frame, mark: Mark, span: Span, in_word: Collection[Mark]) -> Frame:
-        """`outer` itself when the mark cannot be shown there."""
+        """The frame for a mark, or `outer` if the mark cannot be shown there."""
         if mark.kind is Kind.LINK:
             plain = Wrap("", written_out(mark.href))
             return self._nest.enter(outer, mark, self._marks.link(mark.href), plain)
@@ -218,7 +219,7 @@ class _Writer:
         else:
             styles, broken = self._marks.styles, self._marks.styles_in_word
             wrap = (styles if broken is None or mark not in in_word else broken).get(mark.kind)
-        # A key of its own for each line, so that what goes over several is closed in each.
+        # A new key per line, so that a mark that spans several lines is closed in each.
         return self._nest.enter(outer, object(), wrap, NOTHING) if wrap else outer
 
     def _span(self, span: Span, base: Frame, frame: Frame, *, as_code: bool) -> None:
@@ -231,7 +232,7 @@ class _Writer:
     # Atoms
 
     def _apart(self, newlines: int, rank: int, *, newline: str | None = None) -> None:
-        """The next atom stands in another line."""
+        """Put the next atom on another line."""
         self._rank = min(rank, self._rank) if self._newlines else rank
         self._newlines = min(self._newlines + newlines, 2)
         self._newline = newline or self._marks.newline
@@ -246,7 +247,7 @@ class _Writer:
         exact: bool = False,
         linked: bool = False,
     ) -> None:
-        """`base` is the frame of the line, and `frame` in it that of the text."""
+        """Append an atom. `base` is the frame of the line, `frame` the frame of the text in it."""
         text_gap, plain_gap = self._gap(base) if self.atoms and self._newlines else ("", "")
         rank = Rank.WORD if self._rank == Rank.INSIDE and raw[:1].isspace() else self._rank
         self.atoms.append(Atom(frame, rank, raw, escape, text_gap, plain_gap, exact, linked))
@@ -256,7 +257,7 @@ class _Writer:
     def _gap(self, base: Frame) -> tuple[str, str]:
         both = shared(self._base, base)
         plain = f"\n{both.plain_line}" * self._newlines
-        # Elements stand apart by themselves.
+        # Elements are separated without line breaks.
         if self._marks.tags and self._base.key is not base.key:
             return "", plain
         return f"{self._newline}{both.text_line}" * self._newlines, plain
@@ -273,14 +274,14 @@ def _item_wrap(marks: Marks, number: int | None, depth: int) -> Wrap:
 
 
 def _with(mark: Mark, span: Span) -> Span:
-    """`span` with `mark` around it, unless it has the like of it."""
+    """`span` with `mark` around it, in place of any mark of the same kind."""
     marks = tuple(one for one in span.marks if one.kind is not mark.kind)
     return Span(span.text, (mark, *marks))
 
 
 def _within_words(line: Line, *, parted: bool) -> set[Mark]:
-    """The marks that begin or end in the midst of a word; if it is `parted`, not where one ends and
-    another begins, so that there is a sign between."""
+    """The marks that start or end in the middle of a word. With `parted`, not where one ends and
+    another starts, because there is a markup character in between."""
     found: set[Mark] = set()
     for one, other in pairwise(line):
         if one.text[-1:].isalnum() and other.text[:1].isalnum():

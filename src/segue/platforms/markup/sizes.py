@@ -1,4 +1,4 @@
-"""How long a text is for a platform, and where it may be cut when nothing else is left."""
+"""Measure text in a platform's units, and cut it where no better place is left."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Ruler = Callable[[str], int]
 _ZWJ, _ZWNJ = "\u200d", "\u200c"
 _FIRST_MARK = "\u0300"
 _VIRAMA = 9
-"""The combining class of the sign that binds two consonants into one letter."""
+"""Combining class of the sign that joins two consonants into one letter."""
 _BEFORE_A_LETTER = frozenset(
     "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e"
     "\U000110bd\U000110cd\U000111c2\U000111c3\U0001193f\U00011941\U00011a3a\U00011d46\U00011f02"
 )
-"""What is written before the letter that it belongs to: the signs that enclose a number."""
-# Unicode calls these letters or symbols, and yet they are a part of what stands before them.
+"""Signs that are written before the letter or number they belong to."""
+# Unicode classifies these as letters or symbols, but they belong to the character before them.
 _AFTER_A_LETTER = (
     ("\u0e33", "\u0e33"),  # Thai and Lao sara am
     ("\u0eb3", "\u0eb3"),
-    ("\u1160", "\u11ff"),  # the vowels and ends of Korean syllables
+    ("\u1160", "\u11ff"),  # vowels and finals of Korean syllables
     ("\ud7b0", "\ud7fb"),
-    ("\uff9e", "\uff9f"),  # the voicing of narrow kana
+    ("\uff9e", "\uff9f"),  # voicing marks of halfwidth kana
     ("\U0001f3fb", "\U0001f3ff"),  # skin tones
-    ("\U000e0020", "\U000e007f"),  # the tags that name the flag of a region
+    ("\U000e0020", "\U000e007f"),  # tags that name a region's flag
 )
 _KOREAN_STARTS = (("\u1100", "\u115f"), ("\ua960", "\ua97c"))
 _KOREAN = (*_KOREAN_STARTS, ("\uac00", "\ud7a3"))
@@ -35,19 +35,20 @@ _FLAG_LETTERS = (("\U0001f1e6", "\U0001f1ff"),)
 
 
 def size(text: str, unit: Unit) -> int:
-    """How much `text` takes of a platform's limit."""
+    """The size of `text` in the unit of a platform's limit."""
     return ruler(unit)(text)
 
 
 def ruler(unit: Unit) -> Ruler:
-    """What measures in `unit`."""
+    """The function that measures in `unit`."""
     return _RULERS[unit]
 
 
 def clusters(text: str) -> Iterator[str]:
-    """What a person sees as one character each: with its accents, an emoji with its skin tone.
+    """Yield what users see as single characters: a letter with its accents, an emoji with its skin
+    tone.
 
-    Where Unicode does not cut, neither do we; in rare scripts we keep a little more together.
+    Never splits where Unicode does not. In rare scripts it keeps a little more together.
     """
     start = 0
     for i in range(1, len(text)):
@@ -59,8 +60,8 @@ def clusters(text: str) -> Iterator[str]:
 
 
 def chop(text: str, room: int, most: int, measure: Ruler) -> Iterator[str]:
-    """`text` in pieces of up to `room`. A single cluster may be larger, but what is larger than
-    `most` comes in pieces too: it is an accent on an accent on an accent, and no writing."""
+    """Yield `text` in pieces of up to `room`. A single cluster may be larger, but a cluster larger
+    than `most` is split too: accents piled on accents, not real text."""
     piece, used = "", 0
     for cluster in text if text.isascii() else clusters(text):
         for whole in (cluster,) if (length := measure(cluster)) <= most else cluster:
@@ -75,7 +76,7 @@ def chop(text: str, room: int, most: int, measure: Ruler) -> Iterator[str]:
 
 
 def _belongs(text: str, start: int, i: int) -> bool:
-    """Whether the character at `i` is a part of the cluster that begins at `start`."""
+    """Whether the character at `i` is part of the cluster that starts at `start`."""
     before, c = text[i - 1], text[i]
     if _follows(c) or _leads(before):
         return True
@@ -90,7 +91,7 @@ def _belongs(text: str, start: int, i: int) -> bool:
 
 @lru_cache(4096)
 def _follows(c: str) -> bool:
-    """Whether it belongs to what stands before it, whatever that is."""
+    """Whether it always belongs to the character before it."""
     return c >= _FIRST_MARK and (
         unicodedata.category(c)[0] == "M" or c in (_ZWJ, _ZWNJ) or _within(c, _AFTER_A_LETTER)
     )
@@ -98,13 +99,13 @@ def _follows(c: str) -> bool:
 
 @lru_cache(4096)
 def _leads(c: str) -> bool:
-    """Whether what stands after it belongs to it, whatever that is."""
+    """Whether the character after it always belongs to it."""
     return c == _ZWJ or c in _BEFORE_A_LETTER
 
 
 @lru_cache(4096)
 def _binds(c: str) -> bool:
-    """Whether some that stand after it may belong to it."""
+    """Whether some characters after it belong to it."""
     return unicodedata.combining(c) == _VIRAMA or _within(c, (*_KOREAN_STARTS, *_FLAG_LETTERS))
 
 

@@ -1,4 +1,4 @@
-"""What stands in a line: text, and the marks that lie on it."""
+"""Inline content: text and its marks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segue.platforms.markup.blocks import Kind, Line, Mark, Span
 _OPENING = {"strong_open": Kind.BOLD, "em_open": Kind.ITALIC, "s_open": Kind.STRIKE}
 _CLOSING = {"strong_close", "em_close", "s_close"}
 _OPENS = re.compile(r"https?://[^\s/]|mailto:\S", re.IGNORECASE)
-"""What a tap may open. Everything else, such as `tg://user?id=1`, is written out."""
+"""Links that may be clickable. Others, such as `tg://user?id=1`, are written out."""
 _ADDRESS = re.compile(r"\w://|www\.", re.IGNORECASE)
 _SPACES = re.compile(r"\s+")
 _NEWLINE = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029]")
@@ -26,7 +26,7 @@ def lines_of(tokens: Iterable[Token]) -> list[Line]:
 
 
 def text_of(lines: Iterable[Line]) -> str:
-    """On one line, with the addresses of its links written out."""
+    """The text on one line, with the URLs of its links written out."""
     written: list[str] = []
     for line in lines:
         for n, span in enumerate(line):
@@ -40,21 +40,21 @@ def text_of(lines: Iterable[Line]) -> str:
 
 
 def written_out(href: str) -> str:
-    """As it stands after the text of a link."""
+    """The URL as it is shown after a link's text."""
     return f" ({href.removeprefix('mailto:')})"
 
 
 class _Reader:
-    """The lines of one block."""
+    """Collects the lines of one block."""
 
     def __init__(self) -> None:
         self.lines: list[list[Span]] = [[]]
         self._open: list[Mark] = []
         self._opened: list[bool] = []
-        """Of those that are not closed, from the outermost: whether it is among the open marks.
-        It is not when it lies on the like of it already."""
+        """For each unclosed mark, outermost first: whether it is in `_open`. A mark nested in one
+        of the same kind is not."""
         self._links: list[tuple[Mark, int]] = []
-        """Those that are open, and where in the line each began."""
+        """The open links, and where in the line each started."""
 
     def take(self, tokens: Iterable[Token]) -> None:
         for token in tokens:
@@ -78,12 +78,12 @@ class _Reader:
 
     def _add(self, text: str, *marks: Mark) -> None:
         if text:
-            # There are line breaks in it only when it was written as an entity.
+            # Only an entity can produce line breaks here.
             line = _NEWLINE.sub(" ", text)
             self.lines[-1].append(Span(line, (*self._open, *marks)))
 
     def _break(self) -> None:
-        # A link is whole: it does not go on in another line.
+        # Keep a link on one line.
         if self._is_open(Kind.LINK):
             self._add(" ")
         else:
@@ -102,7 +102,7 @@ class _Reader:
             self._open.pop()
 
     def _image(self, token: Token) -> None:
-        """A link to it; within a link, only what it shows."""
+        """Turn an image into a link to it. Within a link, show only its text."""
         linked = self._is_open(Kind.LINK)
         if not linked:
             self._open_link(str(token.attrs.get("src", "")))
@@ -116,11 +116,12 @@ class _Reader:
         self._links.append((mark, len(self.lines[-1])))
 
     def _close_link(self) -> None:
-        """Only now it is known what it says, and so whether there is something to tap on."""
+        """Close the link. Its label is complete only now, and decides whether the link is
+        clickable."""
         mark, start = self._links.pop()
         self._close_mark()
         if self._links:
-            # An address in angle brackets, within a link: that is what counts.
+            # A URL in angle brackets within a link: the outer link counts.
             return
         line = self.lines[-1]
         label = "".join(span.text for span in line[start:]).strip()

@@ -1,4 +1,4 @@
-"""A row of atoms into parts: as full as they can be, and cut where it hurts least."""
+"""Pack atoms into parts that are as full as possible, cut at the least harmful places."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _STOP = "。！？；，、"  # noqa: RUF001 - the stops of Chinese and Japanese
 _WORD = re.compile(rf"[^\s{_STOP}]*[{_STOP}]+[」』”）]*\s*|[^\s{_STOP}]+\s*|\s+")  # noqa: RUF001
 _SENTENCE_END = re.compile(r"[.!?…:;。！？；][\"'”’)\]」』）]*\s*$")  # noqa: RUF001
 _FULL_ENOUGH = 3
-"""A part that is less than this fraction full is not ended only because it is a good place."""
+"""A part less than this fraction full is not ended just because the place is good."""
 _GROUPS = 64
-"""How many groups of words make a part, when sentences are long."""
+"""Groups of words per part, when sentences are long."""
 _PIECES = 16
-"""How many pieces of a word without end make a part."""
+"""Pieces per part of an endless word."""
 _SPARE = 8
-"""What a single character may grow by when it is escaped."""
+"""Units by which escaping can lengthen a single character."""
 
 
 class _Fill(NamedTuple):
-    """How much of a part is taken, its frames not yet closed."""
+    """The used size of a part, before its frames are closed."""
 
     text: int
     plain: int
@@ -37,7 +37,7 @@ class _Fill(NamedTuple):
 
 
 def split(atoms: Iterable[Atom], limit: int, measure: Ruler) -> Iterator[Part]:
-    # What comes next is at the end, where taking it away and putting it back is cheap.
+    # In reverse order, because popping and appending at the end is cheap.
     ahead = list(atoms)[::-1]
     while ahead:
         if row := _trimmed(_take(ahead, limit, measure)):
@@ -47,14 +47,14 @@ def split(atoms: Iterable[Atom], limit: int, measure: Ruler) -> Iterator[Part]:
             )
 
 
-# Which atoms
+# Choosing atoms
 
 
 def _take(ahead: list[Atom], limit: int, measure: Ruler) -> list[Atom]:
-    """The atoms of the next part, which are gone from `ahead` then."""
+    """Remove the atoms of the next part from `ahead` and return them."""
     row: list[Atom] = []
     fills = [_Fill(0, 0, ROOT)]
-    """What is taken before each of them, and at last before the next."""
+    """The fill before each atom of `row`, and after the last."""
     while ahead:
         atom = ahead.pop()
         grown = _grown(fills[-1], atom, measure)
@@ -103,8 +103,8 @@ def _before_word(row: Sequence[Atom], fills: Sequence[_Fill], limit: int, measur
 
 
 def _best(row: Sequence[Atom], fills: Sequence[_Fill], least: int) -> int:
-    """Where to cut: the best rank, and as late as possible, with at least so much before it; 0
-    when there is no such place."""
+    """The cut with the best rank, as late as possible, with at least `least` units before it; 0 if
+    there is none."""
     best, rank = 0, Rank.NEVER
     for n in range(len(row) - 1, 0, -1):
         if fills[n].closed() < least:
@@ -114,11 +114,11 @@ def _best(row: Sequence[Atom], fills: Sequence[_Fill], least: int) -> int:
     return best
 
 
-# Divided
+# Dividing
 
 
 def _words(atom: Atom, limit: int) -> list[Atom]:
-    """By sentences, and these by a few words at a time."""
+    """Divide an atom into sentences, and long sentences into groups of words."""
     groups: list[tuple[str, int]] = []
     start, rank = 0, atom.rank
     for word in _WORD.finditer(atom.raw):
@@ -132,14 +132,14 @@ def _words(atom: Atom, limit: int) -> list[Atom]:
 
 
 def _pieces(atom: Atom, limit: int, measure: Ruler) -> list[Atom]:
-    """By clusters: what has to be cut somewhere."""
+    """Divide an atom between clusters: a last resort."""
     pieces = chop(atom.raw, limit // _PIECES, limit // 2 - _SPARE, measure)
     ranks = chain((atom.rank,), repeat(Rank.INSIDE))
     return _divided(atom, zip(pieces, ranks, strict=False))
 
 
 def _divided(atom: Atom, pieces: Iterable[tuple[str, int]]) -> list[Atom]:
-    """One that follows the other directly, so that only the first has a gap before it."""
+    """Divide an atom into adjacent ones. Only the first keeps the gap before it."""
     (raw, rank), *more = list(pieces) or [(atom.raw, atom.rank)]
     return [
         atom._replace(raw=raw, rank=rank, word=True),
@@ -150,11 +150,11 @@ def _divided(atom: Atom, pieces: Iterable[tuple[str, int]]) -> list[Atom]:
     ]
 
 
-# Written
+# Writing
 
 
 def _trimmed(row: list[Atom]) -> list[Atom]:
-    """Without the blanks at both ends, which nobody sees, and which undo bold in some dialects."""
+    """Strip whitespace at both ends: it is invisible, and undoes bold in some dialects."""
     row = row[next((n for n, atom in enumerate(row) if not _is_blank(atom)), len(row)) :]
     while row and _is_blank(row[-1]):
         row.pop()
@@ -174,7 +174,7 @@ def _written(
     wrap: Callable[[Frame], Wrap],
     content: Callable[[Atom], tuple[str, str]],
 ) -> str:
-    """The atoms, each with the gap before it, and what their frames write around them."""
+    """The atoms with the gaps between them and the markup of their frames."""
     out: list[str] = []
     open_ = ROOT
     for n, atom in enumerate(row):
@@ -193,7 +193,7 @@ def _written(
 
 
 def _inside(frame: Frame, outer: Frame) -> Iterator[Frame]:
-    """From `frame` outwards, as far as those within `outer`."""
+    """`frame` and its outer frames that lie within `outer`, innermost first."""
     while frame.depth > outer.depth and frame.parent:
         yield frame
         frame = frame.parent

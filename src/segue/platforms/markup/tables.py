@@ -1,4 +1,4 @@
-"""Tables without lines: in columns where a platform has code, else row by row."""
+"""Tables as text: in columns where the platform has code blocks, otherwise row by row."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from segue.platforms.markup.blocks import Block, Code, Kind, Line, Mark, Paragraph, Span, Table
 
 _WIDEST = 80
-"""Columns of letters. What is wider is not read in columns on a telephone."""
+"""Width in characters. Wider tables are unreadable in columns on a phone."""
 
 
 def laid_out(table: Table, *, in_code: bool) -> tuple[Block, ...]:
-    """Other blocks that show the same."""
+    """The table as other blocks."""
     widths = [max(map(_width, column)) for column in zip(*table.rows, strict=True)]
     if sum(widths) + 2 * (len(widths) - 1) > _WIDEST:
         return tuple(_record(table.rows[0], row) for row in table.rows[1:] or table.rows)
@@ -31,7 +31,7 @@ def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> 
 
 
 def _record(names: Sequence[str], values: Sequence[str]) -> Paragraph:
-    """`Name: value`, each in a line; empty ones are left out."""
+    """`Name: value` on a line each; empty values are left out."""
     if values is names:
         return Paragraph(tuple((Span(name),) for name in names if name))
     return Paragraph(tuple(_entry(*pair) for pair in zip(names, values, strict=True) if pair[1]))

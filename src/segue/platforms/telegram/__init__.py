@@ -1,8 +1,8 @@
-"""Telegram, by the Bot API: long polling, topics in groups and in direct messages.
+"""Telegram through the Bot API: long polling, topics in groups and in direct messages.
 
-`line` is the one place that speaks HTTP, and knows the token; `wire`, `polling` and `parsing` turn
-updates into Inbounds; `sending`, `files` and `topics` do what the contract asks for; `failing` says
-in the contract's errors what went wrong; `examining` looks at how the bot is set up.
+`transport` is the only module that speaks HTTP and knows the token. `wire`, `polling` and `parser`
+turn updates into Inbounds. `sending`, `files` and `topics` implement the contract. `errors` maps
+failures to the contract's errors, and `diagnostics` checks how the bot is set up.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _LIBRARIES = frozenset({"telegram", "httpx"})
 
 
 def make(settings: PlatformSettings) -> Adapter:
-    """An adapter for the bot of `settings`, not yet connected; LibraryMissing when
+    """Create the adapter for the bot in `settings`, not yet connected. Raise LibraryMissing if
     python-telegram-bot is not installed."""
-    # A gateway without Telegram does not pay for its library, and does not need it.
+    # Imported here, so that a gateway without Telegram does not need the library.
     try:
         from segue.platforms.telegram.adapter import TelegramAdapter  # noqa: PLC0415
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""The Adapter for Telegram."""
+"""The Telegram adapter."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9:_-]+")
 _POLL_SECONDS = 25
 _ALBUM_SECONDS = 1.0
 _SILENCE = 20.0
-"""Nothing can be repeated safely here, so that it pays to wait a little longer."""
+"""Sends cannot be repeated safely, so it pays to wait a little longer."""
 
 CAPABILITIES = Capabilities(
     threads=True,
@@ -77,21 +77,21 @@ CAPABILITIES = Capabilities(
     dialect=Dialect.TELEGRAM,
     per_second=30.0,
     chat_seconds=1.0,
-    # A group takes 20 messages a minute, edits among them. A few at once leave room for the rest
-    # of that minute, and a 429 says when there is more.
+    # A group takes 20 messages a minute, including edits. A small burst leaves room for the rest of
+    # that minute, and a 429 says when to continue.
     chat_burst=3,
-    # So often in groups; direct messages would take three times as many, but they have drafts.
+    # The limit in groups. Direct messages allow three times as many, but they have drafts.
     edit_seconds=3.0,
     typing_seconds=5.0,
     attachment_bytes=files.FETCHED_BYTES,
     upload_bytes=files.SENT_BYTES,
-    # A draft is gone after 30 seconds.
+    # A draft disappears after 30 seconds.
     preview_seconds=20.0,
 )
 
 
 class _Connection:
-    """A bot with its line."""
+    """A bot with its HTTP transport."""
 
     def __init__(self, token: str, url: str | None, silence: float) -> None:
         base = (url or TELEGRAM).rstrip("/")
@@ -110,7 +110,7 @@ class _Connection:
 
 
 class TelegramAdapter:
-    """One bot."""
+    """The adapter of one bot."""
 
     def __init__(
         self,
@@ -121,8 +121,8 @@ class TelegramAdapter:
         silence: float = _SILENCE,
         album_seconds: float = _ALBUM_SECONDS,
     ) -> None:
-        """`url`: of a Bot API server of one's own. `silence`: seconds without an answer before a
-        call counts as lost. `album_seconds`: how long to wait for more files of an album."""
+        """`url` is a self-hosted Bot API server. `silence` is the timeout in seconds after which a
+        call counts as lost. `album_seconds` is how long to wait for more files of an album."""
         self._token = token
         self._url = url
         self._groups = groups
@@ -131,21 +131,21 @@ class TelegramAdapter:
         self._albums = albums.Albums()
         self._connection: _Connection | None = None
         self._why = "it is not connected"
-        """Why there is none."""
+        """Why there is no connection."""
         self._me = Me(id=0, username="")
         self._offset: int | None = None
         self._skipped = 0
-        """Updates that could not be read."""
+        """Updates that could not be parsed."""
         self._answers: set[asyncio.Task[None]] = set()
-        """To pressed buttons, under way."""
+        """Pending answers to button presses."""
         self._album = ""
-        """The last one that was meant for us."""
+        """The last album that was addressed to the bot."""
         self._moved: dict[str, str] = {}
-        """The ids of groups that became supergroups, and those that they have now."""
+        """Group ids that changed when the group became a supergroup, with their new ids."""
         self._topics = topics.OpenTopics()
         self._drafts = True
         self._undrafted: set[str] = set()
-        """Chats that take none."""
+        """Chats that do not support drafts."""
 
     @property
     def platform(self) -> Platform:
@@ -162,7 +162,7 @@ class TelegramAdapter:
     def pairing_link(self, code: str) -> str | None:
         return f"https://t.me/{self._me.username}?start={code}" if self._me.username else None
 
-    # Opening and closing
+    # Connecting and closing
 
     async def connect(self) -> None:
         try:
@@ -172,12 +172,12 @@ class TelegramAdapter:
             raise
 
     async def _connect(self) -> None:
-        # One that is open stays: what is being sent over it goes on.
+        # Keep an open connection: messages may be on their way over it.
         connection = self._connection or self._open()
         try:
             with connecting():
                 me = await connection.bot.get_me()
-                # With a webhook nothing can be received; what waits for it is kept.
+                # A webhook prevents polling. Pending updates are kept.
                 if (await connection.bot.get_webhook_info()).url:
                     await connection.bot.delete_webhook(drop_pending_updates=False)
         except ConnectFailed:
@@ -210,7 +210,7 @@ class TelegramAdapter:
     def _bot(self) -> Bot:
         return self._connected().bot
 
-    # What comes in
+    # Inbound
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
@@ -221,7 +221,7 @@ class TelegramAdapter:
             for group in albums.gathered(batch.updates[:settled]):
                 if (inbound := self._heard(group)) is not None:
                     yield inbound
-            # Sent with the next poll, once the last of the batch is recorded: it confirms them.
+            # Confirms the batch: it is sent with the next poll, after the last update is recorded.
             rest = [update.update_id for update in batch.updates[settled:]]
             self._offset = min(rest, default=batch.next)
             self._note(batch.skipped)
@@ -239,14 +239,14 @@ class TelegramAdapter:
         asked = {"timeout": _POLL_SECONDS, "allowed_updates": json.dumps(ASKED_FOR), **more}
         if self._offset is not None:
             asked["offset"] = self._offset
-        # Not by the library's own method, for which one bad update spoils all that came with it.
+        # Not the library's own method: there one bad update spoils the whole batch.
         return await connection.line.retrieve(
             f"{connection.bot.base_url}/getUpdates?{urlencode(asked)}",
             read_timeout=_POLL_SECONDS + self._silence,
         )
 
     def _note(self, skipped: Sequence[int | None]) -> None:
-        """Log the updates that are confirmed and were not read."""
+        """Log updates that are confirmed although they could not be parsed."""
         offset = self._offset or 0
         gone = [number for number in skipped if number is None or number < offset]
         if gone:
@@ -255,7 +255,7 @@ class TelegramAdapter:
             logger.warning("telegram updates skipped ids=%s total=%d", ids, self._skipped)
 
     def _heard(self, group: Sequence[Update]) -> Inbound | None:
-        """What an update comes to, or the updates of one album."""
+        """The Inbound for an update, or for all updates of an album."""
         parsed = [parse(update, self._me, time.time()) for update in group]
         parts = [part for part in parsed if part is not None]
         if (closed := closed_topic(group[0])) is not None:
@@ -265,7 +265,7 @@ class TelegramAdapter:
         inbound = albums.merged(parts)
         if inbound.moved_to is not None:
             self._moved[inbound.address.chat_id] = inbound.moved_to.chat_id
-        # A file that comes too late for its album is meant for whom the album was.
+        # A file that arrives late counts as addressed if its album was.
         album = albums.name(group[0])
         if inbound.addressed:
             self._album = album
@@ -279,13 +279,13 @@ class TelegramAdapter:
         answer.add_done_callback(self._answers.discard)
 
     async def _answer(self, query: str) -> None:
-        """It may be too late, or the second time: the person sees what came of it anyway."""
+        """Best effort: the answer may be late or repeated, and the user sees the outcome anyway."""
         try:
             await self._bot.answer_callback_query(query)
         except (TelegramError, ConnectFailed, *SENSELESS) as error:
             logger.info("telegram press not acknowledged reason=%s", error)
 
-    # What goes out
+    # Outbound
 
     async def send(
         self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
@@ -321,7 +321,7 @@ class TelegramAdapter:
             try:
                 await sending.draft(self._bot, at, part, _draft_number(key))
             except Refused as refused:
-                if refused.status == 404:  # the server is older than drafts
+                if refused.status == 404:  # the server is too old for drafts
                     self._drafts = False
                 elif refused.says("textdraft"):
                     self._undrafted.add(at.chat_id)
@@ -348,8 +348,8 @@ class TelegramAdapter:
         return None if now == home else now
 
     async def _following(self, to: Address, send: Callable[[Address], Awaitable[T]]) -> T:
-        """Send it to that chat by the id that it has now. Not for edits: the messages of before
-        have no ids there, or other messages have theirs."""
+        """Send to the chat's current id. Not for edits: after a move, message ids are gone or
+        belong to other messages."""
         await self._topics.ensure(self._bot, self._now(to))
         try:
             return await send(self._now(to))
@@ -362,7 +362,7 @@ class TelegramAdapter:
     def _now(self, at: Address) -> Address:
         return dataclasses.replace(at, chat_id=self._moved.get(at.chat_id, at.chat_id))
 
-    # The account
+    # Account
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
         with delivering():
@@ -383,5 +383,5 @@ class TelegramAdapter:
 
 
 def _draft_number(key: str) -> int:
-    """The same for the same key, and never 0, which Telegram does not take."""
+    """The same number for the same key; never 0, which Telegram rejects."""
     return zlib.crc32(key.encode("utf-8", "surrogatepass")) & 0x7FFFFFFF or 1

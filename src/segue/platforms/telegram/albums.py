@@ -1,8 +1,8 @@
-"""Albums: several messages of Telegram, one for each file, that are one message of a person's.
+"""Albums: one user message with several files, which Telegram sends as one message per file.
 
-They come as updates of their own, mostly at once, sometimes with the next poll. An album that may
-not be whole is not confirmed: it comes again with the next poll, after a moment, together with what
-came meanwhile. So nothing is kept here that a restart could lose.
+The parts arrive as separate updates, mostly together, sometimes with the next poll. An album that
+may be incomplete is not confirmed, so the next poll returns it again after a moment, with the parts
+that arrived since. Nothing is kept here that a restart could lose.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from segue.platforms.telegram.wire import Update
 
 
 def name(update: Update) -> str:
-    """The album that an update belongs to; empty for none."""
+    """The album that an update belongs to, or ""."""
     message = update.message
     if message is None or not message.media_group_id:
         return ""
@@ -25,14 +25,14 @@ def name(update: Update) -> str:
 
 
 class Albums:
-    """Says how much of what came can be taken up: an album once two polls have brought as much of
-    it."""
+    """Decides which updates are ready. An album is complete when two polls in a row return the same
+    number of parts."""
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
 
     def settled(self, updates: Sequence[Update]) -> int:
-        """How many of these, from the first, belong to no album that may grow."""
+        """The number of leading updates that belong to no album that may still grow."""
         names = [name(update) for update in updates]
         now = Counter(filter(None, names))
         held = {album for album, parts in now.items() if self._seen[album] != parts}
@@ -42,13 +42,13 @@ class Albums:
             cut = next((i for i, album in enumerate(names[:end]) if album in held), end)
             if cut == end:
                 return end
-            # An album of which a part is held back is held back whole.
+            # If one part of an album is held back, hold back all of them.
             held.update(filter(None, names[cut:end]))
             end = cut
 
 
 def gathered(updates: Sequence[Update]) -> Iterator[list[Update]]:
-    """Each update, and those of an album together, in the place of the first."""
+    """Group the updates of each album together, in the place of its first update."""
     groups: dict[str, list[Update]] = {}
     for number, update in enumerate(updates):
         groups.setdefault(name(update) or f"{number}", []).append(update)
@@ -56,8 +56,8 @@ def gathered(updates: Sequence[Update]) -> Iterator[list[Update]]:
 
 
 def merged(parts: Sequence[Inbound]) -> Inbound:
-    """One message of all that an album says and holds. It is known by its first part, and an edit
-    of it by the part that has its text."""
+    """Merge the parts of an album into one message. It has the update id of the first part, and the
+    message id of the part with the text, where edits arrive."""
     first = parts[0]
     said = next((part for part in parts if part.text), first)
     return msgspec.structs.replace(

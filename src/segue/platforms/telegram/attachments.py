@@ -1,4 +1,4 @@
-"""The files of a message."""
+"""Files attached to a message."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from segue.platforms.telegram.wire import Content, Media, Sticker
 
 
 def attachments(message: Content) -> tuple[Attachment, ...]:
-    """Those that came with it: one at most, since each picture of an album is its own message."""
+    """At most one attachment: each picture of an album is a separate message."""
     if message.photo:
         # Telegram sends a picture in several sizes.
         largest = max(message.photo, key=lambda size: size.width * size.height)
         return (Attachment(largest.file_id, "photo.jpg", "image/jpeg", largest.file_size),)
     if message.sticker is not None:
         return (_sticker(message.sticker),)
-    # An animation comes as a document as well.
+    # An animation is also sent as a document.
     for media, name, media_type in (
         (message.animation, "animation.mp4", "video/mp4"),
         (message.document, "document", "application/octet-stream"),

@@ -1,4 +1,4 @@
-"""Who wrote the words of a message: its sender, or an author whose words the sender passes on."""
+"""The author of a message: its sender, or the author of text that the sender passed on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from segue.platforms.telegram.wire import Content, Me, Message, Origin, User, Wr
 
 
 def forwarded_from(message: Written) -> str | None:
-    """The author of forwarded words, or the bot that a message was sent through; empty when
-    Telegram does not say. None: the sender wrote it."""
+    """The author of forwarded text, or the bot that the message was sent through; empty if unknown.
+    None if the sender wrote it."""
     if message.forward_origin is not None:
         return _author(message.forward_origin)
     if message.forward_date is not None:
@@ -19,8 +19,8 @@ def forwarded_from(message: Written) -> str | None:
 
 
 def quote(message: Message, me: Me) -> Quote | None:
-    """The message that this one replies to. Plain words in a topic reply, as Telegram has it, to
-    the message that opened the topic: these quote nothing."""
+    """The message that this one replies to. In a topic, a message that is not a reply is sent as a
+    reply to the message that created the topic; it has no quote."""
     part = "" if message.quote is None else message.quote.text
     if (other := message.external_reply) is not None:
         return Quote(author=_author(other.origin), text=part or _content(other))

@@ -1,4 +1,4 @@
-"""Chats that people name by their ids."""
+"""Look up chats by id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OUTSIDE = frozenset({ChatMember.LEFT, ChatMember.BANNED})
 
 
 async def find(bot: Bot, me: Me, chat_id: str) -> HomeChannel | None:
-    """The chat with that id, or with that @name, if we are in it and can talk there."""
+    """The chat with that id or @name, if the bot is in it and can write there."""
     try:
         found = await bot.get_chat(chat_id)
         if found.type != "private" and await _is_outside(bot, me, found.id):
@@ -29,5 +29,5 @@ async def find(bot: Bot, me: Me, chat_id: str) -> HomeChannel | None:
 
 
 async def _is_outside(bot: Bot, me: Me, chat: int) -> bool:
-    """Of a public group everybody can ask."""
+    """Whether the bot is not a member. Public groups can be looked up by any bot."""
     return (await bot.get_chat_member(chat, me.id)).status in _OUTSIDE

@@ -1,4 +1,4 @@
-"""The menu of commands that Telegram shows to people who type /."""
+"""The command menu that Telegram shows when a user types /."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 100
 
 
 async def offer(bot: Bot, menu: Sequence[MenuEntry]) -> None:
-    """Show these; nothing is changed when they are shown already."""
+    """Set the menu, if it differs from the current one."""
     wanted = list(_commands(menu))[:_MOST]
     shown = await bot.get_my_commands()
     if _pairs(shown) != _pairs(wanted):
@@ -24,7 +24,7 @@ async def offer(bot: Bot, menu: Sequence[MenuEntry]) -> None:
 
 
 def _commands(menu: Sequence[MenuEntry]) -> Iterator[BotCommand]:
-    """Those that Telegram takes: for one that it does not, it would refuse them all."""
+    """The commands that Telegram accepts. One bad entry would make it reject the whole menu."""
     for entry in menu:
         name = entry.name.lower()
         if _NAME.fullmatch(name):

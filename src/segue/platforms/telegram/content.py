@@ -1,4 +1,4 @@
-"""What a message shares that is neither text nor a file, in words for the agent."""
+"""Content that is neither text nor a file, described in words for the agent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from segue.platforms.telegram.wire import Checklist, Contact, Content, Location,
 
 
 def shared(message: Content) -> str:
-    """A place, a contact, a poll, a checklist, a story or a throw of dice; empty when there is
-    none. Others may have written the names in it, so each is put on one line."""
+    """Describe a place, contact, poll, checklist, story or dice; "" if there is none. Others may
+    have written the names in it, so each is put on one line."""
     if (venue := message.venue) is not None:
         name = ", ".join(filter(None, (one_line(venue.title), one_line(venue.address))))
         return f"[A place: {name}, at {_point(venue.location)}]"

@@ -1,4 +1,4 @@
-"""How the bot and the home channel are set up, and what to do about what is missing."""
+"""Check the setup of the bot and the home channel, and explain how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNREACHED = "Write something to the bot there, adding it to the chat first, and
 
 
 async def examine(bot: Bot, home: Address | None) -> list[Finding]:
-    """What there is to say. It asks only, and never for updates: whoever receives them is not
+    """Run all checks. Read-only, and never asks for updates, so a running gateway is not
     disturbed."""
     found: list[Finding] = []
     try:

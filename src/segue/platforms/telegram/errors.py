@@ -1,4 +1,4 @@
-"""What went wrong, in the errors of the contract and in words for people."""
+"""Convert Telegram failures to the contract's errors, with reasons for the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPIC_GONE = (
 )
 NO_TOPIC = ("message thread not found", "topic_deleted", "topic_id_invalid")
 
-# By what is in the description, in small letters; the first that fits.
+# By fragments of the lower-cased description; the first match counts.
 _REASONS = (
     (NO_TOPIC, TOPIC_GONE),
     (("topic_closed",), "the topic is closed, and the bot may not open it; open it there"),
@@ -33,13 +33,13 @@ _REASONS = (
     (("chat not found",), "there is no such chat, or nobody has written to the bot there yet"),
 )
 
-# What the library raises when an answer is good JSON and not what it should be.
+# What the library raises for valid JSON of an unexpected shape.
 SENSELESS = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @contextlib.contextmanager
 def connecting() -> Generator[None]:
-    """What goes wrong within it is a ConnectFailed."""
+    """Convert failures to ConnectFailed."""
     try:
         yield
     except Refused as refused:
@@ -52,8 +52,8 @@ def connecting() -> Generator[None]:
 
 @contextlib.contextmanager
 def delivering() -> Generator[None]:
-    """What goes wrong within it is a DeliveryFailed; a ConnectFailed when Telegram does not know
-    us any more."""
+    """Convert failures to DeliveryFailed, or to ConnectFailed if Telegram no longer accepts the
+    token."""
     try:
         yield
     except Refused as refused:
@@ -84,7 +84,7 @@ def _undelivered(refused: Refused) -> DeliveryFailed | ConnectFailed:
         _why_not_delivered(refused),
         retry=broken or refused.status == 429,
         after=refused.after,
-        # Whatever broke there may have broken after the effect.
+        # A server error may have happened after the effect.
         arrived=broken,
     )
 

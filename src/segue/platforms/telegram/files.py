@@ -1,4 +1,4 @@
-"""Files, in both directions."""
+"""Fetch and send files."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _PHOTO_BYTES = 10 * 1000 * 1000
 _PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
 _NAME = 128
 _SECONDS = 60.0
-"""Telegram looks at a file before it answers."""
+"""Telegram inspects a file before it answers."""
 
 _NOTHING = Part("", "")
 
 
 async def fetch(bot: Bot, line: Line, base: str, attachment: Attachment) -> bytes:
-    """What is in it. `base`: where files are, with the token."""
+    """Return the file's content. `base` is the URL of the file server, including the token."""
     if attachment.size > FETCHED_BYTES:
         raise Refused(413, f"the file has {attachment.size:,} bytes, more than Telegram gives out")
     found = await bot.get_file(attachment.id)
     if not found.file_path:
         raise Refused(404, "the file is gone")
-    # The library makes a whole URL of it, for a way of fetching that knows no limit.
+    # The library returns a full URL, for a download method without a size limit.
     path = found.file_path.removeprefix(f"{base}/")
     return await line.download(f"{base}/{path}", FETCHED_BYTES)
 
 
 async def send_file(bot: Bot, to: Address, file: Upload, part: Part) -> Receipt:
-    """The file with what is said of it. When that is too long to stand under a file it follows as a
-    message of its own, and the receipt is that message's, since it is what may be edited."""
+    """Send the file with its caption. A text too long for a caption follows as a separate message.
+    The receipt is then that message's, because it is what may be edited."""
     sending.check_length(part)
     if len(file.data) > SENT_BYTES:
         raise Refused(413, f"the file has {len(file.data):,} bytes; at most {SENT_BYTES:,} fit")
@@ -51,7 +51,7 @@ async def send_file(bot: Bot, to: Address, file: Upload, part: Part) -> Receipt:
         with delivering():
             return await sending.send(bot, to, part, ())
     except (DeliveryFailed, ConnectFailed) as error:
-        # The file is there, and must not come again.
+        # The file has arrived and must not be sent again.
         raise failed_delivery(
             f"the file arrived without its text ({error})", arrived=True
         ) from error
@@ -62,7 +62,7 @@ async def _send(bot: Bot, to: Address, file: Upload, part: Part) -> Message:
         try:
             return await _deliver(bot, to, file, part, photo=True)
         except Refused as refused:
-            # It is too narrow, or none that Telegram can read.
+            # The aspect ratio is too extreme, or Telegram cannot decode the image.
             if not refused.says("photo", "image"):
                 raise
     return await _deliver(bot, to, file, part, photo=False)

@@ -1,4 +1,4 @@
-"""What a person does on Telegram before there is a token."""
+"""Instructions for getting a bot token from Telegram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message says, and to whom: commands and mentions, which Telegram marks in the text."""
+"""A message's text and whom it addresses, from the commands and mentions that Telegram marks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _AFTER_A_NAME = " \t\n,:;"
 @dataclass(frozen=True, slots=True)
 class Words:
     text: str
-    """Without our own name at its beginning."""
+    """Without the bot's name at its start."""
     command: bool = False
     to_us: bool = False
-    """We are named in it, or it is a command."""
+    """It mentions the bot, or is a command."""
     to_another: bool = False
     """It is a command for another bot."""
 
 
 def of(message: Message, me: Me) -> Words:
-    """The text of a message, or what was written under its file."""
+    """The text of a message, or the caption of its file."""
     text = message.text or message.caption
     entities = message.entities if message.text else message.caption_entities
     for entity in entities:
@@ -31,13 +31,13 @@ def of(message: Message, me: Me) -> Words:
     names = list(_names(text, entities, me))
     if any(entity.offset == 0 for entity in names):
         _, rest = _cut(text, next(entity for entity in names if entity.offset == 0))
-        # A name alone is all that was said.
+        # A message of only the name keeps it as its text.
         return Words(rest.lstrip(_AFTER_A_NAME) or text, to_us=True)
     return Words(text, to_us=bool(names))
 
 
 def passed_on(message: Message) -> Words:
-    """The text of a message whose sender did not write it: content, which addresses no one."""
+    """The text of a message that its sender did not write: content, addressed to no bot."""
     return Words(message.text or message.caption)
 
 
@@ -51,7 +51,7 @@ def _command(text: str, entity: Entity, me: Me) -> Words:
 
 
 def _names(text: str, entities: Sequence[Entity], me: Me) -> Iterator[Entity]:
-    """The parts of the text that name us."""
+    """The entities that mention the bot."""
     for entity in entities:
         if entity.type == "text_mention" and entity.user is not None and entity.user.id == me.id:
             yield entity
@@ -62,7 +62,7 @@ def _names(text: str, entities: Sequence[Entity], me: Me) -> Iterator[Entity]:
 
 
 def _cut(text: str, entity: Entity) -> tuple[str, str]:
-    """What an entity at the beginning covers, and the rest."""
+    """Split the text after an entity at its start."""
     return _between(text, 0, entity.length), _between(text, entity.length, None)
 
 

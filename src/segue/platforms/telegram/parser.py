@@ -1,4 +1,4 @@
-"""From an update of Telegram to an Inbound: the adapter's edge."""
+"""Convert a Telegram update to an Inbound: the adapter's edge."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _INSIDE = frozenset({"creator", "administrator", "member"})
 
 
 def parse(update: Update, me: Me, now: float) -> Inbound | None:
-    """What a person did, or None for what we do not hear: bots, of which we are one, who speaks in
-    the name of a chat, channels, and what Telegram itself writes into a chat, but for a new id."""
+    """Return the user's action as an Inbound, or None if we ignore it. Ignored are bots (including
+    our own messages), messages sent on behalf of a chat, channels, and Telegram's service messages
+    except a change of chat id."""
     if update.message is not None:
         return _said(update, update.message, me, edited=False)
     if (message := update.edited_message) is not None:
@@ -40,7 +41,7 @@ def parse(update: Update, me: Me, now: float) -> Inbound | None:
 
 
 def address(chat: Chat, thread: int | None) -> Address | None:
-    """Where that is; None for a channel, and for kinds of chats that are new to us."""
+    """The address of a chat, or None for channels and unknown chat types."""
     if chat.type not in _CHATS:
         return None
     return Address(
@@ -52,7 +53,7 @@ def address(chat: Chat, thread: int | None) -> Address | None:
 
 
 def closed_topic(update: Update) -> Address | None:
-    """The topic that was closed, if that is what happened."""
+    """The topic that this update closed, or None."""
     message = update.message
     if message is None or message.forum_topic_closed is None:
         return None
@@ -91,9 +92,9 @@ def _said(update: Update, message: Message, me: Me, *, edited: bool) -> Inbound 
 
 
 def _is_edited(message: Message, now: float) -> bool:
-    """Whether a person has just changed it. The first reaction to a message, a preview of a link
-    and the next point of a live location come as edits as well, without a date or with the date of
-    an earlier one; and Telegram keeps an update for a day at most."""
+    """Whether the user has just edited the message. A first reaction, a link preview and a live
+    location update also arrive as edits, without a date or with the date of an earlier edit.
+    Telegram keeps updates for at most a day."""
     if message.location is not None or (message.media_group_id and not message.caption):
         return False
     return message.edit_date > now - _KEPT
@@ -121,8 +122,8 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
         update_id=str(update.update_id),
         address=at,
         sender=_sender(query.sender),
-        # Of a message that we cannot look at any more Telegram does not say in which topic it is:
-        # the button must do nothing in another place.
+        # For a message that is no longer accessible, Telegram does not say which topic it is in.
+        # The button must not act in another place.
         text=query.data if message.date else "",
         message_id=str(message.message_id),
         press_id=query.id,
@@ -148,8 +149,8 @@ def _joined(update: Update, change: MemberUpdated) -> Inbound | None:
 
 
 def _topic(message: Message) -> int | None:
-    """The topic that a message is in. In a group without topics the answers to one message have a
-    `message_thread_id` as well, and are no place of their own; and General is the chat itself."""
+    """The topic of a message. In a group without topics, replies to a message have a
+    `message_thread_id` too, but are not a separate place. The General topic is the chat itself."""
     return message.message_thread_id if message.is_topic_message else None
 
 
@@ -166,5 +167,5 @@ def _sender(user: User) -> Sender:
 
 
 def _readers(chat: Chat) -> str:
-    """An update does not say how many there are."""
+    """A description of the chat's readers. An update does not say how many there are."""
     return "" if chat.type == "private" else f"the members of {chat.title or 'this chat'}"

@@ -1,4 +1,4 @@
-"""What one getUpdates brought, taken apart so that no bad update can spoil its neighbours."""
+"""Split a getUpdates response so that a bad update does not affect the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _numbered = msgspec.json.Decoder(Numbered)
 
 
 class Torn(Lost):
-    """The updates of an answer cannot be told apart. Ask for one of them."""
+    """The updates of a response cannot be separated. Ask for one at a time."""
 
     def __init__(self) -> None:
         super().__init__("its answer makes no sense", arrived=True)
@@ -37,21 +37,21 @@ class Torn(Lost):
 @dataclass(frozen=True, slots=True)
 class Batch:
     updates: Sequence[Update]
-    """Those that can be read."""
+    """Updates that could be parsed."""
     skipped: Sequence[int | None]
-    """The ids of those that cannot; None for an id that cannot be read either."""
+    """Ids of updates that could not be parsed; None if the id is unreadable too."""
     next: int | None
-    """The offset that confirms all of them, and those that cannot be read as well."""
+    """The offset that confirms all updates, including the skipped ones."""
 
 
 def read(payload: bytes, offset: int | None) -> Batch:
-    """What is in an answer to getUpdates with that offset; Torn when it cannot be taken apart, Lost
-    when it is no answer."""
+    """Parse a response to getUpdates with that offset. Raise Torn if its updates cannot be
+    separated, and Lost if it is not a response."""
     return _batch(_split(payload), offset)
 
 
 def read_one(payload: bytes, offset: int | None) -> Batch:
-    """The same for an answer with one update, which can always be skipped."""
+    """Parse a response with one update, which can always be skipped."""
     try:
         return read(payload, offset)
     except Torn:
@@ -71,13 +71,13 @@ def _split(payload: bytes) -> Sequence[bytes | memoryview]:
     try:
         return [memoryview(raw) for raw in _answer.decode(payload).result]
     except _UNREADABLE:
-        # One of them is nested without end, or no good JSON. The others are good nevertheless.
+        # One update is nested too deeply or invalid JSON. The others are still good.
         return list(_pieces(payload))
 
 
 def _pieces(payload: bytes) -> Iterator[bytes]:
-    """The elements of the array `result`, without looking into them. What comes after the last
-    whole one is asked for again."""
+    """The elements of the `result` array, without parsing them. Everything after the last complete
+    one is requested again."""
     begin = _RESULT.match(payload)
     if begin is None:
         raise Lost("its answer makes no sense", arrived=True)
@@ -108,15 +108,15 @@ def _read(raw: bytes | memoryview) -> Update | None:
 
 def _next(raw: Sequence[bytes | memoryview], offset: int | None) -> int | None:
     ids = [number for one in raw if (number := _number(one)) is not None]
-    # The highest of these, not of all there ever were: after a week of silence Telegram begins
-    # to count at a random number, which may be lower.
+    # The highest id of this batch, not of all time: after a week without updates, Telegram
+    # continues from a random number, which may be lower.
     if ids:
         return max(ids) + 1
     if not raw:
         return offset
     if offset is None:
         raise Lost("its answer makes no sense", arrived=True)
-    # They are numbered one after the other, so these have the numbers from `offset` on.
+    # Ids are consecutive, so these updates have the ids from `offset` on.
     return offset + len(raw)
 
 

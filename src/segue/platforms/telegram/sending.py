@@ -1,4 +1,4 @@
-"""Messages that go out, and only to where they were meant to."""
+"""Send messages, and only to the place they are meant for."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 LENGTH = 4096
 CAPTION = 1024
-"""In UTF-16 units, without the markup."""
+"""In UTF-16 units, without markup."""
 
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _ROW = 32
-"""Labels of so many characters together stand side by side on the screen of a phone."""
+"""Buttons whose labels have at most this many characters in total fit side by side on a phone."""
 _UNDER_A_FILE = "caption:"
-"""Such a receipt is of a file; what is said of it is edited in another way than a message."""
+"""Prefix of a file's receipt. A caption is edited with a different call than a message."""
 
 
 async def send(bot: Bot, to: Address, part: Part, buttons: Sequence[Button]) -> Receipt:
@@ -92,12 +92,12 @@ async def draft(bot: Bot, at: Address, part: Part, number: int) -> None:
 
 
 def file_receipt(sent: Message) -> Receipt:
-    """Of a file, with or without something said of it."""
+    """The receipt of a file, with or without a caption."""
     return Receipt(f"{_UNDER_A_FILE}{sent.message_id}")
 
 
 async def in_markup(part: Part, deliver: Callable[[str, str | None], Awaitable[T]]) -> T:
-    """Deliver it as HTML, or plain if Telegram refuses that."""
+    """Deliver as HTML, or as plain text if Telegram rejects the HTML."""
     try:
         return await deliver(whole(part.text), ParseMode.HTML)
     except Refused as refused:
@@ -107,8 +107,8 @@ async def in_markup(part: Part, deliver: Callable[[str, str | None], Awaitable[T
 
 
 async def in_place(bot: Bot, to: Address, send: Callable[[], Awaitable[Message]]) -> Message:
-    """Send it to where it belongs, or nowhere: what landed outside of a deleted topic is taken
-    back."""
+    """Send to the right topic only. If the topic was deleted and the message landed outside it,
+    delete the message."""
     topic, sent = thread(to), await send()
     if topic is not None and sent.message_thread_id != topic:
         raise failed_delivery(TOPIC_GONE, arrived=not await _taken_back(bot, sent))
@@ -116,7 +116,7 @@ async def in_place(bot: Bot, to: Address, send: Callable[[], Awaitable[Message]]
 
 
 async def _taken_back(bot: Bot, sent: Message) -> bool:
-    """Whether nobody can see it there any more."""
+    """Delete the message. Return whether that succeeded."""
     try:
         return await bot.delete_message(sent.chat.id, sent.message_id)
     except (Refused, Lost):
@@ -124,7 +124,7 @@ async def _taken_back(bot: Bot, sent: Message) -> bool:
 
 
 def check_length(part: Part) -> None:
-    """DeliveryFailed for what Telegram would refuse, before it has come all the way there."""
+    """Raise DeliveryFailed for a message that is too long for Telegram, before sending it."""
     if (found := size(part.plain, Unit.UTF16)) > LENGTH:
         raise failed_delivery(f"the message has {found:,} characters, and at most {LENGTH:,} fit")
 

@@ -1,5 +1,5 @@
-"""Topics: fresh ones for handoffs, in groups that have topics and in direct messages where they are
-on; and those that were closed, which are opened again."""
+"""Topics, in groups and direct messages that have them enabled: create new ones for handoffs, and
+reopen closed ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NAME = 128
 """In UTF-16 units."""
 _UNTITLED = "Handoff"
 
-# The chat has no topics, or we may not open any. Telegram says which at the time of asking; what
-# we knew of the chat before may be out of date.
+# The chat has no topics, or the bot may not open any. Telegram says which when asked; what we knew
+# about the chat before may be out of date.
 _CANNOT = (
     "not a forum",
     "forums_disabled",
@@ -32,9 +32,10 @@ _CANNOT = (
 
 
 async def open_topic(bot: Bot, home: Address, title: str) -> Address | None:
-    """A new topic in that chat; None when it cannot have one, or we may not open it.
+    """Create a topic in that chat. Return None if the chat has no topics, or the bot may not open
+    one.
 
-    Never repeated by itself: when the answer is lost there may be a topic already.
+    Never retried automatically: if the response is lost, the topic may already exist.
     """
     try:
         opened = await bot.create_forum_topic(chat(home), _name(title))
@@ -46,11 +47,11 @@ async def open_topic(bot: Bot, home: Address, title: str) -> Address | None:
 
 
 class OpenTopics:
-    """The topics in which people can write, for all that we know.
+    """The topics that are open, as far as we know.
 
-    A bot that opened a topic, or manages topics, can write there while it is closed, without an
-    error and without opening it; and it cannot ask whether a topic is closed. So each is opened
-    before the first message that this process sends there, and after it was closed.
+    A bot that opened a topic, or manages topics, can write to it while it is closed. That neither
+    fails nor reopens it, and the bot cannot ask whether a topic is closed. So each topic is
+    reopened before the first message that this process sends to it, and after it was closed.
     """
 
     def __init__(self) -> None:
@@ -63,8 +64,8 @@ class OpenTopics:
         self._open.discard(topic)
 
     async def ensure(self, bot: Bot, at: Address) -> None:
-        """Open the topic of a group, if that is needed and can be done. It never fails: what is
-        sent there says what is wrong."""
+        """Reopen a group's topic, if needed and possible. Never raises: sending the message reports
+        what is wrong."""
         topic = thread(at)
         if topic is None or at.chat_type is not ChatType.GROUP or at in self._open:
             return
@@ -73,7 +74,7 @@ class OpenTopics:
         except Refused as refused:
             if refused.status != 400:
                 return
-            # It is open, or deleted, or not ours to open: nothing changes by trying again.
+            # It is open, deleted or not ours to reopen: trying again changes nothing.
         except Lost:
             return
         self.opened(at)

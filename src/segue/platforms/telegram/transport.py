@@ -1,6 +1,6 @@
-"""The line to Telegram: what can happen to a call, sorted by what the caller must know.
+"""HTTP transport to Telegram. Failures are sorted by what the caller must know.
 
-The token is in every URL, so this module lets no URL out of it, in no error and no log.
+Every URL contains the token, so no URL leaves this module, in errors or in logs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from telegram.request import HTTPXRequest
 
 TELEGRAM = "https://api.telegram.org"
 
-# Such a call never left this machine.
+# With these errors, the request never left this machine.
 _UNSENT = (
     httpx.ConnectError,
     httpx.ConnectTimeout,
@@ -35,12 +35,12 @@ _REFUSAL_BYTES = 64 * 1024
 
 
 class Refused(TelegramError):
-    """Telegram said no."""
+    """Telegram rejected the call."""
 
     def __init__(
         self, status: int, reason: str, *, after: float | None = None, moved_to: int | None = None
     ) -> None:
-        """`after`: seconds to wait. `moved_to`: the id that the chat has now."""
+        """`after`: seconds to wait. `moved_to`: the chat's new id."""
         super().__init__(reason)
         self.status = status
         self.reason = reason
@@ -48,13 +48,13 @@ class Refused(TelegramError):
         self.moved_to = moved_to
 
     def says(self, *fragments: str) -> bool:
-        """Whether one of these is in the reason; they are given in small letters."""
+        """Whether the reason contains one of these lower-case fragments."""
         reason = self.reason.lower()
         return any(fragment in reason for fragment in fragments)
 
 
 class Lost(TelegramError):
-    """No answer came that makes sense; `arrived`: the call may have had its effect."""
+    """No valid response. With `arrived`, the call may have had its effect."""
 
     def __init__(self, reason: str, *, arrived: bool) -> None:
         super().__init__(reason)
@@ -68,18 +68,18 @@ class _Parameters(Struct, frozen=True):
 
 
 class _Answer(Struct, frozen=True):
-    """https://core.telegram.org/bots/api#making-requests, when it is not `ok`."""
+    """An error response: https://core.telegram.org/bots/api#making-requests."""
 
     description: str = ""
     parameters: _Parameters = _Parameters()
 
 
 class Line(HTTPXRequest):
-    """What `telegram.Bot` calls Telegram with. Raises Refused or Lost, and nothing else."""
+    """The transport of `telegram.Bot`. Raises only Refused or Lost."""
 
     def __init__(self, *, silence: float, trust_env: bool) -> None:
-        """`silence`: seconds without an answer before a call counts as lost. `trust_env`: go
-        through the proxy that the environment names."""
+        """`silence` is the timeout in seconds after which a call counts as lost. With `trust_env`,
+        use the proxy from the environment."""
         super().__init__(
             read_timeout=silence,
             write_timeout=silence,
@@ -91,8 +91,8 @@ class Line(HTTPXRequest):
         _hush()
 
     async def shutdown(self) -> None:
-        """End what is under way as well: a poll would wait for long, and the library forgets those
-        calls that are just being connected."""
+        """Also cancel running calls: a poll would wait for a long time, and the library forgets
+        calls that are just connecting."""
         calls = list(self._calls)
         for call in calls:
             call.cancel()
@@ -112,7 +112,7 @@ class Line(HTTPXRequest):
         except TelegramError as error:
             raise _lost(error.__cause__) from error
         except (httpx.InvalidURL, RuntimeError) as error:
-            # A client that was closed meanwhile is a RuntimeError.
+            # A client that was closed in the meantime raises RuntimeError.
             raise Lost("its address makes no sense, or it was closed", arrived=False) from error
         if not 200 <= status <= 299:
             raise _refused(status, payload)
@@ -120,7 +120,7 @@ class Line(HTTPXRequest):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """An answer that has half a character in a name, such as msgspec refuses, is an answer."""
+        """Decode a response. Tolerates a lone surrogate in a name, which msgspec rejects."""
         try:
             found = json.loads(payload.decode("utf-8", "replace"), strict=False)
         except (ValueError, RecursionError) as error:
@@ -130,7 +130,7 @@ class Line(HTTPXRequest):
         return cast("dict[str, Any]", found)
 
     async def download(self, url: str, limit: int) -> bytes:
-        """The bytes there; Refused when they are more than `limit`."""
+        """The content at `url`. Raise Refused if it is larger than `limit`."""
         found = bytearray()
         try:
             async with self._client.stream("GET", url) as response:
@@ -152,7 +152,7 @@ class Line(HTTPXRequest):
 
 @functools.cache
 def _tls(trust_env: bool) -> ssl.SSLContext:
-    """Made once: it takes a while."""
+    """Cached, because creating it is slow."""
     return httpx.create_ssl_context(trust_env=trust_env)
 
 
@@ -160,7 +160,7 @@ def _lost(cause: BaseException | None) -> Lost:
     unsent = isinstance(cause, _UNSENT)
     if isinstance(cause, httpx.TimeoutException):
         return Lost("it does not answer", arrived=not unsent)
-    # What the library says of a connection names no URL, but only this one is sure not to.
+    # The library's message contains no URL either, but only ours is guaranteed not to.
     return Lost(
         "no connection can be made" if unsent else "the connection broke", arrived=not unsent
     )
@@ -187,7 +187,7 @@ _IN_A_URL = re.compile(r"/bot[^/\s]*\S")
 
 
 class _Hush(logging.Filter):
-    """Keeps lines with a URL of the Bot API out of the log."""
+    """Drops log records that contain a Bot API URL."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return _IN_A_URL.search(record.getMessage()) is None
@@ -198,4 +198,4 @@ _HUSH = _Hush()
 
 def _hush() -> None:
     for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_HUSH)  # a second time does nothing
+        logging.getLogger(name).addFilter(_HUSH)  # adding it twice has no effect

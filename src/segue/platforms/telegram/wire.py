@@ -1,11 +1,11 @@
-"""What Telegram sends, as far as we look at it: https://core.telegram.org/bots/api#update."""
+"""The parts of Telegram's updates that we use: https://core.telegram.org/bots/api#update."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 ASKED_FOR = ("message", "edited_message", "callback_query", "my_chat_member")
-"""The kinds of updates that we want; Telegram keeps the others to itself."""
+"""Requested update types. Telegram does not send the others."""
 
 
 class User(Struct, frozen=True):
@@ -21,7 +21,7 @@ class Chat(Struct, frozen=True):
     type: str
     title: str = ""
     first_name: str = ""
-    """Of the person whose chat with the bot it is."""
+    """For a direct message: the user's name."""
 
     @property
     def name(self) -> str:
@@ -29,7 +29,7 @@ class Chat(Struct, frozen=True):
 
 
 class Entity(Struct, frozen=True):
-    """A part of a text that means something; counted in UTF-16 units."""
+    """A marked part of a text, such as a mention. Offsets are in UTF-16 units."""
 
     type: str
     offset: int
@@ -45,7 +45,7 @@ class PhotoSize(Struct, frozen=True):
 
 
 class Media(Struct, frozen=True):
-    """A document, a recording or a film."""
+    """A document, recording or video."""
 
     file_id: str
     file_name: str = ""
@@ -66,7 +66,7 @@ class Location(Struct, frozen=True):
 
 
 class Venue(Struct, frozen=True):
-    """A location with a name; the message has the bare location as well."""
+    """A location with a name. The message has the bare location too."""
 
     location: Location
     title: str
@@ -104,7 +104,7 @@ class TopicClosed(Struct, frozen=True):
 class ChecklistTask(Struct, frozen=True):
     text: str
     completion_date: int = 0
-    """0: it is not done."""
+    """0 if the task is not done."""
 
 
 class Checklist(Struct, frozen=True):
@@ -114,11 +114,11 @@ class Checklist(Struct, frozen=True):
 
 class Story(Struct, frozen=True):
     chat: Chat
-    """That posted it."""
+    """The chat that posted it."""
 
 
 class Origin(Struct, frozen=True):
-    """The first author of a forwarded message. Which of these is there depends on its type."""
+    """The original author of a forwarded message. Its type decides which fields are set."""
 
     sender_user: User | None = None
     sender_user_name: str = ""
@@ -134,7 +134,7 @@ class TextQuote(Struct, frozen=True):
 
 
 class Content(Struct, frozen=True):
-    """What a message says or shows."""
+    """The content of a message."""
 
     text: str = ""
     entities: tuple[Entity, ...] = ()
@@ -158,30 +158,30 @@ class Content(Struct, frozen=True):
 
 
 class ExternalReply(Content, frozen=True, kw_only=True):
-    """A message of another chat that is replied to; its text comes as the quote."""
+    """A message from another chat that is replied to. Its text comes as the quote."""
 
     origin: Origin = Origin()
 
 
 class Written(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
-    """A message, but for where it is."""
+    """A message, without the chat that it is in."""
 
     message_id: int
     sender: User | None = None
     sender_chat: Chat | None = None
-    """Who speaks in the name of a chat, and not in their own."""
+    """Set for messages sent on behalf of a chat."""
     forward_origin: Origin | None = None
     forward_date: int | None = None
-    """The only mark of a forwarded message that servers before Bot API 7.0 share with newer."""
+    """The only sign of a forwarded message that all servers send, before and after Bot API 7.0."""
     via_bot: User | None = None
-    """The bot that wrote it, for a person to send."""
+    """The inline bot that wrote the message for the user."""
     forum_topic_created: TopicCreated | None = None
 
 
 class Message(Written, frozen=True, kw_only=True):
     chat: Chat
     date: int
-    """0 for a message that we cannot look at, of which only the chat is known."""
+    """0 for a message that is no longer accessible. Only its chat is known."""
     edit_date: int = 0
     message_thread_id: int | None = None
     is_topic_message: bool = False
@@ -190,7 +190,7 @@ class Message(Written, frozen=True, kw_only=True):
     quote: TextQuote | None = None
     reply_to_story: Story | None = None
     media_group_id: str = ""
-    """The album that its file is in."""
+    """The album that its file belongs to."""
     forum_topic_closed: TopicClosed | None = None
     migrate_to_chat_id: int | None = None
     """The supergroup that this group has become."""
@@ -228,7 +228,7 @@ class Numbered(Struct, frozen=True):
 
 
 class Me(Struct, frozen=True):
-    """The bot itself, as getMe shows it."""
+    """The bot itself, as returned by getMe."""
 
     id: int
     username: str

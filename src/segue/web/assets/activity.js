@@ -1,10 +1,10 @@
-// What the agent did between its words: one line that opens, for each run of tools.
+// Tool calls between messages: one collapsible line for each run of tools.
 
 import { el, icon } from "./dom.js";
 import { prose } from "./prose.js";
 
-/** The lines of a transcript, where runs of tools have become one part each: `{line}` for what was
- * said, `{done}` for the element that tells what was done. */
+/** Group the lines of a transcript. Messages become `{line}`, and each run of tools becomes
+ * `{done}`, an element that shows them. */
 export function activities(history) {
   const parts = [];
   let run = null;
@@ -35,7 +35,7 @@ function activity(tools) {
   return el("details", { class: "activity" }, head, el("div", { class: "activity-body" }, ...body));
 }
 
-/** `read_file, run ×2`, and how many in all. */
+/** The tool names with their counts: `read_file, run ×2`. */
 function named(tools) {
   const counted = new Map();
   for (const { name } of tools) counted.set(name, (counted.get(name) ?? 0) + 1);

@@ -1,4 +1,4 @@
-// The page: what comes in over the line, what the person does, and which view is shown.
+// The page: incoming frames, user actions and routing between views.
 
 import { drawBlank, drawState, isAway, speak, toast } from "./around.js";
 import { Chat, isAnswer } from "./chat.js";
@@ -13,12 +13,12 @@ import { copyCode, words } from "./prose.js";
 import { showDoor, showPage } from "./screens.js";
 
 const SPOKEN_LENGTH = 800;
-const SHOW = "w:"; // begins the data of a button that shows a whole call
+const SHOW = "w:"; // prefix of the data of a "Show all" button
 
-const chats = new Map(); // id → Chat, those that were opened
-let listed = []; // as the server lists them, the last active first
+const chats = new Map(); // id → Chat, for each opened conversation
+let listed = []; // the server's list, most recently active first
 let host = "";
-let awaitsNew = null; // the key of a conversation that is being begun
+let awaitsNew = null; // key of a conversation that is being created
 
 const outbox = new Outbox();
 const list = new ListView();
@@ -33,7 +33,7 @@ const live = new Live({
   refuses: showDoor,
 });
 
-// What comes in
+// Incoming frames
 
 const HEARD = {
   hello(frame) {
@@ -132,13 +132,13 @@ function redraw(id, no) {
   if (message && view.chat?.id === id) view.put(message);
 }
 
-// What goes out
+// Outgoing frames
 
 function transmit(frame) {
   live.send(frame, frame.key);
 }
 
-/** Send it, and keep it until the server has acknowledged it. */
+/** Send the frame, and keep it until the server acknowledges it. */
 function post(frame) {
   outbox.add(frame);
   transmit(frame);
@@ -160,17 +160,17 @@ function press(button) {
   if (choice(id, message)) return;
   const { answer, label } = button.dataset;
   if (answer.startsWith(SHOW)) {
-    say(`/show ${answer.slice(SHOW.length)}`); // answers nothing: the question stays
+    say(`/show ${answer.slice(SHOW.length)}`); // not an answer: the question stays open
     return;
   }
   const group = button.parentElement;
   keepChoice(id, message, { data: answer, label });
   post({ do: "press", chat: id, key: newKey(), message: no, data: answer });
   redraw(id, no);
-  group.focus({ preventScroll: true }); // a disabled button has no focus to go on from
+  group.focus({ preventScroll: true }); // the disabled button cannot keep the focus
 }
 
-/** The server would not have it: it is as if it had not been said or pressed. */
+/** Undo a message or a button press that the server refused. */
 function takeBack(key) {
   const frame = outbox.settle(key);
   if (key === awaitsNew) awaitsNew = null;
@@ -196,7 +196,7 @@ function askEarlier() {
   chat.asksEarlier = live.send({ do: "earlier", chat: chat.id, before: chat.history[0].seq });
 }
 
-// Which view is shown
+// Routing
 
 const hashOf = (id) => `#/c/${encodeURIComponent(id)}`;
 
@@ -216,7 +216,7 @@ function route() {
   if (list.isOpen) list.toggle(false);
 }
 
-/** The conversation that the address names, or else the last active one. */
+/** The conversation named in the URL, or the most recently active one. */
 function wanted() {
   const named = /^#\/c\/(.+)$/.exec(location.hash);
   if (named) return decodeURIComponent(named[1]);
@@ -244,7 +244,7 @@ function openChat(id) {
   drawAround();
 }
 
-/** Returns the conversations that are new in it. */
+/** Draw the list. Returns the new conversations. */
 function drawList() {
   const fresh = list.draw(listed, view.chat?.id);
   const title = titled();
@@ -275,7 +275,7 @@ byId("stop").addEventListener("click", () => say("/stop"));
 byId("new").addEventListener("click", begin);
 byId("retry").addEventListener("click", () => live.again());
 byId("skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the address names the view
+  event.preventDefault(); // the URL names the view
   byId("main").focus();
 });
 byId("column").addEventListener("click", ({ target }) => {
@@ -309,11 +309,11 @@ addEventListener("hashchange", route);
 addEventListener("online", () => live.state !== "live" && live.again());
 addEventListener("pageshow", (event) => event.persisted && live.again());
 document.addEventListener("visibilitychange", () => {
-  // Perhaps the network is back, or the browser was paired in another tab.
+  // The network may be back, or the browser may have been paired in another tab.
   if (!document.hidden && (isAway(live.state) || !byId("door").hidden)) live.again();
 });
 visualViewport?.addEventListener("resize", () => {
-  // The keyboard of a phone covers the page on some systems; a pinch is not a keyboard.
+  // On some systems a phone's keyboard covers the page. Pinch zoom is not a keyboard.
   if (visualViewport.scale !== 1) return;
   document.documentElement.style.setProperty("--height", `${visualViewport.height}px`);
 });

@@ -1,5 +1,5 @@
-// What is told around the messages: the state of the line, notices, and what there is to do where
-// nothing has been said yet.
+// Everything around the messages: the connection state, toasts, and the hint in an empty
+// conversation.
 
 import { byId, el, typed } from "./dom.js";
 
@@ -9,10 +9,10 @@ let countdown = 0;
 let wasAway = false;
 let toasting = 0;
 
-/** Whether the gateway cannot be reached in that state. */
+/** Whether the gateway is unreachable in that state. */
 export const isAway = (state) => state === "offline" || state === "impostor";
 
-/** "connecting", "live", or one in which it is away until the next attempt. */
+/** Show the state: "connecting", "live", or one that is away until the next attempt at `until`. */
 export function drawState(state, until) {
   clearInterval(countdown);
   byId("state").dataset.state = state;
@@ -33,14 +33,14 @@ export function drawState(state, until) {
   }
 }
 
-/** Let a screen reader say it. */
+/** Announce the text to screen readers. */
 export function speak(text) {
   const spoken = byId("spoken");
   spoken.append(el("p", {}, text));
   while (spoken.childElementCount > 5) spoken.firstElementChild.remove();
 }
 
-/** Show it for a while; an empty text takes away what is shown. */
+/** Show the text for a while. An empty text hides the toast. */
 export function toast(text) {
   const shown = byId("toast");
   shown.classList.toggle("up", text !== "");
@@ -49,11 +49,11 @@ export function toast(text) {
   if (text) toasting = setTimeout(toast, TOAST, "");
 }
 
-/** What stands in a conversation without messages, or where there is no conversation. */
+/** Draw the hint for an empty conversation, or for when there is none. */
 export function drawBlank(chat, host) {
   const blank = byId("blank");
   blank.hidden = chat !== null && !chat.trouble && !(chat.shown && chat.isEmpty);
-  // Drawn again it would lose the focus, and a click that has begun.
+  // Redrawing would lose the focus and interrupt a click.
   const shows = chat ? chat.trouble || `on ${host}` : "none yet";
   if (blank.hidden || blank.dataset.shows === shows) return;
   blank.dataset.shows = shows;

@@ -1,22 +1,22 @@
-// One conversation, as far as this page knows it.
+// The state of one conversation, as far as this page knows it.
 
 export class Chat {
-  history = []; // the lines from before this place, oldest first
-  more = false; // there are older ones
-  messages = new Map(); // what was said here, by number
-  own = new Map(); // what the person said and the server has not shown yet, by key
-  rev = 0; // all that changed up to here is known
+  history = []; // lines from before the session came here, oldest first
+  more = false; // whether there are older ones
+  messages = new Map(); // messages of this conversation, by number
+  own = new Map(); // the user's messages that the server has not returned yet, by key
+  rev = 0; // all changes up to this revision are known
   shown = false;
-  live = false; // it is followed on the line that is open now
-  working = 0; // until when the agent is at work
-  asksEarlier = false; // older lines are on their way
+  live = false; // followed on the current connection
+  working = 0; // time until which the agent counts as working
+  asksEarlier = false; // older lines have been requested
   trouble = ""; // why it cannot be shown
 
   constructor(id) {
     this.id = id;
   }
 
-  /** The answer to `open`. Returns the messages that are new or changed. */
+  /** Apply the response to `open`. Returns the new or changed messages. */
   show(frame) {
     if (!this.shown || frame.history.length) {
       this.history = frame.history;
@@ -30,13 +30,13 @@ export class Chat {
     return changed;
   }
 
-  /** Nothing more comes in until it is opened again. */
+  /** The connection was lost: no updates until the conversation is opened again. */
   lineLost() {
     this.live = false;
     this.asksEarlier = false;
   }
 
-  /** The answer to `earlier`. */
+  /** Apply the response to `earlier`. */
   prepend(frame) {
     this.asksEarlier = false;
     const first = this.history[0]?.seq ?? Infinity;
@@ -44,9 +44,9 @@ export class Chat {
     this.more = frame.more;
   }
 
-  /** False when it is known already. */
+  /** Add or update a message. Returns false if this version is already known. */
   put(message) {
-    // Only while we follow it do we know that nothing is missing in between.
+    // Only while following it do we know that no change is missing in between.
     if (this.live) this.rev = Math.max(this.rev, message.rev);
     return this.#put(message);
   }
@@ -60,7 +60,7 @@ export class Chat {
     return true;
   }
 
-  /** The person said it, and the server has not shown it yet. */
+  /** Add a message of the user that the server has not returned yet. */
   recall({ key, text }) {
     if (!this.own.has(key)) this.own.set(key, { key, text, at: new Date().toISOString(), taken: false });
   }
@@ -74,6 +74,6 @@ export class Chat {
   }
 }
 
-/** Something the agent said, and not what it is still saying: that ends with three dots. */
+/** Whether it is a finished message of the agent. One that is still being written ends with "…". */
 export const isAnswer = (message) =>
   message.author === "agent" && !/…\s*(<\/[a-z]+>\s*)*$/.test(message.html);

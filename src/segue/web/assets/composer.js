@@ -1,4 +1,4 @@
-// Where the person writes. What is not sent yet is kept for each conversation.
+// The message input. Unsent text is kept per conversation.
 
 import { byId } from "./dom.js";
 import { draft, keepDraft } from "./kept.js";
@@ -8,12 +8,12 @@ export class Composer {
   #button = byId("send");
   #chat = null;
 
-  /** `says` gets what is sent. */
+  /** `says` is called with each submitted text. */
   constructor(says) {
     this.says = says;
     this.#area.addEventListener("input", () => this.#changed());
     this.#area.addEventListener("keydown", (event) => {
-      // While an input method composes a word, Enter ends that word.
+      // While an input method is composing, Enter ends the composition.
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
       this.#submit();
@@ -32,7 +32,7 @@ export class Composer {
     this.#area.focus();
   }
 
-  /** Write to that conversation from now on; null for none. */
+  /** Switch to that conversation; null disables the input. */
   open(chat) {
     if (chat !== this.#chat) {
       this.#chat = chat;
@@ -41,7 +41,7 @@ export class Composer {
     this.#area.disabled = chat === null;
   }
 
-  /** What could not be said goes back to where it was written, if nothing else is there by now. */
+  /** Restore the text of a refused message, unless there is a new draft. */
   takeBack(chat, text) {
     if (draft(chat)) return;
     keepDraft(chat, text);
@@ -64,7 +64,7 @@ export class Composer {
     const text = this.#area.value;
     if (this.#chat !== null) keepDraft(this.#chat, text);
     this.#button.disabled = text.trim() === "";
-    // As high as what is written; browsers that know field-sizing see to it by themselves.
+    // Fit the height to the text. Browsers with field-sizing do this by themselves.
     if (CSS.supports("field-sizing", "content")) return;
     this.#area.style.height = "auto";
     this.#area.style.height = `${this.#area.scrollHeight}px`;

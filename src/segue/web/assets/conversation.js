@@ -1,4 +1,4 @@
-// The conversation that is open: its history, what is said in it, and where the reader is.
+// The open conversation: its history, its messages and the scroll position.
 
 import { byId, el, icon, morph } from "./dom.js";
 import { choice } from "./kept.js";
@@ -6,7 +6,7 @@ import { prose } from "./prose.js";
 import { activities } from "./activity.js";
 import { apart, clock, dayAndClock } from "./times.js";
 
-const NEAR = 60; // pixels from the bottom that still count as being there
+const NEAR = 60; // pixels from the bottom that still count as the bottom
 const SETTLE = 500; // milliseconds before the buttons of a new question can be pressed
 
 export class ConversationView {
@@ -16,10 +16,10 @@ export class ConversationView {
   #pending = byId("pending");
   #earlier = byId("earlier");
   #pill = byId("pill");
-  #stuck = true; // the reader is at the bottom, and stays there
+  #stuck = true; // scrolled to the bottom, and follows new messages
   #chat = null;
-  #articles = new Map(); // by the number of their message
-  #asked = new Map(); // when each question came up, by the number of its message
+  #articles = new Map(); // by message number
+  #asked = new Map(); // when each question appeared, by message number
 
   constructor({ earlier }) {
     this.#earlier.addEventListener("click", earlier);
@@ -60,16 +60,16 @@ export class ConversationView {
     moved.hidden = history.length === 0;
     const first = this.#chat?.inOrder()[0];
     moved.firstElementChild.textContent = first ? `Moved here · ${dayAndClock(first.at)}` : "Moved here";
-    // What is read stays where it is when something comes in above it.
+    // Keep the visible text in place when lines are added above it.
     this.#scroller.scrollTop = this.#scroller.scrollHeight - fromBottom;
   }
 
-  /** Show a message, new or changed. */
+  /** Show a new or changed message. */
   put(message) {
     const own = message.key && this.#pending.querySelector(`[data-key="${CSS.escape(message.key)}"]`);
     const known = this.#articles.get(message.no) ?? own;
     const before = this.#before(message.no);
-    // The first one stands below the divider, which tells its time already.
+    // The first message is below the divider, which already shows its time.
     const former = before?.dataset.at ?? (this.#chat.history.length ? message.at : null);
     const fresh = article(this.#chat, message, former, this.#cameUpNow(message));
     if (known) morph(known, fresh);
@@ -82,7 +82,7 @@ export class ConversationView {
     if (!known && !this.#stuck) this.#pill.hidden = false;
   }
 
-  /** What the person said, before the server shows it. */
+  /** Draw the user's messages that the server has not returned yet. */
   drawOwn() {
     const own = [...(this.#chat?.own.values() ?? [])].map((said) =>
       el(
@@ -105,7 +105,8 @@ export class ConversationView {
     this.#pill.hidden = true;
   }
 
-  /** Whether a click or a key may still be meant for what was there before the question. */
+  /** Whether a question just appeared, so that a click or key may be meant for what was there
+   * before. */
   #cameUpNow({ no, buttons }) {
     if (buttons.length === 0) return false;
     const now = performance.now();
@@ -162,7 +163,7 @@ function article(chat, message, former, cameUpNow) {
   return made;
 }
 
-/** What the agent does at the moment: the names of its tools, and three dots. */
+/** Whether the message shows the agent's current activity: tool names, then "…". */
 function isActivity(made) {
   const written = made.querySelector(".prose");
   const only = written.children.length === 1 && written.firstElementChild;
@@ -195,7 +196,7 @@ function answers(message, chosen, cameUpNow) {
   return group;
 }
 
-/** The transcript from before: who said what, and what was done in between, in few lines. */
+/** The history: who wrote what, and the tool calls in between, in few lines. */
 function lines(history) {
   const made = [];
   let former = null;

@@ -1,5 +1,4 @@
-// Making elements. Whatever is passed as a child is text or a node: markup is never built from
-// strings here.
+// Create elements. Children are text or nodes: markup is never built from strings.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -25,12 +24,12 @@ export function icon(name) {
   return svg;
 }
 
-/** A text of the program, in which what stands between backticks is to be typed. */
+/** One of our own texts. Parts between backticks are for the user to type, and become code. */
 export const typed = (text) =>
   text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
 
-/** Let `old` look like `fresh`, and leave alone what is the same in both: a selection, a focus or
- * the scroll position in it stays where it was while a message grows. */
+/** Make `old` look like `fresh`, and leave equal parts alone, so that the selection, focus
+ * and scroll position survive while a message grows. */
 export function morph(old, fresh) {
   if (old.isEqualNode(fresh)) return;
   if (old.nodeName !== fresh.nodeName || old.nodeType !== Node.ELEMENT_NODE) {
@@ -38,7 +37,7 @@ export function morph(old, fresh) {
     return;
   }
   for (const { name } of [...old.attributes]) {
-    // What the person opened stays open.
+    // Details that the user opened stay open.
     if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {

@@ -1,4 +1,4 @@
-// How the gateway is, and what became of the handoffs.
+// The health view: the gateway's state and recent handoffs.
 
 import { byId, el, typed } from "./dom.js";
 import { dayAndClock } from "./times.js";

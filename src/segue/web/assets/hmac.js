@@ -1,9 +1,9 @@
-// HMAC-SHA-256 (RFC 2104, FIPS 180-4). Browsers have their own, but not for a page that came over
+// HMAC-SHA-256 (RFC 2104, FIPS 180-4). Browsers have it built in, but not for a page loaded over
 // plain HTTP from another machine of the local network.
 
 const BLOCK = 64;
 
-/** The first `count` primes, of which SHA-256 takes its constants. */
+/** The first `count` primes, from which SHA-256 derives its constants. */
 function primes(count) {
   const found = [];
   for (let n = 2; found.length < count; n++) if (found.every((p) => n % p)) found.push(n);

@@ -1,5 +1,5 @@
-// What must survive a reload of this tab: drafts, answers that were pressed, and what was said but
-// not yet acknowledged. Where the browser keeps nothing, it lives as long as the page.
+// State that survives a reload of this tab: drafts, pressed answers and unacknowledged frames. If
+// the browser refuses storage, it lives as long as the page.
 
 const memory = new Map();
 
@@ -23,8 +23,8 @@ function write(name, text) {
 export const draft = (chat) => read(`draft:${chat}`) ?? "";
 export const keepDraft = (chat, text) => write(`draft:${chat}`, text);
 
-/** The answer that was pressed under a message: its data and label, or null. It is forgotten once
- * the message says more than it did then: what came of it. */
+/** The answer that the user pressed under a message (data and label), or null. Discarded once
+ * the message grows, because it then shows the outcome. */
 export function choice(chat, { no, html }) {
   const kept = JSON.parse(read(`choice:${chat}:${no}`) ?? "null");
   return kept?.under === html.length ? kept : null;
@@ -33,7 +33,7 @@ export const keepChoice = (chat, { no, html }, button) =>
   write(`choice:${chat}:${no}`, JSON.stringify({ ...button, under: html.length }));
 export const forgetChoice = (chat, no) => write(`choice:${chat}:${no}`, null);
 
-/** A key that no other frame has. randomUUID is not there over plain HTTP in a local network. */
+/** A unique key for a frame. randomUUID is unavailable over plain HTTP in a local network. */
 export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = (bytes[6] & 0x0f) | 0x40;
@@ -42,7 +42,7 @@ export function newKey() {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-/** The frames that wait for their acknowledgement, in their order. */
+/** Frames that wait for acknowledgement, in order. */
 export class Outbox {
   #frames = JSON.parse(read("outbox") ?? "[]");
 
@@ -55,7 +55,7 @@ export class Outbox {
     this.#keep();
   }
 
-  /** Take the frame with that key out; undefined when it is not, or no longer, in here. */
+  /** Remove and return the frame with that key; undefined if there is none. */
   settle(key) {
     const found = this.#frames.find((frame) => frame.key === key);
     this.#frames = this.#frames.filter((frame) => frame !== found);

@@ -1,17 +1,17 @@
-// The key of this browser. Where the browser keeps nothing, it lives as long as the page.
+// This browser's key. If the browser refuses storage, it lives as long as the page.
 
 const NAME = "segue";
 
 let memory = null;
 
-/** The database, once it is open. */
+/** Resolves to the database, once it is open. */
 const opened = (opening) =>
   new Promise((resolve, reject) => {
     opening.onsuccess = () => resolve(opening.result);
     opening.onerror = () => reject(opening.error);
   });
 
-/** The answer to a request, once its transaction is complete. */
+/** Resolves to the request's result, once its transaction has completed. */
 const committed = (request) =>
   new Promise((resolve, reject) => {
     request.transaction.oncomplete = () => resolve(request.result);
@@ -29,7 +29,7 @@ async function stored(mode, act) {
   }
 }
 
-/** With its id; null when this browser is not paired. */
+/** The key with its id, or null if this browser is not paired. */
 export async function kept() {
   try {
     return memory ?? (await stored("readonly", (keys) => keys.get("browser"))) ?? null;

@@ -1,4 +1,4 @@
-// The list of conversations, and on a small screen the panel that it slides over in.
+// The conversation list, which slides in as a panel on small screens.
 
 import { byId, el, morph } from "./dom.js";
 import { ago } from "./times.js";
@@ -9,7 +9,7 @@ export class ListView {
   #list = byId("chats");
   #side = byId("side");
   #menu = byId("menu");
-  #seen = new Map(); // conversation → when it was active as the person last saw it
+  #seen = new Map(); // conversation → its last activity that the user has seen
   #chats = null;
 
   constructor() {
@@ -29,7 +29,7 @@ export class ListView {
     return document.body.classList.contains("side-open");
   }
 
-  /** Open or close the panel. On a wide screen it is always there. */
+  /** Open or close the panel. On a wide screen it is always visible. */
   toggle(open) {
     const was = this.isOpen;
     document.body.classList.toggle("side-open", open && this.slides);
@@ -40,7 +40,7 @@ export class ListView {
     else if (was && this.slides) this.#menu.focus();
   }
 
-  /** Returns the conversations that the person has not seen before. */
+  /** Draw the list. Returns the conversations that are new to the user. */
   draw(chats, current) {
     const first = this.#chats === null;
     this.#chats = chats;

@@ -1,14 +1,14 @@
-// The line to the gateway: paired once, opened, and opened again whenever it breaks. Nothing is said
-// or shown before the gateway has proven itself.
+// The connection to the gateway: pairs this browser once, connects, and reconnects after a failure.
+// Nothing private is sent or shown before the gateway has proven itself.
 
 import { keep, kept } from "./keyring.js";
 import { linkKey, Proof } from "./proof.js";
 
-const PAUSES = [1, 2, 4, 8, 15, 30]; // seconds; the last one again and again
-const PATIENCE = 15_000; // for the gateway to answer, before the line counts as dead
+const PAUSES = [1, 2, 4, 8, 15, 30]; // seconds between attempts; the last one repeats
+const PATIENCE = 15_000; // milliseconds without an answer before the connection counts as dead
 
-/** Take the token of a pairing link out of the address bar, before anybody can copy it from there.
- * What stays is the conversation that the link leads to. */
+/** Remove a pairing link's token from the address bar, before it can be copied from there,
+ * and return it. The link's conversation stays in the address. */
 export function tokenFromLink() {
   const link = new URLSearchParams(location.hash.slice(1));
   const token = link.get("t");
@@ -20,19 +20,19 @@ export function tokenFromLink() {
 
 export class Live {
   #socket = null;
-  #proof = null; // on this line
+  #proof = null; // for the current connection
   #proven = false; // whether the gateway has proven itself on it
-  #token = null; // of a link
-  #fresh = null; // the key that a link has given, until the gateway says so
+  #token = null; // from a pairing link
+  #fresh = null; // key from a pairing link, until the gateway accepts it
   #linkFailed = false;
   #failures = 0;
   #attempts = 0;
   #timer = 0;
-  #owed = new Map(); // what must be answered → since when
+  #owed = new Map(); // expected answer → time of the request
 
-  /** `hears` gets each frame, `tells` each change of state ("connecting", "live", or, with the time
-   * of the next attempt, "offline" and "impostor"), and `refuses` whether a link was tried when this
-   * browser is not let in. */
+  /** `hears` receives each frame. `tells` receives each change of state: "connecting",
+   * "live", or, with the time of the next attempt, "offline" and "impostor". `refuses` is
+   * called when this browser is not admitted, with whether a link was tried. */
   constructor({ hears, tells, refuses }) {
     this.hears = hears;
     this.tells = tells;
@@ -41,21 +41,22 @@ export class Live {
     setInterval(() => this.#checkOwed(), 1000);
   }
 
-  /** Open the line; with a token, pair this browser first. */
+  /** Connect. With a token, pair this browser first. */
   open(token = null) {
     this.#token = token ?? this.#token;
     this.again();
   }
 
-  /** Try now, whatever the line is doing. */
+  /** Reconnect now, in any state. */
   again() {
     clearTimeout(this.#timer);
     this.#drop();
     this.#attempt();
   }
 
-  /** False when the line is not open: whoever must not lose the frame keeps it. With `owes`, the
-   * line is opened anew unless `settled` is called with the same in time. */
+  /** Send the frame. Returns false if the connection is not open; a caller that must not lose
+   * the frame keeps it. With `owes`, reconnect unless `settled` is called with the same value
+   * in time. */
   send(frame, owes = null) {
     if (this.state !== "live") return false;
     this.#socket.send(JSON.stringify(frame));
@@ -68,7 +69,7 @@ export class Live {
   }
 
   #checkOwed() {
-    // A line can be dead without anybody having said so: a phone that slept, a network that changed.
+    // A connection can be dead without a close event: the phone slept, or the network changed.
     for (const since of this.#owed.values()) {
       if (Date.now() - since > PATIENCE) {
         this.#drop();
@@ -106,7 +107,7 @@ export class Live {
     this.#proven = false;
     this.#owed.set("hello", Date.now());
     socket.onopen = () => this.#greet();
-    // One frame after the other, although some take a moment.
+    // Handle frames one at a time, although some are asynchronous.
     let received = Promise.resolve();
     socket.onmessage = ({ data }) => {
       received = received.then(() => this.#receive(socket, JSON.parse(data))).catch(reportError);
@@ -118,8 +119,8 @@ export class Live {
     };
   }
 
-  /** In the order in which they are tried: a link that was used before does no harm to a browser
-   * which is paired already. */
+  /** The keys in the order in which they are tried. A used link does no harm in a browser
+   * that is already paired. */
   async #keys() {
     const link = this.#token === null ? null : await linkKey(this.#token);
     return [this.#fresh, link, await kept()].filter((key) => key !== null);
@@ -143,8 +144,8 @@ export class Live {
     else this.#distrust();
   }
 
-  /** The key that was tried is not, or no longer, good. One that is kept stays so: anybody could say
-   * that. */
+  /** The gateway does not know the key that was tried. A stored key is kept: anyone could
+   * claim this. */
   #forget() {
     if (this.#proof.tried.isLink) {
       this.#token = null;
@@ -169,7 +170,7 @@ export class Live {
     socket.send(JSON.stringify(answer));
   }
 
-  /** What answers there is not the gateway. */
+  /** The server at this address is not the gateway. */
   #distrust() {
     this.#drop();
     this.#later("impostor");
@@ -185,7 +186,7 @@ export class Live {
 
   async #hear(socket, frame) {
     if (frame.is === "hello") {
-      if (this.#fresh) await keep(this.#fresh); // a reload must find it
+      if (this.#fresh) await keep(this.#fresh); // before anything else, so that a reload finds it
       if (socket !== this.#socket) return;
       this.#failures = 0;
       this.#token = null;

@@ -1,5 +1,5 @@
-// How this browser and the gateway prove to each other that they hold the same secret. It is never
-// sent: an impostor that has taken the gateway's port learns nothing that it could use elsewhere.
+// Mutual proof that this browser and the gateway hold the same secret. The secret is never sent: an
+// impostor that has taken the gateway's port learns nothing that it could use elsewhere.
 
 import { hmac } from "./hmac.js";
 
@@ -12,7 +12,7 @@ const encode = (text) => new TextEncoder().encode(text);
 const toHex = (bytes) => [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("");
 const fromHex = (text) => Uint8Array.from(text.match(/../g), (pair) => parseInt(pair, 16));
 
-/** A key of these bytes. Where the browser can, one that no script can read, not even our own. */
+/** A key from these bytes. If the browser supports it, no script can read it, not even ours. */
 const hidden = (bytes) =>
   subtle ? subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]) : bytes;
 
@@ -23,30 +23,30 @@ async function mac(key, ...words) {
   );
 }
 
-/** The id and the key of the link with this token. */
+/** The id and key of the link with this token. */
 export async function linkKey(token) {
   const id = await mac(encode(token), "segue link id");
   const secret = await mac(encode(token), "segue link secret");
   return { id: id.slice(0, LINK_ID), key: fromHex(secret), isLink: true };
 }
 
-/** The proof on one connection: the keys are tried in their order. */
+/** The proof on one connection. Keys are tried in order. */
 export class Proof {
   #keys;
   #tried = null;
   #nonce = "";
 
-  /** Each key with its id. */
+  /** `keys`: each key with its id. */
   constructor(keys) {
     this.#keys = [...keys];
   }
 
-  /** The key that was tried last. */
+  /** The last key that was tried. */
   get tried() {
     return this.#tried;
   }
 
-  /** The frame that tries the next key; null when there is none. */
+  /** The frame that tries the next key; null if there are no more. */
   greeting() {
     this.#tried = this.#keys.shift() ?? null;
     if (this.#tried === null) return null;
@@ -54,14 +54,15 @@ export class Proof {
     return { do: "greet", key: this.#tried.id, nonce: this.#nonce };
   }
 
-  /** The frame that proves this browser to a gateway which has proven itself; null when it has not. */
+  /** The frame that proves this browser to the gateway; null if the gateway's own proof is
+   * wrong. */
   async answer({ nonce, proof }) {
     if (this.#tried === null || !HASH.test(nonce)) return null;
     if (proof !== (await this.#mac("segue server", nonce))) return null;
     return { do: "prove", proof: await this.#mac("segue browser", nonce) };
   }
 
-  /** The id and the key that this browser has once the gateway has accepted it by a link. */
+  /** This browser's id and key after the gateway has paired it through a link. */
   async paired({ nonce }) {
     const id = await this.#mac("segue browser id", nonce);
     const secret = await this.#mac("segue browser secret", nonce);

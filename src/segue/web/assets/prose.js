@@ -1,6 +1,5 @@
-// What the agent and the person wrote, as elements. The server has cleaned it already; this is the
-// second line of defence: nothing is taken over but what is listed here, and each element is made
-// anew, so that what is not listed cannot come along.
+// Message HTML as elements. The server has already sanitised it; this is the second line of
+// defence: each element is created from scratch, and only what is listed here is copied.
 
 import { el, icon } from "./dom.js";
 
@@ -9,17 +8,17 @@ const KEPT = new Set(
   ("A B BLOCKQUOTE BR CODE DEL DIV EM HR I LI OL P PRE S SPAN STRONG SUB SUP" +
     " TABLE TBODY TD TH THEAD TR UL").split(" "),
 );
-/** Left out with all that is in them; of anything else that is not kept, the text stays. */
+/** Dropped with their content. Other elements that are not kept are replaced by their text. */
 const LEFT_OUT = new Set(
   ("APPLET AUDIO BUTTON CANVAS EMBED FORM FRAME FRAMESET IFRAME INPUT NOEMBED NOFRAMES NOSCRIPT" +
     " OBJECT SCRIPT SELECT STYLE TEMPLATE TEXTAREA TITLE VIDEO").split(" "),
 );
 const SAFE_LINK = /^(https?:\/\/|mailto:)/i;
-/** Pygments' short names, and the language of a block. */
+/** Pygments' short class names, and the language of a block. */
 const CODE_CLASS = /^(hl|[a-z][a-z0-9]{0,2}|language-[\w+#.-]{1,30})$/;
 const CELL_CLASS = /^align-(left|center|right)$/;
 
-/** What the page shows for a piece of HTML from the server. */
+/** The elements for a piece of HTML from the server. */
 export function prose(html) {
   const parsed = new DOMParser().parseFromString(html, "text/html");
   const fragment = document.createDocumentFragment();
@@ -27,7 +26,7 @@ export function prose(html) {
   return fragment;
 }
 
-/** The same as text, to be spoken. */
+/** Its text, for screen readers. */
 export const words = (html) =>
   new DOMParser().parseFromString(html, "text/html").body.textContent.trim();
 
@@ -51,7 +50,7 @@ function takeElement(source, to, inCode) {
 }
 
 function counterpart(source, name, inCode) {
-  // One level for all: a message has no say in how the page is divided.
+  // All headings get the same level: a message must not change the page's outline.
   if (/^H[1-6]$/.test(name)) return el("h2", { class: `heading-${name[1]}` });
   if (!KEPT.has(name)) return null;
   if (name === "A") return link(source);
@@ -97,7 +96,7 @@ function codeBlock(pre) {
   );
 }
 
-/** Copies the code of the block whose button was pressed, and says so on the button. */
+/** Copy the code of the button's block, and show the result on the button. */
 export async function copyCode(button) {
   const text = button.closest(".block").querySelector("pre").textContent;
   const label = button.querySelector("span");
@@ -112,10 +111,10 @@ async function copy(text) {
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      return false; // the browser or the person does not allow it
+      return false; // forbidden by the browser or the user
     }
   }
-  // Over plain HTTP in the local network there is no clipboard, but there is this.
+  // Over plain HTTP in a local network there is no clipboard API.
   const area = el("textarea", { class: "unseen", "aria-hidden": "true" });
   area.value = text;
   document.body.append(area);

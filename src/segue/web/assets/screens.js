@@ -1,4 +1,4 @@
-// Which of the three the person sees: the page is opening, this browser is not let in, or the page.
+// The three screens: opening, not admitted ("door"), and the page.
 
 import { byId } from "./dom.js";
 
@@ -15,7 +15,7 @@ function only(shown) {
   for (const id of ["opening", "door", "app"]) byId(id).hidden = id !== shown;
 }
 
-/** This browser is not let in; `linkFailed`: it had a link, which did not help. */
+/** Show that this browser is not admitted. With `linkFailed`, it had a link that did not work. */
 export function showDoor(linkFailed) {
   const { title, text } = linkFailed ? LINK_FAILED : NOT_PAIRED;
   only("door");

@@ -1,5 +1,5 @@
-// Light or dark, as the system says or as the person chose here. It runs before the page is drawn,
-// so that nothing flashes; that is why it is a plain script and not a module.
+// Light or dark theme, from the system or the user's choice. Runs before the page is drawn, so that
+// nothing flashes; that is why it is a plain script and not a module.
 (() => {
   const CHOICES = ["auto", "light", "dark"];
   const PAPER = { light: "#fbfaf7", dark: "#151614" };
@@ -10,7 +10,7 @@
       const kept = localStorage.getItem("theme");
       return CHOICES.includes(kept) ? kept : "auto";
     } catch {
-      return "auto"; // the browser keeps nothing for us, and need not
+      return "auto"; // storage is refused, and not essential
     }
   }
 
@@ -18,7 +18,7 @@
     try {
       localStorage.setItem("theme", choice);
     } catch {
-      // it holds for as long as the page is open
+      // the choice lasts as long as the page is open
     }
   }
 

@@ -1,4 +1,4 @@
-// Times as people say them.
+// Human-readable times.
 
 const MINUTE = 60_000;
 const DAY = 86_400_000;
@@ -8,7 +8,7 @@ export const clock = (iso) =>
 
 const midnight = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
 
-/** Today, yesterday, a weekday, or a date. */
+/** Today, yesterday, a weekday or a date. */
 export function day(iso, now = new Date()) {
   const date = new Date(iso);
   const days = Math.round((midnight(now) - midnight(date)) / DAY);
@@ -21,7 +21,7 @@ export function day(iso, now = new Date()) {
 
 export const dayAndClock = (iso) => `${day(iso)} ${clock(iso)}`;
 
-/** Short enough for the list. */
+/** A short form for the list. */
 export function ago(iso, now = new Date()) {
   const passed = now - new Date(iso);
   if (passed < MINUTE) return "now";
@@ -31,7 +31,7 @@ export function ago(iso, now = new Date()) {
   return when === "Yesterday" ? when : new Date(iso).toLocaleDateString("en", { day: "numeric", month: "short" });
 }
 
-/** Whether so much time lies between the two that a reader wants to be told. */
+/** Whether the times are far enough apart to show the later one. */
 export function apart(former, later) {
   if (!former) return true;
   const between = new Date(later) - new Date(former);
