@@ -21,9 +21,7 @@ _ORIGIN = "origin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A delivery target chosen by the agent. Without a platform: the chat where the request was
-    made.
-    """
+    """A delivery target chosen by the agent. Without a platform: the chat it was asked in."""
 
     platform: Platform | None = None
     chat_id: str | None = None

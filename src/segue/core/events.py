@@ -1,4 +1,4 @@
-"""Events that a running Turn emits. Everything that displays a turn is driven by these alone."""
+"""Events that a running Turn emits. Code that displays a turn needs nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving one Session's Binding and Lease to another Address.
+"""A Handoff moves a Session's Binding and Lease to another Address.
 
     pending ──claim──▶ running ──complete──▶ completed
        │                │  ▲ │
@@ -6,8 +6,8 @@
        │            claim again, by the next gateway
        └──cancel, expire──▶ failed
 
-The table below is the rule. The store carries each row out as one guarded UPDATE, so that of two
-who try, one wins.
+TRANSITIONS is the rule. The store performs each transition as one guarded UPDATE, so only one of
+two concurrent attempts succeeds.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ class Handoff:
     state: State
     requested: datetime
     claim_by: Ticks
-    """The deadline for a claim, or for a new claim after a gateway dies. After it the handoff is
-    void.
+    """The deadline for the first claim, or for the next one after a gateway dies.
+
+    Past it, the handoff is void.
     """
     key: str
     """Idempotency key: a second request with the same key has no effect."""

@@ -11,8 +11,10 @@ from segue.core.errors import BadImage
 from segue.core.transcript import Image, Message
 
 LIMIT = 3_900_000
-"""In bytes. Anthropic's limit is the lowest of the providers: 5 MiB after base64, which turns every
-three bytes into four.
+"""Maximum bytes.
+
+Anthropic's limit is the lowest of the providers: 5 MiB after base64, which turns every three bytes
+into four.
 """
 SIDE_LIMIT = 8000
 """Maximum width or height in pixels, also Anthropic's limit."""

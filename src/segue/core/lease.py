@@ -14,7 +14,7 @@ SECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who may append to a session. Each acquisition gets a new epoch, which is never reused."""
+    """The right to append to a session. Each acquisition gets a new epoch, never reused."""
 
     session_id: str
     holder: str

@@ -14,8 +14,10 @@ from markdown_it.token import Token
 _DEEPEST = 20
 """Maximum nesting depth of lists and quotes."""
 _QUOTE = 100
-"""Maximum lines of one quote; a longer quote becomes several. For each inner quote markdown-it
-scans every line of the outer one, so without this limit the time is quadratic.
+"""Maximum lines of one quote. A longer quote becomes several.
+
+For each inner quote markdown-it scans every line of the outer one, so without this limit the time
+is quadratic.
 """
 _ENDED_BY_QUOTES = ["paragraph", "reference", "blockquote", "list"]
 

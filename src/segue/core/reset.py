@@ -57,8 +57,9 @@ class ResetPolicy:
         return end[1] if end and end[0] <= now else None
 
     def latest_over(self, *, now: datetime, zone: tzinfo) -> datetime | None:
-        """Return the cutoff: sessions active after it have not ended by `now`. None if sessions
-        never end.
+        """Return the cutoff, or None if sessions never end.
+
+        Sessions active after the cutoff have not ended by `now`.
         """
         last: list[datetime] = []
         if self.mode in (ResetMode.DAILY, ResetMode.BOTH):
@@ -86,8 +87,7 @@ class ResetPolicies:
     overrides: Mapping[tuple[Platform | None, ChatType | None], ResetPolicy] = field(
         default_factory=dict[tuple[Platform | None, ChatType | None], ResetPolicy]
     )
-    """None matches any platform or chat type. The key (None, None) is not allowed: use `default`.
-    """
+    """None matches any platform or chat type. (None, None) is not allowed: use `default`."""
 
     def __post_init__(self) -> None:
         if (None, None) in self.overrides:
@@ -124,6 +124,6 @@ def _daily(day: date, hour: int, zone: tzinfo) -> datetime:
     """Return the instant of the reset on a local day.
 
     If the clock shows the hour twice, the first one counts. If the clock skips the hour, the reset
-    comes when the hour would have come without the change: never early, and never left out.
+    comes when the hour would have come without the clock change: never early, and never left out.
     """
     return datetime.combine(day, time(hour), tzinfo=zone).astimezone(UTC)

@@ -84,7 +84,7 @@ class Origin(StrEnum):
 
     MESSAGE = "message"
     HANDOFF = "handoff"
-    """Moved here on purpose, so it is not reset."""
+    """Moved here on purpose, so it is never reset automatically."""
     RESUME = "resume"
 
 

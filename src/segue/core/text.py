@@ -11,7 +11,7 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159")
 # Control, format (bidi, zero width), surrogate, line and paragraph separator.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Variation selectors, and the ranges that Unicode reserves for more of them. They are never drawn,
-# and enough of them in a row can hide a whole letter. Emoji use U+FE0E and U+FE0F.
+# so a run of them can hide a whole message. U+FE0E and U+FE0F are left out, because emoji use them.
 _UNDRAWN = (
     ("\u180b", "\u180f"),
     ("\u2065", "\u2065"),

@@ -32,8 +32,7 @@ class Kind(StrEnum):
 
     SAID = "said"
     SUMMARY = "summary"
-    """Replaces everything before it except the messages it `keeps`. The model's window starts here.
-    """
+    """Replaces everything before it except the messages it `keeps`. The window starts here."""
     SYNTHETIC = "synthetic"
     """A prompt from the program, such as a handoff's, not typed by a user."""
 
@@ -72,7 +71,9 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     images: tuple[Image, ...] = ()
     keeps: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
     """For a summary: how many messages right before it, not counting summaries, it does not
-    replace. The model still sees those in full.
+    replace.
+
+    The model still sees those in full.
     """
     seq: int = 0
     """Its position in the session, assigned by the store; 0 until it is stored."""
@@ -120,11 +121,10 @@ class Transcript:
         return sum(message.tokens for message in self.messages)
 
     def tail(self, budget: int) -> Transcript:
-        """Return the newest part that fits `budget` tokens, keeping tool calls and results
-        together.
+        """Return the newest part that fits `budget` tokens.
 
-        The newest group is kept even if it alone exceeds the budget: a tail without it would be
-        useless.
+        Tool calls stay together with their results. The newest group is kept even if it alone
+        exceeds the budget: a tail without it would be useless.
         """
         left = budget
         kept: list[tuple[Message, ...]] = []
@@ -136,7 +136,7 @@ class Transcript:
         return Transcript(tuple(m for group in reversed(kept) for m in group))
 
     def window(self, budget: int) -> Transcript:
-        """Return what a model with room for `budget` tokens sees.
+        """Return the window for a model with room for `budget` tokens.
 
         This is the last summary, regardless of its size, and the tail of the messages that it does
         not replace.
@@ -151,8 +151,7 @@ class Transcript:
         return Transcript((summary, *tail))
 
     def trimmed(self, budget: int) -> Transcript:
-        """Return the transcript without the oldest tool output, as far as needed to fit `budget`
-        tokens.
+        """Return the transcript without as much old tool output as needed to fit `budget` tokens.
 
         The result may still be too long. The output of the newest tool calls stays. Output is
         removed in blocks, so that the start of the prompt changes rarely and a provider's prompt
@@ -174,8 +173,10 @@ class Transcript:
         return Transcript(tuple(trimmed))
 
     def fitting(self, budget: int) -> Transcript:
-        """Return what fits `budget` tokens: everything, or else without the oldest tool output, or
-        else also without the oldest messages.
+        """Return the transcript, shortened to fit `budget` tokens.
+
+        The oldest tool output is left out first and then, if that is not enough, the oldest
+        messages.
         """
         return self if self.tokens <= budget else self.trimmed(budget).window(budget)
 
