@@ -129,9 +129,7 @@ def text(environ: Mapping[str, str] | None = None) -> bytes:
 
 
 def replace(raw: bytes, environ: Mapping[str, str] | None = None) -> Path:
-    """Replace the settings file with `raw`. If that is invalid, raise BadSettings and change
-    nothing.
-    """
+    """Replace the settings file with `raw`, or raise BadSettings and change nothing."""
     whole = path(environ)
     _check(raw, whole)
     file.replace(whole, raw)

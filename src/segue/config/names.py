@@ -23,8 +23,9 @@ _SECRET = {(_ENDPOINTS, "key"), ("platforms", "token")}
 
 
 def every(endpoints: Iterable[str] = (), chats: Iterable[str] = file.RESET_KEYS) -> list[str]:
-    """Return all possible names, including those of the given `endpoints` and of the resets for
-    `chats`.
+    """Return all possible names, including those for these `endpoints` and `chats`.
+
+    `chats` are the kinds of chats with a separate reset policy.
     """
     within = {
         "keys": KEY_VARIABLES,
@@ -45,8 +46,9 @@ def _fields(names: Iterable[str], table: type[Struct]) -> list[str]:
 
 
 def _names(table: type[Struct], prefix: str) -> Iterable[str]:
-    """Yield the settings of `table` in the file's order. A table with user-chosen names counts as
-    one.
+    """Yield the settings of `table` in the file's order.
+
+    A table with names that the user chooses counts as one setting.
     """
     for field in structs.fields(table):
         name = f"{prefix}{field.encode_name}"
