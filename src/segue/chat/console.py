@@ -41,7 +41,7 @@ _MORE = "  "
 _WORKING = "  working; Ctrl-C stops it"
 _HELD_BACK = "  a question waits until you stop typing"
 _LONGEST_PASTE = 30
-"""Longest paste, in lines, that is shown in full. A longer one is shown as a placeholder."""
+"""Lines. A longer paste is shown as a placeholder, but sent in full."""
 _PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
 _REDRAW = 0.03
 _PAUSE = 1.0

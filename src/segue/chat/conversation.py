@@ -90,9 +90,7 @@ class Conversation:
             await self.resume(opening.session, here=opening.here, now=opening.now)
 
     async def do(self, text: str) -> bool:
-        """Send `text` to the agent, or run it if it is a command. Return False once the user has
-        left.
-        """
+        """Send `text` to the agent, or run it as a command. Return False if the user has left."""
         try:
             if commands.is_command(text):
                 await commands.run(self, text)
@@ -290,7 +288,7 @@ class Conversation:
         await self._hold.aclose()
 
     async def _watch(self, held: Held) -> None:
-        """Notify the user when the session is moved from elsewhere."""
+        """Notify the user when another process takes the session."""
         await held.lost.wait()
         self._display.moved = True
         if held.moved is not None and self.interrupt is None:

@@ -69,7 +69,7 @@ class Display:
         """Set `echo` if user input must be printed because the prompt is erased."""
         self.session: Session | None = None
         self.moved = False
-        """Whether the session was moved from elsewhere."""
+        """Whether another process has taken the session."""
         self.model = ""
         self._console = console
         self._screen = screen

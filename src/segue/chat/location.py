@@ -10,7 +10,7 @@ from segue.core.address import Address, ChatType, Platform
 
 
 def here() -> Path:
-    """Return the working directory, or home if it was deleted, which a shell may not notice."""
+    """Return the working directory, or home if the directory is gone. A shell may not notice."""
     try:
         return Path.cwd()
     except FileNotFoundError:

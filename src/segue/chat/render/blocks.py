@@ -17,7 +17,7 @@ from segue.chat.render import marks
 from segue.chat.render.marks import Line
 
 _PART = 24
-"""A code block of this many lines is cut at a blank line, if it has one, before it ends."""
+"""A code block this long is emitted in parts, cut at a blank line if possible."""
 _FEW = 8
 _NOWHERE = 1 << 30
 _BEGINNING = 64

@@ -27,9 +27,7 @@ class _State(enum.Enum):
     TEXT = enum.auto()
     ESCAPE = enum.auto()
     INTERMEDIATE = enum.auto()
-    """In an escape sequence with intermediate characters, such as ESC ( B. Its last character ends
-    it.
-    """
+    """In an escape sequence that only its final character ends, such as ESC ( B."""
     CSI = enum.auto()
     STRING = enum.auto()
     """In an OSC, DCS, SOS, PM or APC string."""

@@ -35,9 +35,7 @@ _AROUND = 8
 """Screen rows for the frame of an approval, its question and the status line."""
 _LEAST_ROWS = 8
 _TELLING = ("command", "url", "path", "pattern", "words", "to")
-"""The arguments that identify a call. Other arguments are shown only if a call has no such
-argument.
-"""
+"""The arguments that identify a call. A call without them is shown with all its arguments."""
 
 
 class Activity:

@@ -28,8 +28,10 @@ from segue.chat.render.screen import Screen
 from segue.core.markdown import is_cut, parser
 
 _LONGEST = 20_000
-"""Characters in one block. A longer block is data, such as a table of a thousand rows, and would
-freeze the prompt for seconds, so it is shown as written.
+"""Maximum characters of one block.
+
+A longer block is data, such as a table of a thousand rows, and would freeze the prompt for seconds,
+so it is shown as written.
 """
 _NARROW = 10
 """Columns. With less room, nothing is indented further."""
