@@ -100,7 +100,7 @@ def _endpoints() -> list[str]:
 
 
 def _fitting(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
-    """Return the names with the prefix `incomplete`, or if there are none, ignoring case."""
+    """Return the names that start with `incomplete`. If there are none, ignore case."""
     from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for Tab
 
     # Not both at once: if candidates differ in case, a shell removes typed letters.

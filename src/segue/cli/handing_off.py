@@ -53,7 +53,7 @@ class Shown(Protocol):
 
 
 async def hand_off(store: Store, wish: Wish, shown: Shown) -> int:
-    """Hand off the session, and return the exit code. No other process can write to it."""
+    """Hand off the session while holding its lease, and return the exit code."""
     try:
         last = await _followed(store, wish, shown)
         if isinstance(last, Completed):

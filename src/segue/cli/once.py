@@ -24,10 +24,10 @@ _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 async def once(settings: Settings, words: str, resume: str | None, *, as_json: bool) -> bool:
-    """Send `words` in a new session, or in the one named `resume`, and print the answer as it
-    arrives.
+    """Send `words` in a new session or in the one named `resume`, and print the answer.
 
-    With `as_json`, print every event as one JSON object per line. Return False if the turn failed.
+    The answer is printed as it arrives. With `as_json`, print every event as one JSON object per
+    line. Return False if the turn failed.
     """
     async with (
         await segue.store.open(settings.store) as store,

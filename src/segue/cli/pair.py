@@ -98,8 +98,8 @@ async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:
 async def _unlink(store: Store, platform: Platform, user_id: str) -> bool:
     """Unlink the user, and return whether the home channel was removed, too.
 
-    Without a paired account there, the revoked user may control the home channel. This does not
-    apply to the page, which has no other users.
+    If no account is left on the platform, its home channel may belong to the revoked user, so it is
+    removed. The page's home channel belongs to no user and stays.
     """
     await store.owners.unlink(platform, user_id)
     if platform is Platform.WEB:

@@ -47,9 +47,7 @@ class Status:
     last: tuple[Session, ...]
     """The last active sessions, newest first."""
     gateway: Portrait
-    """With only the handoffs in progress or failed, and the last messages not delivered or not
-    answered.
-    """
+    """Only with the handoffs in progress or failed, and the last few failed messages."""
     troubles: int
     unanswered: int
     warnings: Sequence[str]

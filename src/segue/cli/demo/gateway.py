@@ -31,7 +31,7 @@ from segue.store.gateways import Link
 from segue.web import links
 
 _IDLE_MINUTES = 0.05
-"""How soon the embedded model is unloaded after the demo, unless it was loaded before."""
+"""Minutes until the embedded model is unloaded after the demo, unless it was loaded before."""
 _FAREWELL = 5.0
 _LOOK = 0.1
 _REASON = 300

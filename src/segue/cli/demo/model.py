@@ -49,9 +49,7 @@ def models(choice: Choice | str) -> Models | None:
 
 
 class StandIn:
-    """Names the boat that it finds in the prompt's messages, so a right answer proves they were
-    sent.
-    """
+    """Names the boat that it finds in the prompt, so a right answer proves that it was there."""
 
     async def get(self, wanted: str | None) -> ScriptedModel:
         return ScriptedModel(itertools.repeat(_told))

@@ -1,5 +1,6 @@
-"""The steps of the demo, with the real parts: a turn in the terminal, a handoff, the page in a
-browser, and the way back.
+"""The steps of the demo, run with the real components.
+
+They are a turn in the terminal, a handoff, the page in a browser, and the way back.
 """
 
 from __future__ import annotations
