@@ -1,4 +1,4 @@
-"""Completion of what is typed: commands, the names of sessions, platforms, paths."""
+"""Completion for the prompt: commands, session names, platforms and paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Names = Callable[[], Awaitable[Sequence[str]]]
 
 
 class Typing(Completer):
-    """`sessions` gives the names of the person's sessions."""
+    """Completes input at the prompt. `sessions` returns the names of the user's sessions."""
 
     def __init__(self, sessions: Names) -> None:
         self._sessions = sessions

@@ -1,8 +1,8 @@
-"""The terminal with a person at it.
+"""The interactive terminal.
 
-What is finished is printed and stays. Below it are the block that is still coming, what waits to be
-said, the prompt and the status line, which are drawn anew as they change. The prompt is there all
-the time, also while the agent works.
+Finished output is printed and stays. Below it are the unfinished block, the queued input, the
+prompt and the status line, which are redrawn as they change. The prompt is always there, even while
+the agent works.
 """
 
 from __future__ import annotations
@@ -41,19 +41,22 @@ _MORE = "  "
 _WORKING = "  working; Ctrl-C stops it"
 _HELD_BACK = "  a question waits until you stop typing"
 _LONGEST_PASTE = 30
-"""Lines of a paste that are shown; a longer one is named, and sent whole."""
+"""Lines. A longer paste is shown as a placeholder, but sent in full."""
 _PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
 _REDRAW = 0.03
 _PAUSE = 1.0
-"""Seconds without a key after which a person with a half-typed line has stopped typing."""
+"""Seconds without a key after which the user counts as having stopped typing a line."""
 _BELOW = 6
-"""Lines that the prompt and the status line may need."""
+"""Lines reserved for the prompt and the status line."""
 _THEME = Theme.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack"})
 
 
 class Console:
-    """Prints, asks and listens. `interrupted` is called for Ctrl-C and `left` for Ctrl-D;
-    `refused` says of what was typed whether it may not even wait."""
+    """Prints output, asks questions and reads input.
+
+    Ctrl-C calls `interrupted` and Ctrl-D calls `left`. `refused` returns whether an input must be
+    dropped instead of queued.
+    """
 
     def __init__(
         self,
@@ -67,13 +70,13 @@ class Console:
         screen: Screen,
     ) -> None:
         self.still_coming: Stream | None = None
-        """An answer of which not everything is printed yet: the rest is shown above the prompt."""
+        """An answer that is not fully printed yet. The rest is shown above the prompt."""
         self.waiting: deque[str] = deque()
-        """What was typed and is not read yet, the oldest first."""
+        """Queued input, oldest first."""
         self.shown = asyncio.Event()
-        """Set once the prompt is there."""
+        """Set once the prompt is visible."""
         self.busy = False
-        """Whether something is under way, which is shown."""
+        """Whether to show that work is in progress."""
         self._arrived = asyncio.Event()
         self._closed = False
         self._interrupted = interrupted
@@ -84,11 +87,11 @@ class Console:
         self._question: Question[Any] | None = None
         self._asking = asyncio.Lock()
         self._draft = Document()
-        """What was typed before the question came up. It comes back after the answer."""
+        """Input typed before the question appeared. It is restored after the answer."""
         self._key_at = 0.0
-        """When a key was pressed last."""
+        """Time of the last key press."""
         self._pastes: list[str] = []
-        """All of them, since a name can come back from the history."""
+        """All pastes, because a placeholder can come back from the history."""
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
             multiline=True,
@@ -115,15 +118,15 @@ class Console:
 
     @property
     def _live_lines(self) -> int:
-        """How many lines have room above the prompt."""
+        """The number of lines available above the prompt."""
         return max(3, shutil.get_terminal_size().lines - _BELOW - len(self.waiting))
 
     async def run(self) -> None:
-        """Be there until `close`."""
+        """Show the prompt until `close` is called."""
         await self._session.prompt_async(handle_sigint=False)
 
     def close(self) -> None:
-        """Read no more, and take the prompt away."""
+        """Stop reading and remove the prompt."""
         self._closed = True
         self._arrived.set()
         if self._session.app.is_running and not self._session.app.is_done:
@@ -133,7 +136,7 @@ class Console:
         self.shown.set()
 
     async def read(self) -> str | None:
-        """What the person says next; None once it is closed."""
+        """Return the next input, or None once the console is closed."""
         while not self._closed:
             if self.waiting:
                 self.redraw()
@@ -143,7 +146,7 @@ class Console:
         return None
 
     async def print(self, text: str) -> None:
-        """Put up finished lines, for good."""
+        """Print finished lines."""
         self._put_up(text)
 
     def _put_up(self, text: str) -> None:
@@ -151,8 +154,9 @@ class Console:
         if not app.is_running:
             self._write(text)
             return
-        # Not run_in_terminal: it lets the terminal take the keys meanwhile, which then echoes them
-        # and makes another key of Enter, and it waits for the terminal before each line.
+        # Not run_in_terminal: it gives the keyboard back to the terminal for a moment, which then
+        # echoes keys and changes Enter into another key. It also waits for the terminal before each
+        # line.
         app.renderer.erase()
         self._write(text)
         if not app.is_done:
@@ -163,8 +167,11 @@ class Console:
         self._session.app.invalidate()
 
     async def ask(self, question: str, choices: Mapping[str, T]) -> T:
-        """Return the choice whose word the person types as a whole line. Any other line is
-        dropped, and the question stays. One question waits for the other."""
+        """Return the choice whose word the user types as a whole line.
+
+        Any other line is dropped, and the question stays. Concurrent questions are asked one by
+        one.
+        """
         async with self._asking:
             await self._typing_paused()
             answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -178,8 +185,8 @@ class Console:
                 self._close_question()
 
     async def _typing_paused(self) -> None:
-        """Wait until keys are no longer part of a line begun before the question."""
-        for _ in range(2):  # keys that were pressed already are read first
+        """Wait until the user has stopped typing a line begun before the question."""
+        for _ in range(2):  # first process keys already pressed
             await asyncio.sleep(0)
         while not self._is_empty() and (left := self._key_at + _PAUSE - time.monotonic()) > 0:
             self.redraw()
@@ -191,7 +198,7 @@ class Console:
             self._session.default_buffer.reset(self._draft)
             self.redraw()
 
-    # What is drawn
+    # Drawing
 
     def _message(self) -> ANSI:
         live = "".join(f"{line}\n" for line in self._coming())
@@ -222,7 +229,7 @@ class Console:
         output.write_raw(text.replace("\n", "\r\n"))
         output.flush()
 
-    # What is typed
+    # Input
 
     def _is_command(self) -> bool:
         return self._session.default_buffer.text.startswith("/")
@@ -282,7 +289,7 @@ class Console:
 
     def _answer(self, line: str) -> None:
         if self._question is not None and self._question.hear(line):
-            self._close_question()  # what is typed from now on is no part of the answer
+            self._close_question()  # later input is not part of the answer
         else:
             self._put_hint()
 
@@ -291,7 +298,7 @@ class Console:
             self._put_up(f"{self._question.hint}\n")
 
     def clear(self) -> bool:
-        """Take away what is typed; False when there was nothing."""
+        """Clear the input. Return False if there was nothing to clear."""
         typed = bool(self._session.default_buffer.text)
         self._session.default_buffer.reset()
         return typed
@@ -305,6 +312,6 @@ class Console:
         buffer.insert_text(f"[paste {len(self._pastes)}: {text.count(chr(10)) + 1:,} lines]")
 
     def _pasted(self, name: re.Match[str]) -> str:
-        """What goes by that name here."""
+        """Return the paste that this placeholder stands for."""
         number = int(name[1])
         return self._pastes[number - 1] if 0 < number <= len(self._pastes) else name[0]

@@ -1,4 +1,4 @@
-"""A conversation in the terminal: what is typed is said or done, one thing after another."""
+"""A conversation in the terminal: runs the user's messages and commands one after another."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _FOLLOW = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How the conversation begins."""
+    """How the conversation starts."""
 
     session: Session | None = None
-    """The one to go on with; without it a new one begins with the first thing said."""
+    """The session to resume. With None, the first message starts a new one."""
     title: str | None = None
     here: bool = False
-    """Whether to stay in the directory of the program, rather than to go to the session's."""
+    """Whether to stay in the current directory instead of changing to the session's."""
     now: bool = False
-    """Whether to take it at once, also from the middle of a turn."""
+    """Whether to take the session at once, even in the middle of a turn."""
 
 
 class Conversation:
-    """The scene of commands, and the queue of what is to be said."""
+    """The scene in which commands run, and the holder of the session."""
 
     where = Where.TERMINAL
 
@@ -61,7 +61,7 @@ class Conversation:
         self.owner = ME
         self.session: Session | None = None
         self.interrupt: asyncio.Event | None = None
-        """Set it to stop the turn that is under way; None when none is."""
+        """Set it to stop the current turn or wait. None if nothing is running."""
         self._display = display
         self._cwd = cwd
         self._title: str | None = None
@@ -69,28 +69,28 @@ class Conversation:
         self._hold = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
         self.link: str | None = None
-        """What opens the session where it went, if a link can."""
+        """A link that opens the session where it was handed off to, if there is one."""
         self._left = False
         self._farewell = ""
 
-    # From the beginning to the end
+    # Start and end
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        """Whatever session is in hand at the end is let go of."""
+        """Release the session on exit."""
         try:
             yield
         finally:
             await self._let_go()
 
     async def begin(self, opening: Opening) -> None:
-        """Bring the session here that is gone on with, if any."""
+        """Resume the session in `opening`, if any."""
         self._title = opening.title
         if opening.session is not None:
             await self.resume(opening.session, here=opening.here, now=opening.now)
 
     async def do(self, text: str) -> bool:
-        """Say it, or do it if it is a command. False when the person has left."""
+        """Send `text` to the agent, or run it as a command. Return False if the user has left."""
         try:
             if commands.is_command(text):
                 await commands.run(self, text)
@@ -100,7 +100,7 @@ class Conversation:
             await self._display.trouble(error)
         return not self._left
 
-    # The scene
+    # The scene for commands
 
     @property
     def place(self) -> Place:
@@ -221,7 +221,7 @@ class Conversation:
         self._left = True
 
     async def farewell(self) -> str:
-        """What is printed at the very end: how to come back."""
+        """Return the last message of the program: how to come back."""
         if self._farewell or self.session is None:
             return self._farewell
         session = await self._seen()
@@ -231,7 +231,7 @@ class Conversation:
     # Holding a session
 
     async def _take(self, session: Session, *, take_over: bool = False) -> None:
-        """Hold `session` here, and let go of the one before."""
+        """Hold `session` here and release the previous one."""
         taking = AsyncExitStack()
         held = await taking.enter_async_context(
             hold(
@@ -248,8 +248,10 @@ class Conversation:
         await self._seen()
 
     async def _take_from(self, held: SessionHeld, session: Session, *, now: bool) -> bool:
-        """Take a session that somebody else has: once the turn that runs there is over, or at once
-        when the person wants it so. Whether it is here."""
+        """Take a session held elsewhere, and return whether it is here now.
+
+        Waits for the end of the turn that runs there, unless the user wants it at once.
+        """
         other = held.fields["holder"]
         if now:
             await self._take(session, take_over=True)
@@ -286,7 +288,7 @@ class Conversation:
         await self._hold.aclose()
 
     async def _watch(self, held: Held) -> None:
-        """Tell when the session goes elsewhere without our doing."""
+        """Notify the user when another process takes the session."""
         await held.lost.wait()
         self._display.moved = True
         if held.moved is not None and self.interrupt is None:
@@ -303,7 +305,7 @@ class Conversation:
         return self._held is not None and self._held.moved is None
 
     async def _seen(self) -> Session:
-        """The session as it is now; NothingSaid when there is none."""
+        """Reload and return the session, or raise NothingSaid if there is none."""
         if self.session is None:
             raise NothingSaid
         if (found := await self.store.sessions.get(self.session.id)) is None:
@@ -312,14 +314,14 @@ class Conversation:
         return found
 
     async def look_up_model(self) -> None:
-        """Find out what the status line is to show as the model."""
+        """Update the model shown in the status line."""
         try:
             self._display.model = (await self.turns.model(self.session)).name
         except ModelError:
             self._display.model = "no model yet"
 
     async def _welcome(self, session: Session, *, here: bool) -> None:
-        """Go to its directory, and show what was said last."""
+        """Change to the session's directory and show a recap."""
         if session.cwd and not here:
             try:
                 os.chdir(session.cwd)

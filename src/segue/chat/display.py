@@ -1,4 +1,4 @@
-"""What a conversation looks like: events, notices and questions become lines on the console."""
+"""Displays a conversation: turns events, notices and questions into lines on the console."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ T = TypeVar("T")
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _MOST_SPOKEN = 30
-"""Lines of what the person said that are shown again, but for the first."""
+"""How many lines of a user message are shown after the first."""
 
 
 class Console(Protocol):
-    """Where lines are printed and questions asked; with or without drawing."""
+    """Prints lines and asks questions, with or without drawing."""
 
     still_coming: Stream | None
-    """An answer of which not everything is printed yet."""
+    """An answer that is not fully printed yet."""
 
     async def print(self, text: str) -> None: ...
 
@@ -55,7 +55,7 @@ class Console(Protocol):
 
 
 class _Kind(enum.Enum):
-    """What was printed last, as far as it matters for what is printed next."""
+    """The kind of the last output, as far as the spacing depends on it."""
 
     NOTHING = enum.auto()
     WORDS = enum.auto()
@@ -66,10 +66,10 @@ class Display:
     """Shows one conversation on one console."""
 
     def __init__(self, console: Console, screen: Screen, *, echo: bool) -> None:
-        """`echo`: whether what was typed has to be printed, because the prompt took it away."""
+        """Set `echo` if user input must be printed because the prompt is erased."""
         self.session: Session | None = None
         self.moved = False
-        """Whether it went elsewhere without our doing."""
+        """Whether another process has taken the session."""
         self.model = ""
         self._console = console
         self._screen = screen
@@ -77,12 +77,12 @@ class Display:
         self._activity = events.Activity()
         self._kind = _Kind.NOTHING
         self._spoke = False
-        """Whether something of the answer could be seen in this turn."""
+        """Whether the answer of this turn had any visible text."""
 
     # The conversation
 
     async def said(self, text: str) -> None:
-        """What the person typed, now that it is their turn."""
+        """Echo the user's input when its turn starts."""
         if self._echo:
             await self._print(["", *self._spoken(text), ""])
 
@@ -99,7 +99,7 @@ class Display:
         await self._print(self._activity.lines(event, self._now()), _Kind.ACTIVITY)
 
     async def rest(self) -> None:
-        """Print what is left of the answer."""
+        """Print the rest of the answer."""
         stream, self._console.still_coming = self._console.still_coming, None
         if stream is not None:
             await self._words(stream.end())
@@ -109,7 +109,7 @@ class Display:
         await self._print(lines, _Kind.WORDS)
 
     async def message(self, message: Message) -> None:
-        """What was said elsewhere."""
+        """Print a message from elsewhere."""
         screen = self._now()
         match message.role:
             case Role.USER:
@@ -121,7 +121,7 @@ class Display:
                 await self._print([*answer.feed(message.content), *answer.end()])
                 await self._print([events.started(call, screen) for call in message.tool_calls])
 
-    # The program
+    # Output from the program
 
     async def notice(self, text: str) -> None:
         columns = self._now().columns
@@ -129,7 +129,7 @@ class Display:
         await self._print([part for line in lines for part in _wrapped(line, columns)])
 
     async def link(self, link: str) -> None:
-        """What opens the session where it went."""
+        """Print the link that opens the session where it was handed off to."""
         from segue.chat import page_links  # noqa: PLC0415 - the prompt comes first
 
         await self._print(["", *page_links.shown(link)])
@@ -152,7 +152,7 @@ class Display:
         await self._print([self._screen.paint(line, Style.DIM) for line in lines])
 
     async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
-        """Ask about a call that was shown, and show all of it on request."""
+        """Ask whether to allow a call, and show all of it on request."""
         shown = events.excerpt(what, self._now())
         view = "" if shown.is_whole else f", [v]iew all {count(shown.lines, 'line')}"
         question = f"Allow it? [y]es, for this [s]ession, [n]o{view}"
@@ -164,7 +164,6 @@ class Display:
         return await self._console.ask(f"{question} [y]es, [n]o", YES_OR_NO)
 
     def status(self, width: int) -> str:
-        """The status line."""
         session = self.session
         return status_line(
             title=session.name if session else "a new session",
@@ -174,7 +173,7 @@ class Display:
             screen=replace(self._screen, width=width),
         )
 
-    # The pieces
+    # Helpers
 
     def _where(self, session: Session) -> str:
         address = session.address
@@ -183,10 +182,10 @@ class Display:
         return f"on {address}"
 
     def _spoken(self, text: str) -> list[str]:
-        """What the person said, as it is told apart from what the agent says."""
+        """Return the lines of a user message, styled to stand out from the agent's text."""
         first, *more = clean(text).rstrip().split("\n")
         hidden = len(more) - _MOST_SPOKEN
-        if hidden > 0:  # a paste, which its person knows
+        if hidden > 0:  # a paste, which the user knows
             more[_MOST_SPOKEN:] = [f"{self._screen.glyphs.more} {hidden:,} more lines"]
         lines = [f"{self._screen.glyphs.prompt} {first}", *(f"  {line}" for line in more)]
         return [self._screen.paint(line, Style.BOLD) for line in lines]
@@ -201,7 +200,7 @@ class Display:
         return replace(self._screen, width=width, height=height)
 
     async def _print(self, lines: Sequence[str], kind: _Kind = _Kind.NOTHING) -> None:
-        """Print `lines`, with a blank line between what is said and what is done."""
+        """Print `lines`, with a blank line between text and tool activity."""
         if not lines:
             return
         if _Kind.NOTHING not in (kind, self._kind) and kind is not self._kind:
@@ -211,5 +210,5 @@ class Display:
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
-    """A sentence is cut between its words; what is laid out with blanks stays as it is."""
+    """Wrap a sentence between words. Text aligned with blanks stays as it is."""
     return [line] if "  " in line else cells.wrap(line, columns)

@@ -1,4 +1,4 @@
-"""Where this terminal is: its directory, its address, and what others are told of it."""
+"""Where this terminal is: its directory, its address and its name as a lease holder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from segue.core.address import Address, ChatType, Platform
 
 
 def here() -> Path:
-    """Where we are; at home if the directory is gone, which a shell may not have noticed."""
+    """Return the working directory, or home if the directory is gone. A shell may not notice."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -18,7 +18,7 @@ def here() -> Path:
 
 
 def address(session_id: str = "terminal") -> Address:
-    """A terminal's own: every session has one, so that many can be open in terminals at once."""
+    """Return the terminal's address. Each session has one, so many can be open at once."""
     return Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session_id)
 
 

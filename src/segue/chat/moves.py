@@ -1,4 +1,4 @@
-"""Bringing a session here while the agent works elsewhere, and away when no gateway runs yet."""
+"""Waits for a turn that runs elsewhere, and starts a gateway for a handoff if there is none."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from segue.store import Store
 
 _LOOK = 0.1
 _CONNECTED = 10.0
-"""Seconds that a new gateway has to reach its platforms before it is asked for anything."""
+"""Seconds that a new gateway has to connect to its platforms before the handoff continues."""
 
 
 async def turn_runs(store: Store, session_id: str) -> bool:
-    """Whether a gateway has the session, which it has for a turn and no longer."""
+    """Return whether a gateway holds the session, which it does only during a turn."""
     lease = await store.leases.get(session_id)
     gateways = await store.gateways.alive() if lease else ()
     return lease is not None and any(gateway.process == lease.process for gateway in gateways)
 
 
 async def turn_is_over(store: Store, session_id: str, given_up: asyncio.Event) -> bool:
-    """Wait until nobody has the session; False once it is given up."""
+    """Wait until the session is free. Return False if `given_up` is set first."""
     while not given_up.is_set():
         if await store.leases.get(session_id) is None:
             return True
@@ -40,8 +40,10 @@ async def turn_is_over(store: Store, session_id: str, given_up: asyncio.Event) -
 async def start_gateway(
     store: Store, settings: Settings, display: Display, missing: NoGateway
 ) -> bool:
-    """Tell that a gateway is missing, and start one if the person wants it, or without a question
-    for the page, which needs nothing; whether there is one now."""
+    """Report that a gateway is missing, and start one. Return whether there is one now.
+
+    The user is asked first, except for the built-in page, which needs no setup.
+    """
     platform = Platform(str(missing.fields["platform"]))
     if platform is Platform.WEB and page_links.is_built_in(settings):
         reach = page_links.reach(lan=settings.web.lan)
@@ -61,7 +63,7 @@ async def start_gateway(
 
 
 async def _is_wanted(settings: Settings, display: Display, platform: Platform) -> bool:
-    """Whether the platform is set up, and the person wants a gateway for it."""
+    """Return whether the platform is set up and the user wants a gateway for it."""
     given = settings.platforms.get(platform)
     if given is None or not given.enabled:
         way = _way(platform, known=given is not None)
@@ -71,10 +73,10 @@ async def _is_wanted(settings: Settings, display: Display, platform: Platform) -
 
 
 def _way(platform: Platform, *, known: bool) -> str:
-    """The command that sets it up."""
+    """Return the command that sets up the platform."""
     if platform is Platform.WEB:
         return "config set web.enabled true"
-    if known:  # and switched off
+    if known:  # but disabled
         return f"config set platforms.{platform}.enabled true"
     if platform in registry.BUILT_IN:
         return f"setup {platform}"

@@ -1,7 +1,8 @@
-"""How the commands print: lines that fit a screen for a person, plain ones for a program.
+"""Output of the commands: wrapped lines for a screen, plain lines for a pipe.
 
-All that a command prints goes through here. A terminal obeys what it is sent, so `say`, `notice`
-and `print_lines` take out what it would obey or hide, and every secret that a server sent back.
+All output of commands goes through here. A terminal interprets what it receives, so `say`, `notice`
+and `print_lines` remove everything it would interpret or hide, and every secret that a server sent
+back.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from segue.chat.render.clean import clean
 from segue.core.redaction import redacted
 
 WIDEST = 100
-"""Prose in longer lines is hard to read, however wide the screen."""
+"""Columns. Longer lines of prose are hard to read, however wide the screen."""
 _NARROWEST = 20
 _GAP = 2
 _HALF = "\0"
-"""Stands for the other half of a wide character."""
+"""Stands for the second column of a wide character."""
 _PERHAPS_UNSEEN = re.compile(r"[^\x20-\x7e]")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def screen() -> int | None:
-    """How many columns the person's screen has; None when a program reads instead."""
+    """Return the screen's width in columns, or None if the output is not a terminal."""
     if not sys.stdout.isatty():
         return None
     return max(shutil.get_terminal_size().columns, _NARROWEST)
@@ -45,34 +46,34 @@ def print_lines(lines: Sequence[str]) -> None:
 
 
 def notice(text: str) -> None:
-    """Something about the output that is no part of it."""
+    """Print a message about the output, to stderr."""
     click.echo(harmless(text), err=True)  # noqa: TID251
 
 
 def draw(lines: Sequence[str]) -> None:
-    """Print a drawing of our own, colours included."""
+    """Print our own drawing, including colours."""
     click.echo("\n".join(lines))  # noqa: TID251
 
 
 def harmless(text: str) -> str:
-    """`text` from anywhere, made safe to print. Tabs, which separate columns, stay."""
+    """Return text from any source, made safe to print. Tabs stay, because they separate columns."""
     return "\t".join(clean(part) for part in redacted(text).split("\t"))
 
 
 def print_json(value: object) -> None:
-    """One line of JSON."""
+    """Print one line of JSON."""
     click.echo(json_line(value))  # noqa: TID251
 
 
 def json_line(value: object) -> str:
-    """`value` as JSON on one line, in which a screen finds nothing to obey."""
+    """Return `value` as one line of JSON that a screen cannot interpret."""
     import msgspec  # noqa: PLC0415 - only what is used
 
     return visible_json(redacted(msgspec.json.encode(value).decode()))
 
 
 def visible_json(encoded: str) -> str:
-    """The same JSON, with what a screen would obey and not show written as `\\uXXXX`."""
+    """Return the JSON with characters that a screen would interpret or hide as `\\uXXXX`."""
     return _PERHAPS_UNSEEN.sub(_escaped, encoded)
 
 
@@ -85,7 +86,10 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def folded(text: str, width: int | None, indent: str = "", first: str | None = None) -> str:
-    """`text` in lines that fit `width`, all but the `first` indented; one line when it is None."""
+    """Wrap `text` to `width` columns, or return one line if `width` is None.
+
+    `first` replaces `indent` on the first line.
+    """
     initial = indent if first is None else first
     if width is None:
         return initial + text
@@ -100,15 +104,16 @@ def folded(text: str, width: int | None, indent: str = "", first: str | None = N
 
 
 def _padded(text: str) -> str:
-    """`text` with as many characters as it takes columns of a screen."""
+    """Return `text` with as many characters as it takes columns on a screen."""
     from rich.cells import cell_len  # noqa: PLC0415 - only for a screen
 
-    # Before the character, so that a line which ends between the two is too short, not too long.
+    # Before the character, so that a line break between the two makes the line too short, not too
+    # long.
     return "".join(_HALF * (cell_len(c) - 1) + c for c in text)
 
 
 def fields(pairs: Sequence[tuple[str, str]], width: int | None, indent: str = "  ") -> list[str]:
-    """A name and what it is per line, the second ones below each other."""
+    """Return one line per pair of name and text, with the texts aligned."""
     room = max((len(name) for name, _ in pairs), default=0) + len(indent) + _GAP
     return [folded(told, width, " " * room, f"{indent}{name}".ljust(room)) for name, told in pairs]
 
@@ -116,16 +121,16 @@ def fields(pairs: Sequence[tuple[str, str]], width: int | None, indent: str = " 
 class Column(NamedTuple):
     heading: str
     least: int
-    """How far it may shrink."""
+    """Minimum width."""
     keeps_end: bool = False
-    """What does not fit loses its beginning, as a path should."""
+    """Cut the beginning instead of the end if it does not fit, as for paths."""
     number: bool = False
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """A heading and the `rows`, below each other, no line longer than `width` if that can be.
+    """Return the heading and the `rows` in aligned columns, within `width` if possible.
 
-    Where it is too wide, the widest column gives first.
+    If the table is too wide, the widest column shrinks first.
     """
     from rich.cells import cell_len  # noqa: PLC0415 - only for a screen
 
@@ -141,7 +146,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) 
 
 
 def _cut(text: str, width: int, column: Column) -> str:
-    """`text` in exactly `width` columns of the screen; an ellipsis stands for what is left out."""
+    """Return `text` in exactly `width` columns of the screen. An ellipsis marks a cut."""
     from rich.cells import cell_len, set_cell_size  # noqa: PLC0415
 
     if cell_len(text) <= width:

@@ -1,4 +1,4 @@
-"""The built-in page, as the terminal tells of it: who can reach it, and a link that opens it."""
+"""The built-in page in the terminal's output: who can reach it, and a link that opens it."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _HERE_ONLY = (
 
 
 def is_built_in(settings: Settings) -> bool:
-    """Whether a gateway of these settings serves it."""
+    """Return whether a gateway with these settings serves the page."""
     given = settings.platforms.get(Platform.WEB)
     return settings.web.enabled and (given is None or not given.enabled)
 
 
 def url(gateways: Iterable[Gateway]) -> str | None:
-    """Where one of them serves it."""
+    """Return the URL at which one of the gateways serves the page, or None."""
     return next(filter(None, map(links.url, gateways)), None)
 
 
 def in_lan(url: str) -> bool:
-    """Whether other machines can reach it there."""
+    """Return whether other machines can reach this URL."""
     return urlsplit(url).hostname not in _LOOPBACK
 
 
@@ -51,7 +51,7 @@ def reach(*, lan: bool) -> str:
 
 
 async def addresses(store: Store, gateways: Iterable[Gateway]) -> tuple[str, ...]:
-    """Those in local networks at which one of them serves it."""
+    """Return the local network addresses at which one of the gateways serves the page."""
     for gateway in gateways:
         if links.url(gateway) and (place := await store.pages.place(whose(gateway.process)[0])):
             return tuple(address for address in place.addresses if address not in _LOOPBACK)
@@ -59,26 +59,27 @@ async def addresses(store: Store, gateways: Iterable[Gateway]) -> tuple[str, ...
 
 
 def reach_at(addresses: Sequence[str]) -> str:
-    """Who can reach a page that is served at these addresses in local networks."""
+    """Describe who can reach a page served at these local network addresses."""
     at = f", at {' and '.join(addresses)}" if addresses else ""
     return reach(lan=bool(addresses)) + at
 
 
 async def link_to(store: Store, done: Completed) -> str | None:
-    """A link to the conversation that a handoff has opened on the page; None when it went to
-    another platform."""
+    """Return a link to the conversation on the page, or None if it went to another platform."""
     if done.handoff.platform is not Platform.WEB:
         return None
     return await links.opening(store, ME, done.handoff.thread)
 
 
 def shown(link: str) -> list[str]:
-    """The link as a person is told it, with a drawing of it where there can be one. It stands on a
-    line of its own, however long, so that a terminal knows it as a whole."""
+    """Return the lines that show the link, with a QR code if the screen can draw one.
+
+    The link has its own line, however long, so that a terminal recognises it as a whole.
+    """
     lines = [*qr.on_screen(link), f"Open it within {MINUTES}; the link can be used once:"]
     return [*lines, one_line(link), *([] if in_lan(link) else [here_only()])]
 
 
 def here_only() -> str:
-    """What to say of a link that no phone can open."""
+    """Return the hint for a link that a phone cannot open."""
     return folded(_HERE_ONLY, screen())

@@ -1,4 +1,4 @@
-"""A terminal that cannot draw, or a pipe: lines come in, lines go out."""
+"""The console for pipes and terminals that cannot draw: lines in, lines out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class PlainConsole:
-    """The same as Console, as far as it goes without drawing."""
+    """A Console without drawing."""
 
     def __init__(self) -> None:
         self.still_coming: Stream | None = None
@@ -45,7 +45,7 @@ class PlainConsole:
         self._hear("")
 
     async def read(self) -> str | None:
-        """The next line that holds something; None at the end."""
+        """Return the next non-empty line, or None at the end of the input."""
         self._begin_reading()
         while not self._closed.is_set():
             if self.waiting:
@@ -60,14 +60,17 @@ class PlainConsole:
         _write(text)
 
     def redraw(self) -> None:
-        """There is nothing to draw."""
+        """Do nothing: there is nothing to draw."""
 
     def clear(self) -> bool:
         return False
 
     async def ask(self, question: str, choices: Mapping[str, T]) -> T:
-        """Return the choice whose word is typed as a whole line; the last of them, a no, at the end
-        of the input. A line that was typed before the question stays a message."""
+        """Return the choice whose word is typed as a whole line.
+
+        At the end of the input, return the last choice, which is a no. A line typed before the
+        question stays a message.
+        """
         self._begin_reading()
         if self._keyboard is not None:
             self._keyboard.flush()
@@ -82,7 +85,7 @@ class PlainConsole:
             self._question = None
 
     def _hear(self, line: str) -> None:
-        """Take a line, with its end; an empty one when there are no more."""
+        """Process a line with its line end. An empty string is the end of the input."""
         self._ended = self._ended or not line
         asked = self._question
         if asked is None:
@@ -91,7 +94,7 @@ class PlainConsole:
         elif not line:
             asked.hear(list(asked.choices)[-1])
         elif asked.hear(line):
-            self._question = None  # the next line is no part of the answer
+            self._question = None  # the next line is not part of the answer
         else:
             _write(f"{asked.hint}\n{asked.text}\n")
         self._arrived.set()
@@ -103,8 +106,8 @@ class PlainConsole:
         if self._keyboard is not None:
             self._keyboard.open()
             return
-        # Not one of the pool's threads: those are waited for at the end, and this one may
-        # wait for a line that never comes.
+        # Not a thread of the pool: those are joined at exit, and this one may wait for a line that
+        # never comes.
         loop = asyncio.get_running_loop()
         threading.Thread(target=_read_all, args=(loop, self._hear), daemon=True).start()
 
@@ -156,7 +159,7 @@ def _write(text: str) -> None:
 
 
 def _read_all(loop: asyncio.AbstractEventLoop, hear: Callable[[str], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
+    with contextlib.suppress(RuntimeError):  # the event loop has closed
         while line := sys.stdin.readline():
             loop.call_soon_threadsafe(hear, line)
         loop.call_soon_threadsafe(hear, "")

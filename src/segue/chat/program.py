@@ -1,4 +1,4 @@
-"""The conversation in the terminal, from its first line to its last."""
+"""The chat program: puts the console, the display and the conversation together."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _HANDOFF = "/handoff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the person typed to come here."""
+    """The options that the user started the chat with."""
 
     resume: str | None = None
-    """The name of the session to go on with."""
+    """The name of the session to resume."""
     title: str | None = None
     here: bool = False
     now: bool = False
-    """Whether to take the session at once, also from the middle of a turn."""
+    """Whether to take the session at once, even in the middle of a turn."""
 
 
 async def chat(settings: Settings, wish: Wish) -> None:
@@ -52,8 +52,10 @@ async def chat(settings: Settings, wish: Wish) -> None:
 
 
 class _Program:
-    """The console, the display and the conversation, put together. The prompt comes first, and what
-    takes longer to load is loaded behind it."""
+    """The console, the display and the conversation, put together.
+
+    The prompt appears first. Modules that take longer to import load after it.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -94,7 +96,7 @@ class _Program:
 
     @contextlib.asynccontextmanager
     async def _loaded(self, wish: Wish) -> AsyncGenerator[Conversation]:
-        """The conversation, begun as wished; the prompt is alive while it is loaded."""
+        """Load and begin the conversation while the prompt accepts input."""
         await asyncio.to_thread(import_module, "segue.chat.conversation")
         import segue.store  # noqa: PLC0415
         from segue.chat.conversation import Conversation, Opening  # noqa: PLC0415
@@ -111,14 +113,14 @@ class _Program:
                 self._soon(conversation.look_up_model())
                 threading.Thread(target=stream.warm, daemon=True).start()
                 opening = Opening(session=session, title=wish.title, here=wish.here, now=wish.now)
-                if session is None:  # at once, so that there is nothing for Ctrl-C to stop
+                if session is None:  # no task, so there is nothing for Ctrl-C to stop
                     await conversation.begin(opening)
                 else:
                     await self._under_way(conversation.begin(opening))
                 yield conversation
 
     async def _under_way(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What comes of it; None when Ctrl-C or Ctrl-D ended it."""
+        """Return the result, or None if Ctrl-C or Ctrl-D stopped the work."""
         self._doing = asyncio.create_task(work)
         self._console.busy = True
         try:
@@ -164,9 +166,9 @@ class _Program:
         return [session.name for session in sessions]
 
     def _interrupted(self) -> None:
-        """Ctrl-C: stops what is under way, and never the program; a second one asks."""
+        """Handle Ctrl-C: stop the current work, never the program. A second one asks to leave."""
         if self._leaving is not None and not self._leaving.done():
-            self._leaving.cancel()  # is no answer to the question
+            self._leaving.cancel()  # Ctrl-C does not answer the question
         elif self._stopped():
             self._warned = True
         elif not self._is_busy() and self._console.clear():
@@ -180,12 +182,12 @@ class _Program:
             self._warned = True
 
     def _left(self) -> None:
-        """Ctrl-D: leave, also from the middle of a turn."""
+        """Handle Ctrl-D: leave, even in the middle of a turn."""
         self._stopped()
         self._console.close()
 
     def _refused(self, text: str) -> bool:
-        """A handoff moves what is there when it is asked for, so it cannot wait for a turn."""
+        """Refuse a handoff during a turn: it moves the session as it is now, so it cannot wait."""
         if not self._is_busy() or text.split(maxsplit=1)[0].lower() != _HANDOFF:
             return False
         self._soon(self._display.trouble(TurnRunning()))
@@ -195,13 +197,13 @@ class _Program:
         return self._doing is not None and not self._doing.done()
 
     def _stopped(self) -> bool:
-        """Stop what is under way; False when nothing is, or it was stopped before."""
+        """Stop the current work. Return False if there is none or it was already stopped."""
         doing = self._doing
         if self._conversation and (interrupt := self._conversation.interrupt):
             stops = not interrupt.is_set()
             interrupt.set()
             return stops
-        # Nothing of it can be left half done: what has begun in the store comes to its end.
+        # Cancelling leaves nothing half done: operations that the store has started are completed.
         return doing is not None and not doing.cancelling() and doing.cancel()
 
     async def _ask_to_leave(self) -> None:
@@ -210,11 +212,11 @@ class _Program:
             self._left()
 
     def _hear_signals(self) -> None:
-        """A terminal that is closed, or told to end, leaves as it would with Ctrl-D."""
+        """Leave on SIGHUP and SIGTERM as with Ctrl-D."""
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGHUP, signal.SIGTERM):
             loop.add_signal_handler(ending, self._left)
-        if _is_tty():  # where no terminal draws, Ctrl-C is no key but a signal
+        if _is_tty():  # without drawing, Ctrl-C arrives as a signal, not as a key
             loop.add_signal_handler(signal.SIGINT, self._interrupted)
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -1,4 +1,4 @@
-"""Questions in the terminal, and what answers them: one of a few words, alone on its line."""
+"""Questions in the terminal. The answer is one of a few words, alone on its line."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ APPROVAL: Mapping[str, Answer | None] = {
     "n": Answer.NEVER,
     "no": Answer.NEVER,
 }
-"""None asks to see the whole call first."""
+"""None is a request to see the whole call first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """One that is open."""
+    """An open question."""
 
     text: str
     choices: Mapping[str, T]
     answer: asyncio.Future[T]
 
     def hear(self, line: str) -> bool:
-        """Whether `line` answers it."""
+        """Answer the question if `line` is one of the choices, and return whether it was."""
         word = line.strip().lower()
         if word not in self.choices or self.answer.done():
             return False
@@ -43,6 +43,6 @@ class Question(Generic[T]):
 
     @property
     def hint(self) -> str:
-        """What to print after a line that does not answer it."""
+        """The message after a line that is not an answer."""
         *first, last = [word for word in self.choices if len(word) == 1]
         return f"That is not an answer. Type {', '.join(first)} or {last}, then Enter."

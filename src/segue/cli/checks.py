@@ -1,4 +1,4 @@
-"""What `segue doctor` looks at. Each check tells what it found in sentences, and what to type."""
+"""The checks of `segue doctor`. Each returns findings that say what it found and what to type."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def settings_file(settings: Settings) -> list[Finding]:
 
 
 def store(settings: Settings) -> list[Finding]:
-    """The store, the disk it is on, and the gateways that it knows of."""
+    """Check the store, its disk and its gateways."""
     return asyncio.run(_store(settings.store))
 
 
@@ -111,7 +111,7 @@ async def _contents(store: Store, shown: str) -> Finding:
 
 
 def _disk(url: str) -> list[Finding]:
-    """How much room a file has to grow; nothing is known of a server's."""
+    """Check the free disk space for an SQLite file. A server's disk is unknown."""
     import segue.store  # noqa: PLC0415
 
     scheme, path = segue.store.parse(url)
@@ -138,12 +138,12 @@ async def _gateway(store: Store) -> Finding:
 
 
 def bots(settings: Settings) -> list[Platform]:
-    """The platforms that a gateway would serve."""
+    """Return the platforms that a gateway would serve."""
     return [name for name, given in settings.platforms.items() if given.enabled]
 
 
 def bot(settings: Settings, platform: Platform) -> list[Finding]:
-    """How the bot there and the home channel are set up."""
+    """Check the bot and the home channel on a platform."""
     return asyncio.run(_bot(settings, platform))
 
 
@@ -176,7 +176,7 @@ def _as_ours(platform: Platform, found: Examined) -> Finding:
 
 
 def model(settings: Settings, servers: Sequence[Server]) -> list[Finding]:
-    """What would be talked to, and whether it answers; nothing is paid for that."""
+    """Check which model would be used and whether it answers. This costs nothing."""
     return [asyncio.run(_model(settings, servers)), _embedded(settings)]
 
 
@@ -220,7 +220,7 @@ def _version(package: str) -> str:
 
 
 def terminal() -> list[Finding]:
-    """What the screen can show, as the conversation would find it."""
+    """Check what the screen can show, as the chat would find it."""
     from rich.console import Console  # noqa: PLC0415
 
     console = Console()

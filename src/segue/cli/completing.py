@@ -1,6 +1,6 @@
-"""What the shell can complete: known here, without asking anybody on the network.
+"""Shell completions. They use local data only, never the network.
 
-A completion that cannot be had is none: whoever presses Tab is not told about a broken store.
+Errors yield no completions: pressing Tab must not report a broken store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LATEST = "latest"
 
 
 def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Titles, and the ids of sessions without one; beginnings of an id also complete."""
+    """Complete session titles, and ids where there is no title. Any id also completes."""
     names: list[str] = []
     ids: list[str] = []
     try:
@@ -49,14 +49,14 @@ def _known() -> list[tuple[str, str | None]]:
 
 
 def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of settings, those of the endpoints in the settings file included."""
+    """Complete setting names, including those of endpoints in the settings file."""
     from segue import config  # noqa: PLC0415
 
     return _fitting(incomplete, config.names.every(_endpoints()))
 
 
 def values(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What the setting that was named before may be, where that is known."""
+    """Complete values of the setting named before, where the values are known."""
     from segue import config  # noqa: PLC0415
 
     name = ctx.params.get("name") or ""
@@ -69,7 +69,7 @@ def values(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 
 def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The usual model of each provider, the embedded one, and where else models can be had."""
+    """Complete model names: each provider's default, the embedded model, and other services."""
     from segue.agent.models.catalog import LOCAL, PROVIDERS, SCRIPTED  # noqa: PLC0415
 
     usual = {p.name: f"{p.name}/{p.default}" for p in PROVIDERS.values() if p.default}
@@ -78,7 +78,7 @@ def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 
 def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Who can be asked for a list of models."""
+    """Complete the services that can list their models."""
     from segue.agent.models.catalog import LOCAL  # noqa: PLC0415
 
     return _fitting(incomplete, [*_services(), LOCAL])
@@ -100,10 +100,10 @@ def _endpoints() -> list[str]:
 
 
 def _fitting(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
-    """Those that begin as the person began; when none does, whatever the case of the letters."""
+    """Return the names that start with `incomplete`. If there are none, ignore case."""
     from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for Tab
 
-    # Not both at once: a shell would take back letters of which its candidates are not of one mind.
+    # Not both at once: if candidates differ in case, a shell removes typed letters.
     known = list(names)
     exact = [name for name in known if name.startswith(incomplete)]
     wanted = incomplete.casefold()

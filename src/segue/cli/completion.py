@@ -1,8 +1,8 @@
-"""`segue completion`: what a shell needs to complete our command line.
+"""`segue completion`: scripts for completion in a shell.
 
-What completes is found out by click, and asked for through a variable of its own. The scripts are
-ours where click's would go wrong with a title: in bash it splits one with blanks into words and
-takes a star in it for a pattern, in fish it ends one at its first comma.
+click computes the completions, and the scripts request them through an environment variable. The
+scripts for bash and fish are ours, because click's break on titles: in bash it splits a title at
+blanks and treats a star in it as a pattern, in fish it ends a title at its first comma.
 """
 
 from __future__ import annotations

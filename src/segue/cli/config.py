@@ -1,4 +1,4 @@
-"""`segue config`: the settings, where they come from, and how to change them."""
+"""`segue config`: shows the settings and their origins, and changes them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
 
 
 def _asked(name: str) -> str:
-    """A key, which is not shown while it is typed."""
+    """Read a key without echoing it."""
     if sys.stdin.isatty():
         given: str = click.prompt(name, hide_input=True, err=True)
     else:
@@ -139,8 +139,10 @@ def edit() -> None:
 
 
 def _listed(settings: Sequence[Setting], width: int | None) -> list[str]:
-    """A table; without a screen name, value and origin with tabs between them. What platforms do
-    not have of their own is left out."""
+    """Return a table, or tab-separated name, value and origin if there is no screen.
+
+    Settings of platforms are left out where they have the default.
+    """
     rows = [
         (setting.name, _shown(setting), setting.origin)
         for setting in settings

@@ -1,7 +1,7 @@
-"""What `segue gateway start` runs: it leaves at once, and its child is the gateway.
+"""The process that `segue gateway start` runs: it forks the gateway and exits at once.
 
-Whoever started it neither waits for the gateway nor has to clean up after it. It holds one end of a
-pipe instead: the gateway says its process id there, and the end of the pipe is the gateway's end.
+So the starting process neither waits for the gateway nor has to reap it. It holds one end of a pipe
+instead: the gateway writes its process id there, and the pipe closes when the gateway exits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`segue doctor`: what is there, what is wrong, and what to type."""
+"""`segue doctor`: checks the installation, and says what is wrong and what to type."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def doctor(ctx: click.Context, around: Around, *, as_json: bool) -> None:
         _print(findings)
     failed = any(finding.verdict == "problem" for finding in findings)
     if examination.is_stuck:
-        # Its threads wait for something that may never come, and leaving would wait for them.
+        # Threads of unfinished checks may wait forever, and a normal exit would wait for them.
         sys.stdout.flush()
         os._exit(int(failed))
     ctx.exit(int(failed))
 
 
 class Examination:
-    """All checks at once, each in a thread of its own, so that none can hold up the others."""
+    """Runs all checks at once, each in its own thread, so that no check can block another."""
 
     def __init__(self, around: Around) -> None:
         self._around = around
@@ -61,7 +61,7 @@ class Examination:
         return any(check.thread.is_alive() for check in self._checks)
 
     def findings(self, seconds: float) -> list[Finding]:
-        """What was found, in the order of the checks, within `seconds`."""
+        """Run the checks, and return what they find within `seconds`, in a fixed order."""
         from segue.cli import checks  # noqa: PLC0415 - `segue --help` does without
 
         deadline = time.monotonic() + seconds
@@ -79,7 +79,7 @@ class Examination:
         return [finding for check in self._checks for finding in check.found(deadline)]
 
     def _settings(self) -> Settings | None:
-        """The settings; None when they are broken, and nothing that depends on them is known."""
+        """Return the settings. If they are invalid, add that as a finding and return None."""
         from segue.cli.checks import Finding, Verdict  # noqa: PLC0415
 
         try:
@@ -97,7 +97,7 @@ class Examination:
 
 
 class Check:
-    """One check under way."""
+    """A running check."""
 
     def __init__(self, about: str, look: Callable[[], list[Finding]]) -> None:
         self._about = about

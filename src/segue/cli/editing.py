@@ -1,4 +1,4 @@
-"""`segue config edit`: the settings file in the person's own editor."""
+"""`segue config edit`: opens the settings file in the user's editor."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ _NEW = (
 
 
 def edit() -> None:
-    """Open a copy of the settings file; when it is right, it takes the file's place. When it is
-    not, the person is told and can go on."""
+    """Edit a copy of the settings file, and replace the file with it if it is valid.
+
+    If it is not, show the error and offer to edit again.
+    """
     before = config.text()
-    # A folder of its own, for its owner alone: an editor leaves copies beside what it edits.
+    # A private folder, because editors leave copies next to the file they edit.
     with tempfile.TemporaryDirectory(prefix="segue-") as folder:
         copy = Path(folder) / "config.toml"
         copy.write_bytes(before or _NEW)
@@ -50,7 +52,7 @@ def _open(copy: Path) -> None:
     command = shlex.split(config.editor()) or [name for name in _USUAL if shutil.which(name)][:1]
     if not command:
         raise NoEditor(reason="There is no editor that we know of")
-    # Ctrl-C is for the editor. Not SIG_IGN, which it would inherit.
+    # Ctrl-C is for the editor. Not SIG_IGN, because the editor would inherit it.
     before = signal.signal(signal.SIGINT, _ignore)
     try:
         ended = subprocess.run([*command, str(copy)], check=False).returncode
@@ -64,7 +66,7 @@ def _open(copy: Path) -> None:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """Go on."""
+    """Ignore the signal."""
 
 
 def _take_over(before: bytes, after: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Writing a session into a file, or onto standard output."""
+"""Writes a session to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ Write = Callable[[bytes], object]
 async def export_to(
     store: Store, name: str, target: Path | None, *, force: bool
 ) -> tuple[Session, int]:
-    """Write the session to `target`, or to standard output, and say how many messages it has. What
-    is there is not replaced, unless by `force`, and never by half a session."""
+    """Write the session to `target` or to standard output. Return it with its number of messages.
+
+    An existing file is replaced only with `force`, and never by an incomplete session.
+    """
     session = await store.sessions.find(ME, name)
     messages = -1  # the first line is a header
     with _place(target, force=force) as write:
@@ -50,10 +52,10 @@ def _standard_output() -> Generator[Write]:
 
 @contextlib.contextmanager
 def _file(target: Path, *, force: bool) -> Generator[Write]:
-    """Tell why it cannot be written, if it cannot."""
+    """Open the file, and turn errors into messages for the user."""
     try:
         if target.exists() and not target.is_file():
-            # Something like /dev/stdout or a pipe: it is written to, and never replaced.
+            # A device such as /dev/stdout or a pipe is written to, never replaced.
             with target.open("wb") as file:
                 yield file.write
         else:
@@ -69,7 +71,7 @@ def _file(target: Path, *, force: bool) -> Generator[Write]:
 
 @contextlib.contextmanager
 def _replacement(target: Path) -> Generator[IO[bytes]]:
-    """A file that takes the place of `target` when it is whole; a link to it stays a link."""
+    """Yield a temporary file that replaces `target` when complete. Symbolic links are kept."""
     real = Path(os.path.realpath(target))
     number, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
     try:

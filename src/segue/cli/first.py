@@ -1,5 +1,4 @@
-"""The first start: a person who has no model yet is offered a server that answers on this machine,
-else the embedded model."""
+"""The first start: offers a model server found on this machine, or else the embedded model."""
 
 from __future__ import annotations
 
@@ -17,10 +16,12 @@ from segue.core.text import one_line
 
 
 def make_ready(settings: Settings) -> Settings:
-    """Return the settings to talk with, after offering a model if there is none. A person who
-    declines can still talk, and the turn says what is missing."""
+    """Return the settings to chat with, after offering a model if there is none.
+
+    A user who declines can still chat. The turn then says what is missing.
+    """
     if settings.model or settings.keys or embedded(settings).name:
-        return settings  # known without asking any server
+        return settings  # no need to contact a server
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return settings
     for found in asyncio.run(answering(settings)):

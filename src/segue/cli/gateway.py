@@ -1,4 +1,4 @@
-"""`segue gateway`: to run, start, stop and watch what brings conversations to chats."""
+"""`segue gateway`: runs, starts, stops and watches the gateway."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from segue.store.gateways import Gateway
 
 _NOT_RUNNING = 3
-"""The exit code of `status` then, as other services have it."""
+"""The exit code of `status` if no gateway is running, as for other services."""
 _INTERRUPTED = 130
 _LINES = 50
 _SETTLED = 3.0
-"""Seconds that `start` waits, so that it can tell which platforms were reached."""
+"""Seconds that `start` waits, so that it can report which platforms are connected."""
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _LAN = click.option(
@@ -65,7 +65,7 @@ def run(*, log: Path | None, lan: bool) -> None:
             logger.warning(page_links.LAN)
         asyncio.run(serve(settings))
     except UserError as error:
-        if log is not None:  # else it is about to be shown in the same place
+        if log is not None:  # otherwise it is about to be shown in the same place
             logger.error("%s", error)  # noqa: TRY400 - a person can mend it: the sentence is all
         raise
     except Exception:
@@ -74,7 +74,7 @@ def run(*, log: Path | None, lan: bool) -> None:
 
 
 def _with_lan(settings: Settings) -> Settings:
-    """The same settings, with a page for the local network; NoPage when there is none."""
+    """Return the settings with the page served to the local network, or raise NoPage."""
     from dataclasses import replace  # noqa: PLC0415
 
     from segue.chat import page_links  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Gateways as the commands tell of them: for a person, or as JSON."""
+"""Gateways in the output of commands: as text or as JSON."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _NONE = "No gateway is running. Type `segue gateway start`."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portrait:
-    """What runs, and what came of it."""
+    """The running gateways with their handoffs, and messages that failed."""
 
     gateways: tuple[Gateway, ...]
     homes: Mapping[Platform, HomeChannel]
     handoffs: tuple[Handoff, ...]
-    """Those under way, and the last few, the newest first."""
+    """Those in progress and the last few, newest first."""
     names: Mapping[str, str]
-    """Of the sessions of the handoffs, by their ids."""
+    """Session names for the handoffs, keyed by session id."""
     troubles: tuple[Outgoing, ...]
-    """What failed or is uncertain, the newest first."""
+    """Outgoing messages that failed or are uncertain, newest first."""
     unanswered: tuple[Incoming, ...]
-    """What came in and was set aside, the newest first."""
+    """Incoming messages that were set aside, newest first."""
     log: Path
 
     def lines(self, width: int | None, now: datetime) -> list[str]:
@@ -131,7 +131,7 @@ async def look(store: Store, log: Path) -> Portrait:
 
 
 def started(gateway: Gateway, log: Path, addresses: Sequence[str]) -> list[str]:
-    """What to say once it runs. `addresses`: those at which local networks reach its page."""
+    """Return the output of `start`. `addresses` are those of the page in local networks."""
     served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
     told = f"It serves {served}." if served else _NOTHING
     return [
@@ -147,7 +147,7 @@ def _down(health: PlatformHealth) -> str:
 
 
 def _page(gateway: Gateway, addresses: Sequence[str]) -> list[str]:
-    """Where the page is, and who can reach it."""
+    """Return the page's URL and who can reach it."""
     if (url := page_links.url([gateway])) is None:
         return []
     where = (
@@ -157,7 +157,7 @@ def _page(gateway: Gateway, addresses: Sequence[str]) -> list[str]:
 
 
 def link(health: PlatformHealth) -> str:
-    """How a platform is: `connected as 12 since 2026-11-16 10:02`."""
+    """Return a platform's state, such as `connected as 12 since 2026-11-16 10:02`."""
     account = f" as {health.account}" if health.account else ""
     why = f" ({health.detail})" if health.detail else ""
     return f"{health.state}{account} since {_minute(health.since)}{why}"

@@ -1,4 +1,4 @@
-"""A handoff without a prompt: asked for, followed to its end, told in words or as JSON."""
+"""A handoff without a prompt: requested, followed to its end, and reported as text or JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLED_OFF = 130
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the person typed."""
+    """The arguments that the user typed."""
 
     session: str
     platform: str
@@ -38,20 +38,22 @@ class Wish:
 
 
 class Shown(Protocol):
-    """How it is told."""
+    """Reports the progress and the result."""
 
     def step(self, step: Progress) -> None: ...
 
     def refused(self, error: UserError) -> None: ...
 
     def completed(self, done: Completed, farewell: str, link: str | None) -> None:
-        """`farewell`: where the session is now, and how to come back to it. `link`: what opens it
-        there."""
+        """Report success.
+
+        `farewell` says where the session is now and how to come back. `link` opens it there.
+        """
         ...
 
 
 async def hand_off(store: Store, wish: Wish, shown: Shown) -> int:
-    """Do it, and give the exit code. Nobody else can write to the session meanwhile."""
+    """Hand off the session while holding its lease, and return the exit code."""
     try:
         last = await _followed(store, wish, shown)
         if isinstance(last, Completed):
@@ -87,7 +89,7 @@ async def _followed(store: Store, wish: Wish, shown: Shown) -> Completed | Faile
 
 @contextlib.contextmanager
 def _called_off() -> Generator[asyncio.Event]:
-    """Set when the person presses Ctrl-C, or the program is told to end."""
+    """Yield an event that is set on Ctrl-C or another signal to stop."""
     interrupt = asyncio.Event()
     loop = asyncio.get_running_loop()
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -105,7 +107,7 @@ def _holder() -> str:
 
 
 class Words:
-    """Steps and troubles go to standard error, where the session is now to standard output."""
+    """Steps and errors go to standard error, the session's new place to standard output."""
 
     def step(self, step: Progress) -> None:
         notice(clean(step.text(), newlines=False))
@@ -120,7 +122,7 @@ class Words:
 
 
 class Json:
-    """One object a line; the last one tells how it ended."""
+    """One JSON object per line. The last one has the result."""
 
     def step(self, step: Progress) -> None:
         print_json({"event": type(step).__name__.lower(), **_fields(step)})

@@ -1,4 +1,4 @@
-"""`segue handoff`: a session moves without anybody at a prompt, for scripts."""
+"""`segue handoff`: moves a session without a prompt, for scripts."""
 
 from __future__ import annotations
 

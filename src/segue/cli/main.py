@@ -1,4 +1,4 @@
-"""The command line. What a command needs is imported when it runs, so that each starts quickly."""
+"""The command line. Commands import what they need when they run, so that each starts quickly."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _ELSEWHERE = {
     "sessions": "segue.cli.sessions",
     "setup": "segue.cli.setup",
 }
-"""Commands that have a module of their own, in which they go by the same name."""
+"""Commands in separate modules. Each has the same name in its module."""
 
 
 class Program(click.Group):
-    """Shows what a person can mend as one sentence, and nothing else of it."""
+    """The command group. It prints a UserError as one line, without a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *_ELSEWHERE])
@@ -61,7 +61,7 @@ class Program(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # Whoever read our output has gone, and so do we. Python would say so once more.
+            # The reader of our output has gone. Exit without Python reporting it again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return ctx.exit(1)
         except OSError as error:
@@ -75,8 +75,10 @@ class Program(click.Group):
 
 
 def _end(error: click.ClickException) -> NoReturn:
-    """End with the error's exit code, showing it with nothing for a terminal to obey: it may quote
-    a server, or the name of a file."""
+    """Print the error and exit with its code.
+
+    The message may quote a server or a file name, so control characters are removed.
+    """
     from segue.chat.output import notice  # noqa: PLC0415
 
     text = io.StringIO()
@@ -115,7 +117,7 @@ def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, 
     Without a command, a conversation begins.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a character that is unknown there stops nothing
+        if isinstance(stream, io.TextIOWrapper):  # unencodable characters must not stop the program
             stream.reconfigure(errors="replace")
     if ctx.invoked_subcommand is not None:
         return

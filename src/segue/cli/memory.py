@@ -1,4 +1,4 @@
-"""`segue memory`: what the agent keeps in mind about you, to read and to change."""
+"""`segue memory`: shows and changes the agent's notes about the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WIDEST = 100
-"""Lines longer than this are hard to read, however wide the screen."""
+"""Columns. Longer lines are hard to read, however wide the screen."""
 _EMPTY = (
     "There are no notes about you yet. What you add is shown to the agent in every session:\n"
     "\n"
@@ -42,7 +42,7 @@ def memory(ctx: click.Context, *, as_json: bool) -> None:
     if ctx.invoked_subcommand is None:
         notes = _with_notes(lambda notes: notes.list(ME))
         say(json_line(notes) if as_json else _listed(notes))
-    elif as_json:  # before the command's name it means the same as after it
+    elif as_json:  # --json before the subcommand means the same as after it
         ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
 
 
@@ -77,7 +77,7 @@ def remove(number: int, *, as_json: bool) -> None:
 
 
 def _with_notes(work: Callable[[Notes], Awaitable[T]]) -> T:
-    """What `work` gives on the notes of the store that the settings name."""
+    """Run `work` on the notes in the configured store, and return its result."""
 
     async def run(store: Store) -> T:
         await store.owners.ensure(ME)
@@ -91,10 +91,10 @@ def _tell(done: str, note: Note, *, as_json: bool) -> None:
 
 
 def _listed(notes: Sequence[Note]) -> str:
-    """One line per note; where a person looks at it, folded so that the numbers stand out."""
+    """Return one line per note, wrapped on a screen so that the numbers stand out."""
     if not notes:
         return _EMPTY
-    # In a pipe a note stays on its line.
+    # In a pipe each note stays on one line.
     width = min(shutil.get_terminal_size().columns, _WIDEST) if sys.stdout.isatty() else sys.maxsize
     room = max(3, len(str(notes[-1].number)))
     return "\n".join(

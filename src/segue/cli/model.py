@@ -1,4 +1,4 @@
-"""`segue model`: which model is used and why, what else there is, and how to choose another."""
+"""`segue model`: shows which model is used and why, lists others, and chooses one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obj
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What the commands find around them; another one is given by tests, as click's `obj`."""
+    """The environment and model servers for the commands. Tests pass their own as click's `obj`."""
 
     environ: Mapping[str, str] | None = None
     servers: Sequence[Server] | None = None

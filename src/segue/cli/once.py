@@ -1,4 +1,4 @@
-"""One turn and no prompt: `segue -p "…"`, for scripts and pipes."""
+"""One turn without a prompt: `segue -p "…"`, for scripts and pipes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 async def once(settings: Settings, words: str, resume: str | None, *, as_json: bool) -> bool:
-    """Say `words` in a new session, or in the one named `resume`, and print the answer as it comes;
-    with `as_json` every event, one object a line. False when the turn failed."""
+    """Send `words` in a new session or in the one named `resume`, and print the answer.
+
+    The answer is printed as it arrives. With `as_json`, print every event as one JSON object per
+    line. Return False if the turn failed.
+    """
     async with (
         await segue.store.open(settings.store) as store,
         Turns(store, settings) as turns,
@@ -46,7 +49,7 @@ async def _session(store: Store, resume: str | None) -> Session:
 
 
 class _Words:
-    """What is said goes to standard output, what went wrong to standard error."""
+    """Prints the answer to standard output, and errors to standard error."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -97,5 +100,5 @@ class _Json:
 
 
 def _plain(event: Event) -> dict[str, Any]:
-    """The fields of an event; its structs become objects when they are encoded."""
+    """Return the fields of an event. Structs in them become objects when they are encoded."""
     return {field: getattr(event, field) for field in event.__dataclass_fields__}

@@ -1,4 +1,4 @@
-"""The store, for a command that needs it once."""
+"""Opens the store for a single operation of a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def with_store(work: Callable[[Store], Awaitable[T]]) -> T:
-    """What `work` gives on the store that the settings name."""
+    """Run `work` on the configured store, and return its result."""
     import asyncio  # noqa: PLC0415 - `segue --help` does without
 
     import segue.store  # noqa: PLC0415

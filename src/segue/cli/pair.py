@@ -1,4 +1,4 @@
-"""`segue pair`: who in which chat is you."""
+"""`segue pair`: links platform users and browsers to the owner."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
     not the code. Nobody who is not paired is ever answered.
     """
     if ctx.invoked_subcommand is not None:
-        if as_json:  # before the command's name it means the same as after it
+        if as_json:  # --json before the subcommand means the same as after it
             ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
         return
     from segue.cli import pairing  # noqa: PLC0415 - `segue --help` does without
@@ -46,7 +46,7 @@ def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
         return
     try:
         used = with_store(lambda store: pairing.show(store, waits=waits))
-    except KeyboardInterrupt:  # what that means has been told
+    except KeyboardInterrupt:  # the message about it is already printed
         return
     ctx.exit(0 if used else 1)
 
@@ -96,8 +96,11 @@ async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:
 
 
 async def _unlink(store: Store, platform: Platform, user_id: str) -> bool:
-    """Whether the home channel went, too: it may be in the hands of whoever was revoked, but for
-    the page, which is in nobody's."""
+    """Unlink the user, and return whether the home channel was removed, too.
+
+    If no account is left on the platform, its home channel may belong to the revoked user, so it is
+    removed. The page's home channel belongs to no user and stays.
+    """
     await store.owners.unlink(platform, user_id)
     if platform is Platform.WEB:
         return False

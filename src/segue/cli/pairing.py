@@ -1,5 +1,7 @@
-"""A pairing under way: a link for the page, a code for the bots of other platforms, as a link and a
-QR code where the platform has links; it is shown, and waited for."""
+"""A pairing in progress: shows a link for the page and a code for the bots, and waits for its use.
+
+Where a platform supports links, the code is also shown as a link and a QR code.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,10 @@ _NO_GATEWAY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
-    """What can be used once, and where."""
+    """A one-time code and links, and the platforms that accept them."""
 
     code: str | None
-    """None when nobody would hear it: only the page is served, and it takes a link."""
+    """None if no bot would receive it: only the page is served, and it needs a link."""
     served: Sequence[PlatformHealth]
     links: Mapping[Platform, str] = field(default_factory=dict[Platform, str])
 
@@ -47,7 +49,7 @@ class _Offer:
 
 
 async def show(store: Store, *, waits: bool, seconds: float = SECONDS) -> bool:
-    """Show a new code or link and, if it `waits`, who used it; False when nobody did in time."""
+    """Show a new code or link. If it `waits`, show who used it, or return False after a timeout."""
     before = await _known(store)
     offer = await _begin(store, seconds)
     deadline = time.monotonic() + seconds
@@ -142,11 +144,11 @@ async def _known(store: Store) -> set[tuple[str, str]]:
     return {(i.sender.platform, i.sender.user_id) for i in await store.owners.identities(ME)}
 
 
-# Who is paired
+# Paired users
 
 
 def listed(identities: Sequence[Identity], width: int | None, now: datetime) -> list[str]:
-    """A table; without a screen platform, user and name with tabs between them."""
+    """Return a table, or tab-separated platform, user and name if there is no screen."""
     if not identities:
         return [_NOBODY] if width else []
     if width is None:

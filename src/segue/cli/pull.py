@@ -1,4 +1,4 @@
-"""Getting the embedded model, with somebody watching or not."""
+"""Downloads the embedded model, with or without a terminal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from segue.chat.output import say
 from segue.core.text import one_line
 
 _STEP = 10
-"""Per cent between two lines when nobody watches."""
+"""Per cent between two lines of progress if the output is not a terminal."""
 _WIDTH = 78
 
 
 def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
-    """Install what runs the model, then get its weights, unless they are here. PullFailed when
-    that cannot be; what has come so far is kept for the next time."""
+    """Install the runtime and download the weights, unless they are present.
+
+    Raises PullFailed on failure. A partial download is kept for the next attempt.
+    """
     if runtime.present() and present(folder, weights):
         say("The embedded model is here already. Type `segue model test local` to try it.")
         return
@@ -50,7 +52,7 @@ async def _get(folder: Path, weights: Weights, meter: Meter) -> None:
 
 
 class Meter:
-    """Shows how far it has come: on one line for somebody who watches, else on few lines."""
+    """Shows progress: on one line if `watched`, otherwise on a few lines."""
 
     def __init__(self, *, watched: bool) -> None:
         self._watched = watched
@@ -58,7 +60,7 @@ class Meter:
         self._step = ("", -1)
 
     def said(self, line: str) -> None:
-        """Something that pip said."""
+        """Show a line of pip's output."""
         self._show(one_line(line, _WIDTH))
 
     def moved(self, progress: Progress) -> None:
@@ -73,7 +75,7 @@ class Meter:
             self._show(told)
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the progress line."""
         if self._watched and self._last:
             say()
 

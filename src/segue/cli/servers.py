@@ -1,4 +1,4 @@
-"""The question whether a model server that was found on this machine may be used."""
+"""Asks the user whether to use a model server that was found on this machine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def confirm(
     *,
     servers: Sequence[Server] = SERVERS,
 ) -> bool:
-    """Ask whether the server of the model `name` may hear conversations, naming the account that
-    runs it if that is not the person's own. A yes to another account is kept in the settings."""
+    """Ask whether the server of the model `name` may receive conversations.
+
+    If another account runs the server, the question names it, and a yes is kept in the settings.
+    """
     server = routes.find(name, settings, servers).service
     if not isinstance(server, Server):
         return True

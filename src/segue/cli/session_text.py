@@ -1,4 +1,4 @@
-"""Sessions as the commands tell of them: for a person, for a program that reads lines, as JSON."""
+"""Sessions in the output of commands: as text, as tab-separated lines or as JSON."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from segue.store.search import Hit
 
 _COLUMNS = (
-    Column("TITLE", 24),  # an id, where there is no title, is of use only as a whole
+    Column("TITLE", 24),  # a session without a title shows its id, which is useful only in full
     Column("WHERE", 9),
     Column("LAST ACTIVE", 14),
     Column("MESSAGES", 8, number=True),
     Column("DIRECTORY", 9, keeps_end=True),
 )
 _NARROW = 60
-"""On less than this a table cannot be read."""
+"""Columns. On a narrower screen a table is unreadable."""
 _EXCHANGES = 3
 _SAID = 280
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portrait:
-    """One session, and what is known around it."""
+    """A session with its holder, handoffs and last messages."""
 
     session: Session
     holder: str | None
-    """Who has it open."""
+    """The holder of its lease, or None."""
     handoffs: tuple[Handoff, ...]
-    """The newest first."""
+    """Newest first."""
     end: Transcript
-    """What was said last."""
+    """The last messages."""
 
     def lines(self, width: int | None, now: datetime) -> list[str]:
         told = [(name, one_line(text)) for name, text in self._facts(now) if text]
@@ -114,7 +114,7 @@ def where(session: Session) -> str:
 
 
 def short_path(path: str | None) -> str:
-    """A folder as a person writes it."""
+    """Return a folder with the home directory as `~`."""
     if not path:
         return ""
     home = str(Path.home())
@@ -141,8 +141,10 @@ def as_json(session: Session) -> dict[str, Any]:
 
 
 def listed(sessions: Sequence[Session], width: int | None, now: datetime) -> list[str]:
-    """A table; on a narrow screen two lines for each; without a screen the id, title, place, last
-    activity, messages and folder of each, with tabs between them."""
+    """Return a table, or two lines per session on a narrow screen.
+
+    Without a screen, return tab-separated id, title, place, last activity, messages and folder.
+    """
     if width is None:
         return [_plain(session) for session in sessions]
     if width < _NARROW:
@@ -185,8 +187,10 @@ _SPEAKERS = {Role.USER: "you", Role.ASSISTANT: "Segue", Role.TOOL: "a tool", Rol
 
 
 def found(hits: Sequence[Hit], width: int | None, now: datetime) -> list[str]:
-    """Where and when each was said, and the words around it; without a screen id, seq, role, time,
-    title and words, with tabs between them."""
+    """Return the place, time and text of each hit.
+
+    Without a screen, return tab-separated id, seq, role, time, title and text.
+    """
     if width is None:
         return [
             "\t".join(

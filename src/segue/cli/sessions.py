@@ -1,4 +1,4 @@
-"""`segue sessions`: your conversations, to look at, find, name, copy and remove."""
+"""`segue sessions`: lists, shows, searches, renames, exports, imports and deletes sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LISTED = 20
 _FOUND = 20
 _EVERYTHING = 1 << 31
 _LAST_MESSAGES = 200
-"""Among these the last few exchanges are looked for."""
+"""How many messages are loaded to find the last few exchanges."""
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _NAME = click.argument("name", shell_complete=completing.sessions)
@@ -188,7 +188,7 @@ def delete(*, name: str, yes: bool, as_json: bool) -> None:
 
 
 async def _free(store: Store, name: str) -> Session:
-    """The session, if nobody holds it: else nobody need be asked."""
+    """Return the session, or raise SessionHeld before asking for confirmation."""
     session = await store.sessions.find(ME, name)
     if lease := await store.leases.get(session.id):
         raise SessionHeld(holder=lease.holder)

@@ -1,4 +1,4 @@
-"""A set-up under way: the token, the gateway, the pairing, the home channel, the first message."""
+"""The steps of `segue setup`: token, gateway, pairing, home channel and first message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from segue.store.pairings import SECONDS
 
 _LOOK = 0.25
 _CONNECTS = 20.0
-"""Seconds that a gateway has to reach the platform."""
+"""Seconds that a gateway has to connect to the platform."""
 _TITLE = "Segue is set up"
 _HELLO = (
     "**It works.** Conversations that you hand off arrive in this chat, each in a thread of its"
@@ -43,7 +43,7 @@ _HELLO = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the person has said already."""
+    """The options that the user gave."""
 
     platform: Platform
     token: str | None = None
@@ -53,13 +53,13 @@ class Wish:
     yes: bool = False
     waits: bool = True
     asks: bool = False
-    """Whether somebody is here to be asked."""
+    """Whether there is a terminal to ask on."""
     seconds: float = SECONDS
     """How long the pairing code is valid."""
 
 
 async def set_up(wish: Wish) -> bool:
-    """Do all of it, telling each step; False when something is left for the person to do."""
+    """Run all steps and print each. Return False if something is left for the user to do."""
     tried = await _tried(wish)
     if tried is None:
         notice("Nothing was changed.")
@@ -84,13 +84,13 @@ async def set_up(wish: Wish) -> bool:
 
 
 async def _tried(wish: Wish) -> tuple[str, Adapter] | None:
-    """A token that is good, and the adapter that has it; None when there is none."""
+    """Return a valid token and an adapter that uses it, or None."""
     known = config.load().platforms.get(wish.platform) or PlatformSettings(platform=wish.platform)
     known = replace(known, enabled=True, url=wish.url or known.url)
     kept = _token(known)
     token = wish.token or kept or _ask(wish)
     adapter = await _examined(known, token)
-    if adapter is None and token == kept and wish.asks:  # then it is time for another
+    if adapter is None and token == kept and wish.asks:  # the stored token is no longer valid
         token = _ask(wish)
         adapter = await _examined(known, token)
     return None if adapter is None else (token, adapter)
@@ -115,7 +115,7 @@ def _ask(wish: Wish) -> str:
 
 
 def _keep(wish: Wish, token: str) -> bool:
-    """Whether anything in the settings had to be changed."""
+    """Save the settings, and return whether any of them changed."""
     before = config.load().platforms.get(wish.platform)
     name = f"platforms.{wish.platform}"
     changes = {
@@ -131,7 +131,7 @@ def _keep(wish: Wish, token: str) -> bool:
 
 
 def _in_force(platform: Platform, token: str) -> Settings:
-    """The settings, if a gateway would find that token in them."""
+    """Return the settings, or raise SetupFailed if a gateway would use another token."""
     settings = config.load()
     kept = settings.platforms[platform].token
     if kept is not None and kept.reveal() != token:
@@ -147,7 +147,7 @@ def _in_force(platform: Platform, token: str) -> Settings:
 async def _gateway(
     store: Store, settings: Settings, wish: Wish, *, restart: bool
 ) -> Gateway | None:
-    """One that serves the platform with these settings; None when the person has to start it."""
+    """Return a gateway that serves the platform, or None if the user has to start it."""
     running = background.here(await store.gateways.alive())
     if running and not restart and all(wish.platform in g.platforms for g in running):
         return await background.settled(store, running[0], _CONNECTS)
@@ -175,11 +175,11 @@ def _is_connected(gateway: Gateway, platform: Platform) -> bool:
     return False
 
 
-# Who is you, and where
+# The user and the home channel
 
 
 async def _home(store: Store, adapter: Adapter, gateway: Gateway, wish: Wish) -> HomeChannel | None:
-    """The home channel, once its owner is paired; None when that is not so yet."""
+    """Return the home channel once its owner is paired, or None if that is not done yet."""
     platform = wish.platform
     if wish.owner is not None:
         try:
@@ -208,7 +208,7 @@ async def _home(store: Store, adapter: Adapter, gateway: Gateway, wish: Wish) ->
 
 
 async def _settled(store: Store, platform: Platform) -> HomeChannel | None:
-    """The home channel there, if somebody of the owner's is paired, too."""
+    """Return the home channel there if an account of the owner is paired, too."""
     paired = any(i.sender.platform is platform for i in await store.owners.identities(ME))
     homes = {home.platform: home for home in await store.owners.homes(ME)}
     return homes.get(platform) if paired else None
@@ -227,7 +227,7 @@ def _invite(code: str, gateway: Gateway, wish: Wish) -> None:
 
 
 async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChannel | None:
-    async with store.listen(Topic.OUTBOX) as wake:  # the bot answers who is paired
+    async with store.listen(Topic.OUTBOX) as wake:  # the bot replies to the newly paired user
         while time.monotonic() < deadline:
             if found := await _settled(store, platform):
                 return found
@@ -235,11 +235,11 @@ async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChan
     return None
 
 
-# The proof
+# The first message
 
 
 async def _prove(adapter: Adapter, home: HomeChannel) -> bool:
-    """A message in a fresh thread of the home channel."""
+    """Send a message in a new thread of the home channel."""
     told = set(await adapter.examine(None))
     _tell([new for new in await adapter.examine(home.address) if new not in told])
     key = f"setup:{secrets.token_hex(8)}"
@@ -258,7 +258,7 @@ async def _prove(adapter: Adapter, home: HomeChannel) -> bool:
 
 
 def _tell(findings: Sequence[Finding]) -> bool:
-    """Tell what was found; False when something vital is missing."""
+    """Print the findings. Return False if something vital is missing."""
     for finding in findings:
         mark = "✓" if finding.ok else "✗" if finding.vital else "!"
         print_lines([folded(one_line(finding.text), screen(), "  ", f"{mark} ")])

@@ -1,4 +1,4 @@
-"""`segue setup`: from nothing to the first message on a platform."""
+"""`segue setup`: sets up a platform, up to the first message there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `segue status` tells: everything that matters, on one screen."""
+"""The output of `segue status`: everything important on one screen."""
 
 from __future__ import annotations
 
@@ -35,24 +35,23 @@ class Status:
     version: str
     store: str
     model: Choice | None
-    """None when there is none; `problem` tells why."""
+    """None if there is no model. `problem` then says why."""
     problem: str
     page: str | None
-    """Where it is served."""
+    """The URL of the page, or None."""
     addresses: Sequence[str]
-    """In local networks, at which it is served."""
+    """The page's addresses in local networks."""
     page_missing: str
-    """Why it is not."""
+    """The reason why the page is not served."""
     sessions: int
     last: tuple[Session, ...]
-    """Those that were active last, the newest first."""
+    """The last active sessions, newest first."""
     gateway: Portrait
-    """With the handoffs that are under way or ended badly, and the last of what was not delivered
-    or not answered."""
+    """Only with the handoffs in progress or failed, and the last few failed messages."""
     troubles: int
     unanswered: int
     warnings: Sequence[str]
-    """About the settings."""
+    """Warnings about the settings."""
 
     def lines(self, width: int | None, now: datetime) -> list[str]:
         facts = [(name, one_line(told)) for name, told in self._facts(now)]
@@ -133,7 +132,7 @@ async def look(settings: Settings) -> Status:
 
 
 def _matters(handoff: Handoff) -> bool:
-    """Whether it is under way, or ended badly among the last few."""
+    """Return whether the handoff is in progress, failed, or was not confirmed."""
     failed = handoff.failure not in (None, Failure.CANCELLED)
     return handoff.in_flight or failed or bool(handoff.warning)
 

@@ -1,4 +1,4 @@
-"""One tiny turn with a model, to see that it works and how fast it is."""
+"""A short test turn with a model, to see that it works and how fast it is."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from segue.core.text import one_line
 from segue.core.transcript import Message, Role
 
 _QUESTION = "Say hello in one short sentence."
-# Room for a model that thinks before it speaks.
+# Enough for a model that reasons before it answers.
 _MOST_TOKENS = 1024
 _SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """How it went."""
+    """The result of a test turn."""
 
     name: str
     answer: str
     first: float
     """Seconds until the first word."""
     whole: float
-    """Seconds until the last."""
+    """Seconds until the last word."""
     tokens: int
-    """Of the answer, thoughts included; 0 when the model does not tell."""
+    """Tokens of the answer, including reasoning; 0 if the model does not report them."""
 
     def lines(self) -> list[str]:
         told = [
@@ -49,7 +49,7 @@ class Trial:
 
 
 async def run(settings: Settings, wanted: str | None, servers: Sequence[Server]) -> Trial:
-    """Ask the model `wanted`, or the one that is used; a ModelError says why it did not answer."""
+    """Ask the model `wanted`, or the default one. Raises a ModelError if it does not answer."""
     choice = await choose(settings, wanted, servers=servers)
     model = connect(choice, settings, servers=servers)
     try:

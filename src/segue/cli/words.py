@@ -1,4 +1,4 @@
-"""Times, numbers and sizes in words."""
+"""Formats times and sizes for display."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _DAYS = 30
-"""Longer ago than this, a date says more."""
+"""Older times are shown as a date."""
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """How long ago `then` was, in the words of a person who looks at it at `now`."""
+    """Return how long before `now` the time `then` was, in words."""
     seconds = int((now - then).total_seconds())
     if seconds < _MINUTE:
         return "just now"
@@ -28,7 +28,7 @@ def ago(then: datetime, now: datetime) -> str:
 
 
 def size(number: int) -> str:
-    """So many bytes: `17 bytes`, `3.4 MB`, `120 GB`."""
+    """Return a number of bytes with a unit: `17 bytes`, `3.4 MB`, `120 GB`."""
     if number < 1000:
         return count(number, "byte")
     amount = float(number)

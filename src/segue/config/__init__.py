@@ -1,8 +1,8 @@
-"""Settings: the only reader of files and environment that are not the store's own.
+"""Settings. Only this package reads files and environment variables that are not the store's.
 
-They come from one file, `config.toml` in the person's own configuration folder, and from the
-environment, which wins. Nothing is ever read from the working directory: a folder that somebody
-else made must not decide which server hears a conversation.
+Settings come from one file, `config.toml` in the user's configuration folder, and from the
+environment, which takes precedence. Nothing is ever read from the working directory: a folder made
+by someone else must not decide which server receives a conversation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from segue.core.reset import ResetPolicies, ResetPolicy
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings as they are now, or BadSettings, which names the setting and what it may be."""
+    """Return the settings, or raise BadSettings with the setting's name and valid values."""
     environ = os.environ if environ is None else environ
     path = _path(environ)
     found = file.read(path)
@@ -78,12 +78,12 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def path(environ: Mapping[str, str] | None = None) -> Path:
-    """The settings file, whether or not it is there."""
+    """Return the path of the settings file, which may not exist."""
     return _path(os.environ if environ is None else environ)
 
 
 def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
-    """Each setting, its value, and where that comes from; BadSettings as for `load`."""
+    """Return each setting with its value and origin. Raises BadSettings like `load`."""
     environ = os.environ if environ is None else environ
     settings = load(environ)
     found = file.read(settings.path)
@@ -96,8 +96,10 @@ def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
 
 
 def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = None) -> Path:
-    """Let the setting `name` in the file be what a person means by `given`; the rest of the file
-    stays as it is. UnknownSetting or SettingRefused when the file would not do with it."""
+    """Set the setting `name` in the file to `given`, and leave the rest of the file unchanged.
+
+    Raises UnknownSetting, or SettingRefused if the file would become invalid.
+    """
     path = _path(os.environ if environ is None else environ)
     found = file.read(path)
     after = names.changed(found[0] if found else b"", name, names.value(name, given), path)
@@ -110,24 +112,24 @@ def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = 
 
 
 def set_model(name: str, environ: Mapping[str, str] | None = None) -> Path:
-    """Make `name` the model in the settings file; the rest of the file stays as it is."""
+    """Set the model in the settings file, and leave the rest of the file unchanged."""
     return change("model", [name], environ)
 
 
 def overruled(name: str, environ: Mapping[str, str] | None = None) -> str:
-    """The variable that goes before what the file says of `name`; empty when none does."""
+    """Return the environment variable that overrides `name` in the file, or an empty string."""
     environ = os.environ if environ is None else environ
     return decides(environ, name)[0]
 
 
 def text(environ: Mapping[str, str] | None = None) -> bytes:
-    """The settings file as it is, right or wrong; empty when there is none."""
+    """Return the contents of the settings file, valid or not; empty if there is no file."""
     found = file.read(path(environ))
     return found[0] if found else b""
 
 
 def replace(raw: bytes, environ: Mapping[str, str] | None = None) -> Path:
-    """Let `raw` be the settings file; BadSettings, and nothing is changed, when it cannot be."""
+    """Replace the settings file with `raw`, or raise BadSettings and change nothing."""
     whole = path(environ)
     _check(raw, whole)
     file.replace(whole, raw)
@@ -135,20 +137,20 @@ def replace(raw: bytes, environ: Mapping[str, str] | None = None) -> Path:
 
 
 def editor(environ: Mapping[str, str] | None = None) -> str:
-    """The command that opens the person's editor; empty when they have named none."""
+    """Return the command that opens the user's editor, or an empty string if none is set."""
     environ = os.environ if environ is None else environ
     return environ.get("VISUAL", "").strip() or environ.get("EDITOR", "").strip()
 
 
 def tool_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment as the agent's commands may see it: without any secret of ours."""
+    """Return the environment for the agent's commands: without any of Segue's secrets."""
     hidden = secret_names()
     everything = os.environ if environ is None else environ
     return {name: value for name, value in everything.items() if name not in hidden}
 
 
 def private_places(settings: Settings) -> tuple[Path, ...]:
-    """Segue's own files and folders: keys, conversations, logs, and what was typed."""
+    """Return Segue's own files and folders: keys, conversations, logs and input history."""
     places = [
         settings.path,
         Path(platformdirs.user_config_dir("segue", appauthor=False)),
@@ -164,13 +166,12 @@ def private_places(settings: Settings) -> tuple[Path, ...]:
 
 
 def attachments(settings: Settings, session_id: str) -> Path:
-    """Where the files are that came into a session with messages."""
+    """Return the folder for files that came into a session with messages."""
     return settings.gateway_log.parent / "files" / session_id
 
 
 def history() -> Path:
-    """The file that remembers what was typed, for its person alone; HistoryUnwritable when it
-    cannot be written."""
+    """Return the input history file, readable by the user only, or raise HistoryUnwritable."""
     path = Path(platformdirs.user_state_dir("segue", appauthor=False)) / "typed"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +183,7 @@ def history() -> Path:
 
 
 def terminal_variables() -> dict[str, str]:
-    """What the environment says about the terminal."""
+    """Return the environment variables that describe the terminal."""
     names = ("NO_COLOR", "TERM")
     return {name: os.environ[name] for name in names if name in os.environ}
 
@@ -194,7 +195,7 @@ def _path(environ: Mapping[str, str]) -> Path:
 
 
 def _check(raw: bytes, path: Path) -> None:
-    """BadSettings, unless `raw` can be the settings file, whatever the environment says."""
+    """Raise BadSettings if `raw` is not a valid settings file. The environment is ignored."""
     contents = file.parse(raw, path)
     for name, table in contents.endpoints.items():
         _endpoint(name, table, path)
@@ -236,7 +237,7 @@ def _openai_url(environ: Mapping[str, str]) -> str | None:
 
 
 def _in_data(environ: Mapping[str, str], given: str, setting: str, path: Path, usual: str) -> Path:
-    """The path that is set, or `usual` in the person's own data folder."""
+    """Return the configured path, or `usual` in the user's data folder."""
     variable, named = decides(environ, setting)
     if named:
         return validation.absolute(named, variable, ENVIRONMENT)
@@ -290,8 +291,10 @@ def _zone(environ: Mapping[str, str], contents: file.Contents, path: Path) -> tz
 
 
 def _default_store() -> str:
-    """A file in the person's own data folder, which is made, for them alone, if need be. Where it
-    cannot be made, the store says so when it is opened."""
+    """Return the URL of a file in the user's data folder, and create the folder with mode 0700.
+
+    If the folder cannot be created, opening the store reports it.
+    """
     folder = Path(platformdirs.user_data_dir("segue", appauthor=False))
     if not folder.is_dir():
         with contextlib.suppress(OSError):

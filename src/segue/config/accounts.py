@@ -1,5 +1,4 @@
-"""To which account of this machine sockets belong, as Linux says. On other systems, nothing is
-known."""
+"""The accounts that own sockets on this machine. Linux only; unknown elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def is_ours(uid: int | None) -> bool:
 
 
 def name(uid: int) -> str:
-    """The name of the account; its number if it has none."""
+    """Return the name of the account, or its number if it has no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -37,22 +36,25 @@ def name(uid: int) -> str:
 
 
 def listeners(port: int) -> frozenset[int]:
-    """The user ids of the accounts whose processes listen on that port, at any address. Empty where
-    the system does not say."""
+    """Return the user ids whose processes listen on `port` at any address; empty if unknown."""
     end = f":{port:04X}"
     return frozenset(one.uid for one in _sockets(port) if one.listens and one.local.endswith(end))
 
 
 def holder(port: int) -> int | None:
-    """The user id of the account whose process listens on that port: another one than ours, if
-    there are several. None where the system does not say."""
+    """Return the user id whose process listens on `port`, or None if unknown.
+
+    If several accounts listen, it is one other than ours.
+    """
     found = listeners(port)
     return next((uid for uid in found if not is_ours(uid)), os.getuid() if found else None)
 
 
 def is_foreign(peer: tuple[str, int], here: tuple[str, int]) -> bool:
-    """Whether the connection from `peer` to `here` was made by a process of another account of this
-    machine. False where the system does not say; root can do everything anyway."""
+    """Return whether a process of another account made the connection from `peer` to `here`.
+
+    False if unknown. Root is never foreign, because root can do everything anyway.
+    """
     uid = _connected(peer, here)
     if uid is None:
         ends = (_as_in_table(peer), _as_in_table(here))
@@ -63,8 +65,10 @@ def is_foreign(peer: tuple[str, int], here: tuple[str, int]) -> bool:
 
 
 def _connected(local: tuple[str, int], remote: tuple[str, int]) -> int | None:
-    """The user id of the one IPv4 socket with these ends. The kernel finds it at once, while its
-    table grows with all connections of the machine. None if it does not say: look in the table."""
+    """Return the user id of the IPv4 socket with these ends, or None: then look in the table.
+
+    The kernel finds the socket at once, while its table grows with all connections of the machine.
+    """
     if sys.platform != "linux":
         return None
     addresses = (socket.inet_aton(end[0]) for end in (local, remote))
@@ -73,19 +77,22 @@ def _connected(local: tuple[str, int], remote: tuple[str, int]) -> int | None:
     asked += ends + struct.pack("=4x8s", _ANY_COOKIE)
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
-            kernel.setblocking(False)  # it answers before it returns from `send`
+            kernel.setblocking(False)  # the kernel answers before `send` returns
             kernel.send(struct.pack("=IHHII", 16 + len(asked), _BY_FAMILY, _REQUEST, 0, 0) + asked)
             answer = kernel.recv(4096)
     except OSError:
         return None
-    # It answers with an error, or with a socket that listens there, when there is no such one.
+    # If there is no such socket, the kernel answers with an error or with a listening socket.
     found = answer[_ENDS_AT : _ENDS_AT + len(ends)] == ends
     return struct.unpack_from("=I", answer, _UID_AT)[0] if found else None
 
 
 class _Socket(NamedTuple):
-    """A row of the kernel's table. Addresses are hexadecimal, as the kernel writes them; one of
-    IPv4 is written alike, even if an IPv6 socket has it."""
+    """A row of the kernel's table.
+
+    Addresses are hexadecimal, as the kernel writes them. IPv4 addresses look the same for IPv4 and
+    IPv6 sockets.
+    """
 
     local: str
     remote: str
@@ -94,7 +101,7 @@ class _Socket(NamedTuple):
 
 
 def _sockets(port: int) -> Iterator[_Socket]:
-    """Those that have this port at one of their ends; there may be thousands of others."""
+    """Yield the sockets with this port at one end. The table may contain thousands of others."""
     for table in TABLES:
         try:
             rows = table.read_text().splitlines()
@@ -115,9 +122,9 @@ def _as_in_table(end: tuple[str, int]) -> str:
 
 
 def _words(address: bytes) -> str:
-    """In the order of bytes of this machine."""
+    """Return the address as hexadecimal words in this machine's byte order."""
     return "".join(f"{word:08X}" for (word,) in struct.iter_unpack("=I", address))
 
 
 _MAPPED = _words(socket.inet_pton(socket.AF_INET6, "::ffff:0:0")[:12])
-"""What precedes an IPv4 address that an IPv6 socket has."""
+"""The prefix of an IPv4 address on an IPv6 socket."""

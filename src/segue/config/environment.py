@@ -1,4 +1,4 @@
-"""The variables that we read from the environment, and which setting each of them overrules."""
+"""The environment variables that Segue reads, and the setting that each one overrides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from segue.config.values import KEY_VARIABLES
 from segue.core.handoff import TARGETS
 
 ENVIRONMENT = "the environment"
-"""Where a variable is, for people."""
+"""The name of the environment in messages."""
 
 OVERRULE: Mapping[str, tuple[str, ...]] = {
     "store": ("SEGUE_STORE",),
@@ -21,7 +21,7 @@ OVERRULE: Mapping[str, tuple[str, ...]] = {
     **{f"platforms.{p}.url": (f"SEGUE_{p.upper()}_URL",) for p in TARGETS},
     **{f"platforms.{p}.token": (f"SEGUE_{p.upper()}_TOKEN",) for p in TARGETS},
 }
-"""The variables that go before a setting in the file; the first that is set counts."""
+"""The variables that override a setting in the file. The first one that is set counts."""
 
 VARIABLES = (
     "SEGUE_CONFIG",
@@ -31,11 +31,11 @@ VARIABLES = (
     "VISUAL",
     "EDITOR",
 )
-"""Everything that we read from the environment."""
+"""All environment variables that Segue reads."""
 
 
 def decides(environ: Mapping[str, str], name: str) -> tuple[str, str]:
-    """The variable that decides the setting `name`, and what is in it; empty when none does."""
+    """Return the variable that overrides the setting `name`, and its value; both empty if none."""
     for variable in OVERRULE.get(name, ()):
         if value := environ.get(variable, "").strip():
             return variable, value
@@ -43,27 +43,28 @@ def decides(environ: Mapping[str, str], name: str) -> tuple[str, str]:
 
 
 _PASSWORDS = ("PGPASSWORD", "PGPASSFILE")
-"""Read by the library that speaks to a PostgreSQL store."""
+"""Read by the client library of a PostgreSQL store."""
 _PR_SET_DUMPABLE = 4
 
 
 def secret_names() -> frozenset[str]:
-    """The variables that may hold a secret of ours, which no command of the agent's may see."""
+    """Return the variables that may hold a secret, which the agent's commands must not see."""
     return frozenset(_PASSWORDS) | frozenset(
         variable
         for name, variables in OVERRULE.items()
-        # The address of a store may hold its password.
+        # The URL of a store may contain its password.
         if name == "store" or name.startswith("keys.") or name.endswith(".token")
         for variable in variables
     )
 
 
 def hide_secrets() -> None:
-    """Keep other processes of this account from reading our secrets out of this one.
+    """Keep other processes of this account from reading secrets out of this process.
 
-    On Linux, what a process was started with stays readable in /proc/PID/environ, whatever it does
-    to its variables. So the values are erased there; the variables stay as they are for us and for
-    what we start. The kernel lets only root look into this process.
+    On Linux, a process's initial environment stays readable in /proc/PID/environ, even if the
+    process changes its variables. So the values are erased there. The variables keep their values
+    for this process and its children. After the call, the kernel lets only root inspect this
+    process.
     """
     if sys.platform != "linux":
         return
@@ -74,14 +75,14 @@ def hide_secrets() -> None:
     for entry in ctypes.string_at(start, end - start).split(b"\0"):
         name, _, value = entry.partition(b"=")
         if value and os.fsdecode(name) in secret_names():
-            os.putenv(name, value)  # a copy elsewhere, to which the variable leads from now on
+            os.putenv(name, value)  # copies the value; the variable points to the copy from now on
             ctypes.memset(place + len(name) + 1, 0, len(value))
         place += len(entry) + 1
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _initial_environment() -> tuple[int, int]:
-    """Where in our memory the environment is that we were started with."""
+    """Return the start and end of the initial environment in this process's memory."""
     with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - as plain as it gets
         fields = file.read().rpartition(b")")[2].split()
     return int(fields[47]), int(fields[48])

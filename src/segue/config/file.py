@@ -1,4 +1,4 @@
-"""The settings file: its shape, and what a person is told when it has another."""
+"""The settings file: its schema, and error messages for files that do not match."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ResetTable(PolicyTable, frozen=True, forbid_unknown_fields=True):
     chats: dict[str, PolicyTable] = msgspec.field(
         name="for", default_factory=dict[str, PolicyTable]
     )
-    """By the names in RESET_KEYS. What one does not say is as for every chat."""
+    """Keyed by the names in RESET_KEYS. Missing values come from the table for all chats."""
 
 
 RESET_KEYS: Mapping[str, tuple[Platform | None, ChatType | None]] = {
@@ -75,11 +75,11 @@ RESET_KEYS: Mapping[str, tuple[Platform | None, ChatType | None]] = {
     **{kind.value: (None, kind) for kind in ChatType},
     **{f"{platform}-{kind}": (platform, kind) for platform in TARGETS for kind in ChatType},
 }
-"""What chats are called for which a reset can differ."""
+"""The names of chats that can have a separate reset policy."""
 
 
 class Contents(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file may hold."""
+    """The schema of the file."""
 
     store: str = ""
     model: str = ""
@@ -97,7 +97,7 @@ class Contents(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> tuple[bytes, int] | None:
-    """What is in the file, and its mode; None when there is none."""
+    """Return the contents and mode of the file, or None if it does not exist."""
     try:
         with path.open("rb") as file:
             return file.read(), os.fstat(file.fileno()).st_mode
@@ -108,7 +108,7 @@ def read(path: Path) -> tuple[bytes, int] | None:
 
 
 def tables(raw: bytes, path: Path) -> dict[str, Any]:
-    """What is in `raw`, right or wrong; BadSettings when it is no TOML."""
+    """Parse `raw` as TOML without validating it, or raise BadSettings."""
     import tomllib  # noqa: PLC0415 - not everybody has a settings file
 
     try:
@@ -118,10 +118,10 @@ def tables(raw: bytes, path: Path) -> dict[str, Any]:
 
 
 def parse(raw: bytes, path: Path) -> Contents:
-    """The settings in `raw`, or BadSettings, which names the setting and what it may be."""
+    """Parse `raw`, or raise BadSettings with the setting's name and valid values."""
     found = tables(raw, path)
     try:
-        # One by one, since msgspec would not say which of them is wrong.
+        # One by one, because msgspec would not say which entry is wrong.
         for name, table in _tables(found, "endpoints"):
             _check_name("endpoints", name)
             _convert(table, EndpointTable, f"endpoints.{name}")
@@ -140,17 +140,17 @@ def parse(raw: bytes, path: Path) -> Contents:
 
 
 class _Wrong(Exception):
-    """A sentence without its full stop."""
+    """A validation error. Its message has no full stop."""
 
 
 def _tables(found: object, name: str) -> list[tuple[str, object]]:
-    """What is in the table `name` of `found`; nothing when either is no table at all."""
+    """Return the entries of the table `name` in `found`; empty if either is not a table."""
     inner = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
     return list(cast("dict[str, object]", inner).items()) if isinstance(inner, dict) else []
 
 
 def _with_resets(found: dict[str, Any]) -> dict[str, Any]:
-    """`found`, in which the reset of each kind of chat says everything."""
+    """Return `found` with the defaults filled in for the reset policy of each kind of chat."""
     if not (chats := _tables(found.get("reset"), "for")):
         return found
     reset = {name: value for name, value in found["reset"].items() if name != "for"}
@@ -179,13 +179,13 @@ def _convert(value: object, kind: type[T], setting: str) -> T:
 
 
 def told(error: msgspec.ValidationError, kind: Any, setting: str) -> str:
-    """What is wrong with the value of `setting`, and what it may be: no full stop, no value."""
+    """Return what is wrong with `setting` and its valid values, without full stop or the value."""
     what, _, at = str(error).partition(" - at `$")
     return _told(what, kind, f"{setting}{at.rstrip('`')}".lstrip("."))
 
 
 def _told(what: str, kind: type[Any], setting: str) -> str:
-    """msgspec's words, with the setting's name and what it may be."""
+    """Return msgspec's message with the setting's name and valid values added."""
     if unknown := _UNKNOWN.fullmatch(what):
         table = {"approvals": ApprovalsTable, "reset": ResetTable}.get(setting, kind)
         names = ", ".join(field.encode_name for field in msgspec.structs.fields(table))
@@ -199,7 +199,7 @@ def _told(what: str, kind: type[Any], setting: str) -> str:
 
 
 def warnings(path: Path, mode: int, contents: Contents) -> list[str]:
-    """What is wrong with who may read or change the file."""
+    """Return warnings about the permissions of the file."""
     if not stat.S_ISREG(mode):
         return []
     if mode & 0o022:
@@ -212,9 +212,10 @@ def warnings(path: Path, mode: int, contents: Contents) -> list[str]:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Let `data` be the file, for its owner alone; SettingsUnwritable when that cannot be.
+    """Replace the file with `data`, readable by its owner only, or raise SettingsUnwritable.
 
-    Whoever reads meanwhile sees the old file or the new one; a link to it stays a link.
+    The replacement is atomic: a concurrent reader sees the old file or the new one. Symbolic links
+    are followed and kept.
     """
     try:
         if path.exists() and not path.is_file():
@@ -226,7 +227,7 @@ def replace(path: Path, data: bytes) -> None:
 
 def _replace(path: Path, data: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Made so that nobody but us can read it.
+    # mkstemp creates the file readable by this account only.
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:

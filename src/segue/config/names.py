@@ -1,4 +1,4 @@
-"""The names of settings, such as `endpoints.work.url`, and how one of them is changed."""
+"""The names of settings, such as `endpoints.work.url`, and how to change one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ _SECRET = {(_ENDPOINTS, "key"), ("platforms", "token")}
 
 
 def every(endpoints: Iterable[str] = (), chats: Iterable[str] = file.RESET_KEYS) -> list[str]:
-    """All names that there can be, those of the named `endpoints` included, and those of the
-    resets that differ for `chats`."""
+    """Return all possible names, including those for these `endpoints` and `chats`.
+
+    `chats` are the kinds of chats with a separate reset policy.
+    """
     within = {
         "keys": KEY_VARIABLES,
         "approvals.platforms": Platform,
@@ -44,8 +46,10 @@ def _fields(names: Iterable[str], table: type[Struct]) -> list[str]:
 
 
 def _names(table: type[Struct], prefix: str) -> Iterable[str]:
-    """The settings of `table`, in the file's order; one that holds several under names of their
-    own counts as one."""
+    """Yield the settings of `table` in the file's order.
+
+    A table with names that the user chooses counts as one setting.
+    """
     for field in structs.fields(table):
         name = f"{prefix}{field.encode_name}"
         if _is_table(field.type):
@@ -55,13 +59,13 @@ def _names(table: type[Struct], prefix: str) -> Iterable[str]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether its value is a key, which is never shown."""
+    """Return whether its value is a secret, which is never shown."""
     where = parts(name)
     return where[0] == "keys" or (where[0], where[-1]) in _SECRET
 
 
 def parts(name: str) -> tuple[str, ...]:
-    """Where the setting is in the file. An endpoint's name may hold full stops of its own."""
+    """Return the path of the setting in the file. An endpoint's name may contain full stops."""
     table, _, rest = name.partition(".")
     if table == _ENDPOINTS:
         return (table, *rest.rsplit(".", 1))
@@ -69,7 +73,7 @@ def parts(name: str) -> tuple[str, ...]:
 
 
 def kind(name: str) -> Any:
-    """The type of its value; UnknownSetting when there is no such setting, or it is a table."""
+    """Return the type of its value, or raise UnknownSetting if it is unknown or a table."""
     where = parts(name)
     found: Any = file.Contents
     for part in where:
@@ -86,7 +90,7 @@ def kind(name: str) -> Any:
 
 
 def choices(name: str) -> list[str]:
-    """The values it can have, where they are few; UnknownSetting as for `kind`."""
+    """Return the possible values if they are few. Raises UnknownSetting like `kind`."""
     wanted = kind(name)
     if wanted is bool:
         return ["true", "false"]
@@ -101,8 +105,10 @@ def unknown(name: str, endpoints: Iterable[str] = ()) -> UnknownSetting:
 
 
 def value(name: str, given: Sequence[str]) -> object:
-    """What a person means by `given`, as it stands in the file; UnknownSetting or SettingRefused
-    else. A list is given as several values, or as one that is a list in TOML."""
+    """Return `given` as a value for the file, or raise UnknownSetting or SettingRefused.
+
+    A list is given as several values, or as one value that is a TOML list.
+    """
     wanted = kind(name)
     if not all(text.isprintable() for text in given):
         raise SettingRefused(reason=f"{name}: a value has only characters that can be seen")
@@ -131,7 +137,7 @@ def _several(name: str, given: Sequence[str]) -> list[Any]:
 
 
 def changed(raw: bytes, name: str, meant: object, path: Path) -> bytes:
-    """The file `raw` with another value of one setting. Comments and order of the others stay."""
+    """Return the file `raw` with one setting changed. Comments and order are preserved."""
     import tomlkit  # noqa: PLC0415 - only for writing
 
     where = parts(name)
@@ -140,7 +146,7 @@ def changed(raw: bytes, name: str, meant: object, path: Path) -> bytes:
     document = tomlkit.parse(raw.decode())
     _put(document, where, meant, lambda last: tomlkit.table(is_super_table=not last))
     after = tomlkit.dumps(document).encode()
-    # What the library makes of an unusual file is not taken on trust.
+    # Do not trust the library's output for unusual files.
     if file.tables(after, path) != wanted:
         reason = f"{path} is written in a way in which {name} cannot be put into it"
         raise SettingRefused(reason=f"{reason}; `segue config edit` can")
@@ -148,7 +154,10 @@ def changed(raw: bytes, name: str, meant: object, path: Path) -> bytes:
 
 
 def _put(tables: Any, where: tuple[str, ...], meant: object, new: Callable[[bool], Any]) -> None:
-    """Set it; `new` makes a table that is missing on the way, and learns whether it is the last."""
+    """Set the value at `where`.
+
+    `new` makes each missing table on the way. Its argument says whether the table is the last one.
+    """
     for depth, part in enumerate(where[:-1]):
         if not isinstance(tables.get(part), dict):
             tables[part] = new(depth == len(where) - 2)

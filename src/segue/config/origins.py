@@ -1,4 +1,4 @@
-"""Each setting's value, and where it comes from."""
+"""The value of each setting, and its origin."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ Value = str | bool | float | tuple[str, ...] | Secret | None
 class Setting:
     name: str
     value: Value
-    """None when nothing is set, and nothing stands in for it."""
+    """None if it is not set and has no default."""
     origin: str
-    """The variable that decides it, `file`, or `default`."""
+    """The variable that overrides it, `file`, or `default`."""
 
 
 def explain(
     settings: Settings, tables: Mapping[str, Any], variables: Mapping[str, str]
 ) -> tuple[Setting, ...]:
-    """All settings. `tables` is what the file says, `variables` names the variable of each
-    setting that has one which is set."""
+    """Return all settings.
+
+    `tables` holds the contents of the file. `variables` maps a setting to the environment variable
+    that overrides it.
+    """
     return tuple(
         Setting(name=name, value=value, origin=variables.get(name) or _origin(name, tables))
         for name, value in _values(settings)
@@ -70,7 +73,7 @@ def _values(settings: Settings) -> Iterator[tuple[str, Value]]:
     for name, chats in RESET_KEYS.items():
         if policy := settings.resets.overrides.get(chats):
             yield from _policy(f"reset.for.{name}", policy)
-    if settings.openai_url:  # which is no setting of the file's
+    if settings.openai_url:  # not a setting in the file
         yield OPENAI_URL, settings.openai_url
 
 
@@ -84,5 +87,5 @@ def _origin(name: str, tables: Mapping[str, Any]) -> str:
     found: object = tables
     for part in names.parts(name):
         found = cast("dict[str, object]", found).get(part) if isinstance(found, dict) else None
-    # An empty text is as good as none.
+    # An empty string counts as not set.
     return DEFAULT if found is None or found == "" else FILE

@@ -1,4 +1,4 @@
-"""What a text of the settings must be before anybody uses it: an address, a path, a zone."""
+"""Validation of text in settings: URLs, paths, adapters and time zones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def url(given: str, setting: str, path: Path | str) -> str:
-    """`given` without the slash at its end; BadSettings, naming the `setting` in `path`."""
+    """Return `given` without a trailing slash, or raise BadSettings naming `setting` in `path`."""
     try:
         parts = urlsplit(given)
         whole = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
@@ -39,7 +39,7 @@ def absolute(given: str, setting: str, path: Path | str) -> Path:
 
 
 def adapter(given: str, setting: str, path: Path | str) -> str:
-    """The name of a function, which is not looked for yet."""
+    """Return the name of a function. It is not imported yet."""
     module, colon, function = given.partition(":")
     names = [*module.split("."), function]
     if given and not (colon and all(name.isidentifier() for name in names)):

@@ -1,4 +1,4 @@
-"""What settings are."""
+"""The types of settings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "mistral": ("MISTRAL_API_KEY",),
     "deepseek": ("DEEPSEEK_API_KEY",),
 }
-"""Whose keys we know, and the variables that hold them; the first that is set counts."""
+"""Known providers, and the variables that hold their keys. The first one that is set counts."""
 
 
 class Secret:
-    """A key, and the setting it came from. Only `reveal` shows it: no repr, no dump and no error
-    does."""
+    """A key, and the setting it came from.
+
+    Only `reveal` shows it: it appears in no repr, dump or error.
+    """
 
     __slots__ = ("_value", "setting")
 
@@ -52,7 +54,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A server that the person named, compatible with OpenAI's chat completions."""
+    """A server named by the user, compatible with OpenAI's chat completions."""
 
     name: str
     url: str
@@ -64,7 +66,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approvals:
-    """What the agent may do without asking."""
+    """Actions that the agent may perform without asking."""
 
     policy: Policy = Policy.ASK
     platforms: Mapping[Platform, Policy] = field(default_factory=dict[Platform, Policy])
@@ -75,24 +77,24 @@ class Approvals:
 
 
 class Groups(StrEnum):
-    """What is answered in a chat with several people."""
+    """Which messages the agent answers in a group chat."""
 
     ADDRESSED = "addressed"
-    """What is said to the agent: by its name, as a reply to it, or in a thread of its own."""
+    """Messages to the agent: a mention, a reply to it, or any message in one of its threads."""
     ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformSettings:
-    """How to speak to one platform."""
+    """The connection settings of one platform."""
 
     platform: Platform
     enabled: bool = True
-    """Whether a gateway is to serve it."""
+    """Whether a gateway should serve it."""
     adapter: str = ""
     """`package.module:function`, which makes the adapter; empty for the built-in one."""
     url: str | None = None
-    """Where its server is, for platforms that have one of one's own."""
+    """The URL of its server, for platforms that users can host themselves."""
     token: Secret | None = None
     groups: Groups = Groups.ADDRESSED
 
@@ -103,47 +105,47 @@ class WebSettings:
 
     enabled: bool = True
     port: int | None = None
-    """None for the last one, or a usual one."""
+    """None for the port last used, or a default port."""
     lan: bool = False
-    """Whether the local network may open it, too."""
+    """Whether the page is also served to the local network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the person decided, and what follows where they did not."""
+    """The user's settings, with defaults for the rest."""
 
     path: Path
-    """The settings file, whether or not it is there."""
-    store: str = field(repr=False)  # its address may hold a password
-    """Where conversations are kept: `sqlite:///absolute/path.db` or `postgresql://…`."""
+    """The settings file, which may not exist."""
+    store: str = field(repr=False)  # the URL may contain a password
+    """The store's URL: `sqlite:///absolute/path.db` or `postgresql://…`."""
     models_folder: Path
-    """Where the embedded model's weights are."""
+    """The folder with the embedded model's weights."""
     idle_minutes: float
-    """After how long without use the embedded model leaves memory."""
+    """Idle time after which the embedded model is unloaded from memory."""
     gateway_log: Path
-    """Where a gateway that was started in the background tells what it does."""
+    """The log file of a gateway that runs in the background."""
     zone: tzinfo
-    """Where the person lives, for hours of the day."""
+    """The user's time zone, for hours of the day."""
     model: str | None = None
-    """The name of the model that the person chose."""
+    """The name of the model that the user chose."""
     model_from: str = ""
-    """The setting that chose it; empty when none did."""
+    """The setting that chose the model, or an empty string."""
     server_accounts: tuple[str, ...] = ()
     """Other accounts of this machine whose model servers may be used."""
     keys: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
-    """By the provider's name."""
+    """Keyed by provider name."""
     openai_url: str | None = None
-    """Where OpenAI's API is, when it is somewhere else."""
+    """The URL of OpenAI's API, if not the usual one."""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict[str, Endpoint])
-    """By their names."""
+    """Keyed by name."""
     approvals: Approvals = Approvals()
     platforms: Mapping[Platform, PlatformSettings] = field(
         default_factory=dict[Platform, PlatformSettings]
     )
-    """Those of which anything is set, the ones that are not enabled included."""
+    """All platforms with at least one setting, even if not enabled."""
     web: WebSettings = WebSettings()
     resets: ResetPolicies = field(default_factory=ResetPolicies)
     private_network: bool = False
     """Whether pages on private addresses may be fetched."""
     warnings: tuple[str, ...] = ()
-    """What the person should know about the settings themselves."""
+    """Warnings about the settings for the user."""

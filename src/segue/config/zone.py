@@ -1,4 +1,4 @@
-"""The time zone of this machine, with its changes between summer and winter."""
+"""The time zone of this machine, including daylight saving time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _FOLDER = "zoneinfo/"
 
 
 def of_machine(named: str, localtime: Path = LOCALTIME) -> tzinfo:
-    """What the variable TZ names, if it does, or else the system's own; where neither can be read,
-    the distance to UTC that holds now."""
+    """Return the zone named by the variable TZ, or else the system's zone.
+
+    If neither can be read, return the current UTC offset.
+    """
     named = named.strip().removeprefix(":")
     path = Path(named) if named.startswith("/") else localtime
     try:
@@ -21,10 +23,10 @@ def of_machine(named: str, localtime: Path = LOCALTIME) -> tzinfo:
         with path.open("rb") as file:
             return ZoneInfo.from_file(file, key=_name(path))
     except (KeyError, ValueError, OSError):
-        # TZ may also spell out a rule, which only the C library reads.
+        # TZ may also contain a POSIX rule, which only the C library can read.
         return datetime.now().astimezone().tzinfo or UTC
 
 
 def _name(path: Path) -> str:
-    """`Europe/Oslo`, where the file is a link to it, as on most systems."""
+    """Return a name such as `Europe/Oslo` if the file links to it, as on most systems."""
     return str(path.resolve()).rpartition(_FOLDER)[2]

@@ -1,7 +1,7 @@
-"""Where a conversation takes place: platform, chat and optional thread.
+"""The place of a conversation: platform, chat and optional thread.
 
-An Address has one string form, the session key. The key is what the store keeps, so the two must
-never drift apart: every Address has exactly one key, and every key names exactly one Address.
+An Address has one string form, the session key. The store keeps the key, so the two must never
+drift apart: every Address has exactly one key, and every key names exactly one Address.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from urllib.parse import quote, unquote
 from segue.core.text import one_line
 
 _PREFIX = "agent:main"
-# Kept readable in a key. Not `%` and `:`, which have a meaning there, and nothing invisible.
+# Left unescaped, so that keys stay readable. `%` and `:` have a meaning in keys, and invisible
+# characters are always escaped.
 _PLAIN = "!#$&'()*+,/;=?@[]^`{|}<>\""
 
 
@@ -31,7 +32,7 @@ class Platform(StrEnum):
 
 
 class ChatType(StrEnum):
-    """What kind of chat an Address is."""
+    """The kind of chat that an Address names."""
 
     DM = "dm"
     GROUP = "group"
@@ -41,7 +42,7 @@ class ChatType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A place where a conversation takes place. Only adapters and the terminal build one."""
+    """The place of a conversation. Only adapters and the terminal build Addresses."""
 
     platform: Platform
     chat_type: ChatType
@@ -60,7 +61,7 @@ class Address:
 
     @classmethod
     def parse(cls, key: str) -> Address:
-        """The Address whose key this is; ValueError for anything that `key` never made."""
+        """Return the Address with this key, or raise ValueError if `key` could not have made it."""
         agent, main, *parts = key.split(":")
         if f"{agent}:{main}" != _PREFIX or len(parts) not in (3, 4):
             raise ValueError(f"not a session key: {key!r}")
@@ -77,7 +78,7 @@ class Address:
         return address
 
     def __str__(self) -> str:
-        """For people: `telegram group 42, thread 7`; our own ids say nothing to anybody."""
+        """For display: `telegram group 42, thread 7`. Segue's internal ids are left out."""
         if self.platform is Platform.LOCAL:
             return "the terminal"
         if self.platform is Platform.WEB:
@@ -87,7 +88,7 @@ class Address:
 
 
 def _escape(part: str) -> str:
-    # Ids are whatever a platform sends: `:` in Matrix rooms, and even lone surrogates survive.
+    # Platforms choose the ids: Matrix room ids contain `:`, and even lone surrogates must survive.
     return quote(part, safe=_PLAIN, errors="surrogatepass")
 
 
@@ -97,7 +98,7 @@ def _unescape(part: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """A person (or bot) as a platform knows them, by an id that never changes."""
+    """A user (or bot) as the platform identifies them, by an id that never changes."""
 
     platform: Platform
     user_id: str
@@ -106,7 +107,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeChannel:
-    """The Address that its Owner chose to receive handoffs on a platform."""
+    """The Address where an Owner chose to receive handoffs on a platform."""
 
     address: Address
     name: str = ""
@@ -116,6 +117,6 @@ class HomeChannel:
         return self.address.platform
 
     def __str__(self) -> str:
-        """For people: `telegram dm 42 (Anna)`."""
+        """For display: `telegram dm 42 (Anna)`."""
         name = one_line(self.name)
         return f"{self.address} ({name})" if name else f"{self.address}"

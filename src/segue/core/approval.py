@@ -1,4 +1,4 @@
-"""How much the agent may do without asking, and what a person answers when it asks."""
+"""Approval policies, and the user's answers when the agent asks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Policy(StrEnum):
-    """How much a person lets the agent do in one place."""
+    """How much the agent may do without asking."""
 
     ASK = "ask"
     ALLOW_LIST = "allow-list"
@@ -14,9 +14,9 @@ class Policy(StrEnum):
 
 
 class Answer(StrEnum):
-    """What a person says to a call."""
+    """The user's answer to a tool call."""
 
     ONCE = "once"
     SESSION = "session"
-    """This very call, as often as it comes in this session."""
+    """Allow this exact call for the rest of the session."""
     NEVER = "never"

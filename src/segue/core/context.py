@@ -1,4 +1,4 @@
-"""What the agent is told about where it is, and where it may send things."""
+"""The part of the system prompt that says where the agent is and where it can send messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segue.core.errors import BadDelivery
 from segue.core.text import one_line
 
 _NAME_LIMIT = 80
-# As long as the longest chat id (Matrix) and channel topic (Slack) that people meet.
+# Fits the longest chat id (Matrix) and channel topic (Slack) found in practice.
 _ID_LIMIT = 255
 _TOPIC_LIMIT = 255
 _PATH_LIMIT = 400
@@ -21,11 +21,11 @@ _ORIGIN = "origin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """Where the agent wants something sent. Without a platform: where it was asked for."""
+    """A delivery target chosen by the agent. Without a platform: the chat it was asked in."""
 
     platform: Platform | None = None
     chat_id: str | None = None
-    """One chat of the platform; without it the platform's home channel, or the local machine."""
+    """A chat on the platform. None means the platform's home channel, or the local machine."""
 
     def __post_init__(self) -> None:
         if self.chat_id is not None and self.platform in (None, Platform.LOCAL):
@@ -39,7 +39,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Where a turn takes place, as far as the agent needs to know."""
+    """The place of a turn, as far as the agent needs to know it."""
 
     source: Address
     topic: str = ""
@@ -49,9 +49,9 @@ class Context:
     cwd: str | None = None
 
     def render(self) -> str:
-        """The section of the system prompt: one fact per line, whatever the names in it hold.
+        """Return the section of the system prompt, one fact per line.
 
-        Strangers choose names and topics. Each is cut and quoted, so that it can begin no line.
+        Strangers choose names and topics. Each is cut and quoted, so it can never start a line.
         """
         return "\n".join(self._lines())
 
@@ -77,9 +77,9 @@ class Context:
 
 
 def parse_delivery(text: str) -> Delivery:
-    """Where `text` tells to deliver; BadDelivery, which says what is allowed, for anything else.
+    """Parse a delivery target, or raise BadDelivery, which lists the allowed forms.
 
-    Whether the platform is connected, or the chat is known, is for others to say.
+    Does not check whether the platform is connected or the chat is known.
     """
     name, colon, chat_id = (part.strip() for part in text.partition(":"))
     platform = _platform(name)
@@ -95,7 +95,7 @@ def _platform(name: str) -> Platform | None:
 
 
 def _is_id(text: str) -> bool:
-    # No platform has blanks or invisible characters in an id; a careless sentence has.
+    # Platform ids contain no blanks or invisible characters; a careless sentence does.
     return 0 < len(text) <= _ID_LIMIT and text.isprintable() and " " not in text
 
 
@@ -111,6 +111,6 @@ def _home(home: HomeChannel) -> str:
 
 
 def _quoted(text: str, limit: int) -> str:
-    """`text` on one line as a JSON string, which only its own last quote ends; "" for nothing."""
+    """Return `text` on one line as a JSON string, so no quote inside it can end it; "" if empty."""
     line = one_line(text, limit)
     return json.dumps(line, ensure_ascii=False) if line else ""

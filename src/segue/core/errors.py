@@ -1,7 +1,7 @@
-"""What can go wrong, sorted by who must act.
+"""All errors, sorted by who must act.
 
     SegueError
-    ├── UserError                 the person can mend it; the text says what to type next
+    ├── UserError                 the user can fix it; the message says what to do next
     │   ├── SessionError          SessionNotFound, AmbiguousSession, SessionHeld, SessionMoved,
     │   │                         SessionBusy, SessionChanged, MessageTaken, NothingSaid,
     │   │                         NothingToUndo, NothingToRestore, NothingToCompress
@@ -29,9 +29,9 @@
     │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
     │                             StoreUnreachable, StoreEncoding, StoreDriverMissing,
     │                             StoreTooOld, StoreFailed, StoreUncertain
-    └── StoreClosed               ours: somebody used a store after closing it
+    └── StoreClosed               a bug in Segue: the store was used after it was closed
 
-An error's docstring is the text that the person reads; its fields fill the braces.
+An error's docstring is the message that the user reads. Its fields fill the braces.
 """
 
 from __future__ import annotations
@@ -218,8 +218,11 @@ class DeliveryFailed(PlatformError):
         after: float | None = None,
         arrived: bool = False,
     ) -> None:
-        """`retry`: trying again may help, after so many seconds if the platform says. `arrived`:
-        it may have, so that only a key makes it safe to repeat."""
+        """Create the error.
+
+        `retry`: another attempt may succeed, `after` that many seconds if the platform says so.
+        `arrived`: the message may have arrived, so it is safe to repeat only with a key.
+        """
         super().__init__(platform=platform, reason=reason)
         self.reason = reason
         self.retry = retry

@@ -1,4 +1,4 @@
-"""What a running Turn emits. Whoever shows a turn to a person reads these, and nothing else."""
+"""Events that a running Turn emits. Code that displays a turn needs nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from segue.core.transcript import Message, Role, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """The next piece of what the agent says."""
+    """The next piece of the agent's text."""
 
     text: str
 
@@ -31,21 +31,21 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalNeeded:
-    """The turn waits for a person to allow this very call."""
+    """The turn waits for the user to approve this exact call."""
 
     call: ToolCall
     what: str
-    """What exactly will be done, for the person to read."""
+    """Description of the exact action, for the user to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compressing:
-    """The conversation has become too long for the model, and is told in fewer words first."""
+    """The conversation is too long for the model and is being summarised first."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageAdded:
-    """The transcript has grown by this Message."""
+    """This Message was appended to the transcript."""
 
     message: Message
 
@@ -57,19 +57,19 @@ class UsageAdded:
 
 @dataclass(frozen=True, slots=True)
 class TurnDone:
-    """The agent has said what it had to say."""
+    """The turn is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnFailed:
-    """The turn could not go on. What was said until then stays."""
+    """The turn failed. Everything added before the failure stays."""
 
     error: UserError
 
 
 @dataclass(frozen=True, slots=True)
 class TurnInterrupted:
-    """Somebody stopped it. What was said until then stays."""
+    """The turn was stopped. Everything added before that stays."""
 
 
 Event = (
@@ -86,11 +86,11 @@ Event = (
 )
 
 NO_ANSWER = "The agent gave no visible answer. Ask again, or put it differently."
-"""What a person is shown at the end of a turn in which the agent said nothing that can be seen."""
+"""Shown at the end of a turn in which the agent produced no visible text."""
 
 
 def speaks(event: Event) -> bool:
-    """Whether the agent said something that a person can see."""
+    """Return whether the event adds visible text from the agent."""
     return (
         isinstance(event, MessageAdded)
         and event.message.role is Role.ASSISTANT

@@ -1,8 +1,8 @@
-"""A call as it is shown to the person who is asked to allow it, in terminal, chats and page alike.
+"""A tool call as the user sees it when asked to approve it, in the terminal, chats and the page.
 
-Every character is visible, and none can push the others out of sight: runs of blanks are counted,
-long lines are cut in the middle, and of many lines the first and the last are shown. What is left
-out is counted where it was.
+Every character is visible, and no part can push the others out of sight: runs of blanks are
+counted, long lines are cut in the middle, and of many lines the first and the last are shown. A
+count marks each place where something was left out.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from unicodedata import east_asian_width
 from segue.core.text import count, is_empty, visible
 
 ROWS, COLUMNS = 24, 60
-"""The room that a question takes in a chat."""
+"""The space that a question takes in a chat."""
 PAGE = 3000
-"""Characters of a page of the whole call."""
+"""Characters per page when the whole call is shown."""
 _TAB = 4
 _BLANK_LINES = 3
-"""So many in a row are counted instead of shown."""
+"""This many blank lines in a row, or more, are counted instead of shown."""
 _SPACES = re.compile(" {32,}")
 
 
@@ -29,9 +29,9 @@ _SPACES = re.compile(" {32,}")
 class Excerpt:
     text: str
     lines: int
-    """How many the whole call has."""
+    """The number of lines in the whole call."""
     is_whole: bool
-    """Nothing was left out or counted."""
+    """True if nothing was left out or replaced by a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Line:
 
 
 def excerpt(what: str, *, rows: int = ROWS, columns: int = COLUMNS) -> Excerpt:
-    """Return as much of `what` as fits into that room: its beginning and its end."""
+    """Return as much of `what` as fits into the given space: its beginning and its end."""
     lines = whole(what)
     longest = columns * max(1, rows // 4)
     cut = [_Line(_cut(line.text, longest), line.stands_for) for line in _folded(lines)]
@@ -50,12 +50,12 @@ def excerpt(what: str, *, rows: int = ROWS, columns: int = COLUMNS) -> Excerpt:
 
 
 def whole(what: str) -> list[str]:
-    """Return every line of `what`, with everything hidden written out."""
+    """Return every line of `what`, with hidden characters escaped."""
     return [line.expandtabs(_TAB) for line in visible(what).split("\n")]
 
 
 def pages(what: str) -> list[str]:
-    """Return all of `what` in pages. Only runs of blanks are counted instead of shown."""
+    """Return all of `what` in pages. Only runs of blanks are replaced by a count."""
     made = [""]
     for line in _folded(whole(what)):
         for start in range(0, max(1, len(line.text)), PAGE):
@@ -97,7 +97,7 @@ def _ends(lines: Sequence[_Line], rows: int, columns: int) -> Sequence[_Line]:
 
 
 def _fitting(lines: Sequence[_Line], rows: int, columns: int) -> int:
-    """How many of them fit, at least one."""
+    """Return how many of the lines fit, at least one."""
     used = itertools.accumulate(_rows(line, columns) for line in lines)
     return max(1, sum(1 for _ in itertools.takewhile(lambda total: total <= rows, used)))
 
@@ -107,7 +107,7 @@ def _rows(line: _Line, columns: int) -> int:
 
 
 def _cells(line: str) -> int:
-    """The columns that it takes at most."""
+    """Return the most columns that the line can take."""
     if line.isascii():
         return len(line)
     return sum(2 if east_asian_width(c) in "WF" else 1 for c in line)

@@ -1,4 +1,4 @@
-"""Moving one Session's Binding and Lease to another Address.
+"""A Handoff moves a Session's Binding and Lease to another Address.
 
     pending ──claim──▶ running ──complete──▶ completed
        │                │  ▲ │
@@ -6,8 +6,8 @@
        │            claim again, by the next gateway
        └──cancel, expire──▶ failed
 
-The table below is the rule. The store carries each row out as one guarded UPDATE, so that of two
-who try, one wins.
+TRANSITIONS is the rule. The store performs each transition as one guarded UPDATE, so only one of
+two concurrent attempts succeeds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from segue.core.lease import Ticks
 from segue.core.text import one_line
 
 TARGETS = tuple(platform for platform in Platform if platform is not Platform.LOCAL)
-"""Where a session can be handed off to."""
+"""Platforms that a session can be handed off to."""
 MAX_ATTEMPTS = 3
 ERROR_LIMIT = 500
 
@@ -45,7 +45,7 @@ class Event(StrEnum):
 
 
 class Step(StrEnum):
-    """How far a running handoff has come."""
+    """The progress of a running handoff."""
 
     CLAIMED = "claimed"
     OPENING = "opening"
@@ -96,7 +96,7 @@ IN_FLIGHT = frozenset({State.PENDING, State.RUNNING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handoff:
-    """One request to move a session, and how far it has come."""
+    """A request to move a session, and its progress."""
 
     id: int
     session_id: str
@@ -104,13 +104,16 @@ class Handoff:
     state: State
     requested: datetime
     claim_by: Ticks
-    """If nobody has claimed it by then, or claimed it again from a dead gateway, it is void."""
+    """The deadline for the first claim, or for the next one after a gateway dies.
+
+    Past it, the handoff is void.
+    """
     key: str
-    """Names the request, so that asking twice with one key asks once."""
+    """Idempotency key: a second request with the same key has no effect."""
     home: Address | None = None
-    """Where to open the thread; None lets the gateway choose the platform's home channel."""
+    """Where to open the thread. With None, the gateway uses the platform's home channel."""
     message: str | None = None
-    """What the person wants said there first."""
+    """Text from the user to post there first."""
     attempt: int = 0
     fence: int = 0
     """Counts the claims. Only the newest claim may finish the handoff."""
@@ -120,30 +123,30 @@ class Handoff:
     finished: datetime | None = None
     step: Step | None = None
     detail: str | None = None
-    """What the step waits for, if it does."""
+    """The reason the step is waiting, if it is."""
     thread: Address | None = None
-    """The thread that was opened for it; the next attempt uses it again."""
+    """The thread opened for this handoff. The next attempt reuses it."""
     reply: bytes | None = None
-    """What the agent answered there, as the gateway keeps it; the next attempt uses it again."""
+    """The agent's reply there, in the gateway's encoding. The next attempt reuses it."""
     failure: Failure | None = None
     error: str | None = None
     """The message for the user, if it failed."""
     confirmed: bool = True
-    """Whether the platform confirmed what was sent there first, as far as it was asked."""
+    """False if the platform was asked to confirm the first message there and did not."""
 
     @property
     def recap_key(self) -> str:
-        """Names the first message that is sent there."""
+        """The key of the first message sent there."""
         return f"handoff:{self.id}:recap"
 
     @property
     def reply_key(self) -> str:
-        """Names the agent's own words there."""
+        """The key of the agent's reply there."""
         return f"handoff:{self.id}:reply"
 
     @property
     def warning(self) -> str:
-        """What to look for if the platform did not confirm the arrival; else empty."""
+        """A hint on what to look for if the platform did not confirm delivery; otherwise empty."""
         if self.state is not State.COMPLETED or self.confirmed:
             return ""
         return (
@@ -161,20 +164,22 @@ class Handoff:
 
 
 def next_state(state: State, event: Event) -> State | None:
-    """The state after `event`, or None where it may not happen."""
+    """Return the state after `event`, or None if the transition is not allowed."""
     return TRANSITIONS.get((state, event))
 
 
 def stayed(where: Address | None, reason: str) -> str:
-    """What a thread that was opened is told when nothing came of it. `where` is the session's
-    address; without one it can only be in a terminal."""
+    """Return the message for a thread that was opened for a handoff that failed.
+
+    `where` is the session's address. Without one, the session can only be in a terminal.
+    """
     place = f"on {where}" if where and where.platform is not Platform.LOCAL else "in the terminal"
     line = f"The session stayed where it was, {place}: the handoff did not happen."
-    # The rest of a reason tells what to type in the terminal.
+    # The rest of a reason says what to type in the terminal.
     first = one_line(one_line(reason).partition(". ")[0].rstrip("."), _REASON_LIMIT)
     return f"{line} {first}." if first else line
 
 
 def short_reason(reason: str) -> str:
-    """A reason as it is kept: cut at 500 characters, never refused."""
+    """Return the reason as the store keeps it: cut at 500 characters, never rejected."""
     return reason if len(reason) <= ERROR_LIMIT else reason[: ERROR_LIMIT - 1] + "…"

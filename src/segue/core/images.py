@@ -1,4 +1,4 @@
-"""Pictures: which ones are taken, and about how many tokens one costs."""
+"""Pictures: which ones are accepted, and an estimate of their cost in tokens."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from segue.core.errors import BadImage
 from segue.core.transcript import Image, Message
 
 LIMIT = 3_900_000
-"""Bytes. Of the providers, Anthropic takes the least: 5 MiB, counted after base64 has made four
-bytes of every three."""
-SIDE_LIMIT = 8000
-"""Pixels of width or height, again Anthropic's."""
+"""Maximum bytes.
 
-# As Anthropic counts them, which of all providers is the dearest; Gemini's least is more than its.
+Anthropic's limit is the lowest of the providers: 5 MiB after base64, which turns every three bytes
+into four.
+"""
+SIDE_LIMIT = 8000
+"""Maximum width or height in pixels, also Anthropic's limit."""
+
+# Anthropic's rates, the most expensive of all providers. The minimum is Gemini's, which is higher.
 _PIXELS_PER_TOKEN = 750
 _MOST_TOKENS = 1600
 _FEWEST_TOKENS = 258
@@ -27,13 +30,15 @@ _STARTS = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-# The markers of a frame, which gives the size; C4, C8 and CC among them mean something else.
+# The markers of a frame, which holds the size. C4, C8 and CC mean something else.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def image(data: bytes) -> Image:
-    """`data` as a picture; BadImage when it is none that every provider takes. What it is, its own
-    bytes say, and not who sends it."""
+    """Return `data` as an Image, or raise BadImage unless every provider accepts it.
+
+    The bytes decide what type it is, not the sender.
+    """
     media_type = _media_type(data)
     if media_type is None:
         raise _bad("it is none of the kinds that models can see")
@@ -49,13 +54,13 @@ def image(data: bytes) -> Image:
 
 
 def with_images(message: Message, images: Sequence[Image]) -> Message:
-    """`message` with pictures, which cost tokens of their own."""
+    """Return `message` with the pictures added, and their cost in tokens."""
     cost = message.tokens + sum(map(tokens, images))
     return structs.replace(message, images=(*message.images, *images), tokens=cost)
 
 
 def tokens(image: Image) -> int:
-    """About how many tokens of a prompt it takes; rather too many than too few."""
+    """Estimate the tokens of a prompt that the picture takes, rounding up when in doubt."""
     size = _size(image)
     if size is None:
         return _MOST_TOKENS
@@ -73,7 +78,7 @@ def _media_type(data: bytes) -> str | None:
 
 
 def _size(image: Image) -> tuple[int, int] | None:
-    """Width and height in pixels; None when the picture does not say."""
+    """Return width and height in pixels, or None if the data does not contain them."""
     size_of = _SIZES.get(image.media_type)
     try:
         size = size_of(image.data) if size_of else None
@@ -91,20 +96,20 @@ def _gif(data: bytes) -> tuple[int, int]:
 
 
 def _jpeg(data: bytes) -> tuple[int, int] | None:
-    """From the first frame; before it come segments, each with its length."""
+    """Read the size from the first frame. Segments come before it, each with its length."""
     at = 2
     while data[at] == 0xFF:
         marker = data[at + 1]
         if marker in _JPEG_FRAMES:
             height, width = struct.unpack_from(">HH", data, at + 5)
             return width, height
-        # A marker may have any number of FF before it.
+        # Any number of FF bytes may precede a marker.
         at += 1 if marker == 0xFF else 2 + struct.unpack_from(">H", data, at + 2)[0]
     return None
 
 
 def _webp(data: bytes) -> tuple[int, int] | None:
-    """From the first chunk, of which there are three kinds."""
+    """Read the size from the first chunk, of which there are three kinds."""
     match data[12:16]:
         case b"VP8 ":
             width, height = struct.unpack_from("<HH", data, 26)
@@ -126,4 +131,4 @@ _SIZES: Mapping[str, Callable[[bytes], tuple[int, int] | None]] = {
     "image/webp": _webp,
 }
 KINDS = frozenset(_SIZES)
-"""The media types that are taken."""
+"""The accepted media types."""

@@ -1,4 +1,4 @@
-"""The sole right to append to a Session, for a time, with a fencing epoch."""
+"""The exclusive right to append to a Session for a limited time, with a fencing epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 Ticks = NewType("Ticks", int)
-"""Microseconds of a clock that does not jump: for leases and deadlines, never for people."""
+"""Microseconds of a monotonic clock, for leases and deadlines. Never shown to users."""
 
 SECOND = 1_000_000
 """One second in Ticks."""
@@ -14,13 +14,13 @@ SECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who may append to a session. Each acquisition has an epoch of its own, never used again."""
+    """The right to append to a session. Each acquisition gets a new epoch, never reused."""
 
     session_id: str
     holder: str
-    """Who holds it, for people: `a terminal on desk (1234)`."""
+    """The holder, for display: `a terminal on desk (1234)`."""
     process: str
-    """The opening of the store that took it."""
+    """The Process (one opening of the store) that acquired it."""
     epoch: int
     until: Ticks
 

@@ -1,5 +1,7 @@
-"""The Markdown parser that terminal, chats and page share. It imports markdown-it: import it only
-for use."""
+"""The Markdown parser shared by the terminal, chats and the page.
+
+It imports markdown-it, so import this module only where you use it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,18 @@ from markdown_it.rules_block import StateBlock, blockquote
 from markdown_it.token import Token
 
 _DEEPEST = 20
-"""Levels of lists and quotes in each other."""
+"""Maximum nesting depth of lists and quotes."""
 _QUOTE = 100
-"""Most lines of one quote; a longer one becomes several. markdown-it scans every line of the outer
-quote for each quote inside it, so without this limit the time grows with the square."""
+"""Maximum lines of one quote. A longer quote becomes several.
+
+For each inner quote markdown-it scans every line of the outer one, so without this limit the time
+is quadratic.
+"""
 _ENDED_BY_QUOTES = ["paragraph", "reference", "blockquote", "list"]
 
 
 def parser() -> MarkdownIt:
-    """Return a new parser: CommonMark, tables and struck text; HTML is text."""
+    """Return a new parser for CommonMark, tables and strikethrough. HTML is treated as text."""
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
     made.block.ruler.at("blockquote", _quote, {"alt": _ENDED_BY_QUOTES})
     return made.enable(["table", "strikethrough"])

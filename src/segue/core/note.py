@@ -1,4 +1,4 @@
-"""What the agent keeps in mind about its owner, from one session to the next."""
+"""Notes that the agent keeps about its Owner from one session to the next."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from segue.core.errors import NoteEmpty, NoteTooLong
 from segue.core.text import is_empty, one_line
 
 NOTE_LIMIT = 500
-"""The most characters of one note."""
+"""Maximum characters in a note."""
 MOST_NOTES = 100
-"""The most notes of one owner: every session begins with all of them."""
+"""Maximum notes per owner. Every session begins with all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,16 +19,16 @@ class Note:
     """A short text about an Owner, shown to the agent in every Session."""
 
     number: int
-    """What its owner calls it by. Not given to another while any note is left."""
+    """The number that the owner uses for it. Not reused while any note exists."""
     text: str
     written: datetime
-    """When it got the text that it has."""
+    """When the current text was written."""
 
 
 def clean_note(raw: str) -> str:
-    """A note fit to keep: one line, all of it to be seen; NoteEmpty or NoteTooLong else.
+    """Return a note as one line of visible text, or raise NoteEmpty or NoteTooLong.
 
-    It is not cut like a title: half a note may say the opposite of the whole.
+    A note is not cut like a title: half a note may mean the opposite of the whole.
     """
     text = one_line(raw)
     if is_empty(text):
@@ -39,5 +39,5 @@ def clean_note(raw: str) -> str:
 
 
 def same_note(one: str, other: str) -> bool:
-    """Whether two notes, both cleaned, say the same: case does not tell them apart."""
+    """Return whether two cleaned notes are equal, ignoring case."""
     return one.casefold() == other.casefold()

@@ -1,10 +1,10 @@
-"""The code by which a platform user proves to be an Owner: shown once, typed on a phone.
+"""The one-time code with which a platform user proves to be an Owner. It is typed on a phone.
 
-There are 24^8, or 1.1e11, codes. One is valid for ten minutes, five are open at most, and each
-sender has five tries in that time. A thousand accounts together hit one with a chance of 1 in 4
-million. As many accounts as it takes to try 100 codes a second for ten minutes, more than a gateway
-takes in, have 1 in 370,000. So no limit is needed on all senders together, by which strangers could
-lock the owner out.
+There are 24^8, or 1.1e11, codes. A code is valid for ten minutes, at most five are open, and each
+sender has five tries in that time. A thousand accounts together guess one with a chance of 1 in 4
+million. Enough accounts to try 100 codes a second for ten minutes, more than a gateway can receive,
+have a chance of 1 in 370,000. So there is no need for a limit across all senders, which strangers
+could use to lock the owner out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import unicodedata
 
 ALPHABET = "23456789CDFGHJKMNPQRTVWX"
-"""Nothing here looks like anything else, and nothing that people say in passing is made of it."""
+"""No two look alike, and without vowels no ordinary word looks like a code."""
 LENGTH = 8
 _HALF = LENGTH // 2
 _MOST_TYPED = 4 * LENGTH
@@ -20,7 +20,7 @@ _LEAST_ENTROPY = 16
 
 
 def new_code(entropy: bytes) -> str:
-    """`XXXX-XXXX`, from at least 16 random bytes."""
+    """Return a code of the form `XXXX-XXXX` from at least 16 random bytes."""
     if len(entropy) < _LEAST_ENTROPY:
         raise ValueError("a pairing code needs sixteen random bytes")
     number = int.from_bytes(entropy)
@@ -32,12 +32,12 @@ def new_code(entropy: bytes) -> str:
 
 
 def normal(text: str) -> str:
-    """A code as it is compared: case, blanks and dashes of any kind do not matter."""
+    """Normalise a code for comparison: ignore case, blanks and dashes of any kind."""
     return "".join(c for c in text if not c.isspace() and unicodedata.category(c) != "Pd").upper()
 
 
 def looks_like_code(text: str) -> bool:
-    """Whether `text` has the shape of a code; whether it is one, only the store knows."""
+    """Return whether `text` has the format of a code. Only the store knows whether it is valid."""
     if len(text) > _MOST_TYPED:
         return False
     letters = normal(text)

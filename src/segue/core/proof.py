@@ -1,7 +1,6 @@
-"""How a browser and the gateway prove to each other that they hold the same secret, without sending
-it.
+"""Mutual proof that a browser and the gateway hold the same secret, without sending it.
 
-Each proof is an HMAC over both nonces and the origin that the page was loaded from. It is good for
+Each proof is an HMAC over both nonces and the origin that the page was loaded from. It is valid for
 one connection to one address: it cannot be replayed, nor relayed to a gateway on another port.
 """
 
@@ -17,10 +16,10 @@ _BROWSER_ID = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """What both sides sign. The nonces are hexadecimal."""
+    """The values that both sides sign. The nonces are hexadecimal."""
 
     origin: str
-    """`http://127.0.0.1:8790`, as the browser knows it."""
+    """The origin as the browser sees it, such as `http://127.0.0.1:8790`."""
     browser_nonce: str
     server_nonce: str
 
@@ -31,8 +30,10 @@ class Exchange:
         return self._mac(secret, "segue browser")
 
     def new_browser(self, secret: str) -> tuple[str, str]:
-        """Id and secret of the browser that is paired by a link with this secret. Both sides derive
-        them, so that the secret crosses no network."""
+        """Derive the id and secret of the browser that pairs with a link of this secret.
+
+        Both sides derive them, so the browser's secret never crosses the network.
+        """
         browser = self._mac(secret, "segue browser id")[:_BROWSER_ID]
         return browser, self._mac(secret, "segue browser secret")
 
@@ -42,7 +43,7 @@ class Exchange:
 
 
 def of_link(token: str) -> tuple[str, str]:
-    """Id and secret of the link with this token."""
+    """Derive the id and secret of a link from its token."""
     key = token.encode()
     return _mac(key, "segue link id")[:_LINK_ID], _mac(key, "segue link secret")
 

@@ -1,5 +1,7 @@
-"""Secrets taken out of texts from outside: a server may send back the address that it
-was asked at, and a bot's token is part of that address."""
+"""Removes secrets from text that comes from outside.
+
+A server may echo the URL of a request, and a bot's token is part of that URL.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,18 @@ from urllib.parse import quote
 
 HIDDEN = "[hidden]"
 _SHORTEST = 8
-"""What is shorter protects nothing, and may be a word."""
+"""A shorter string is no real secret, and may be an ordinary word."""
 _secrets: dict[str, None] = {}
 
 
 def remember(secret: str) -> None:
-    """Keep `secret` out of all texts from now on."""
+    """Redact `secret` from all texts from now on."""
     if len(secret) >= _SHORTEST:
         _secrets.update(dict.fromkeys((secret, quote(secret), quote(secret, safe=""))))
 
 
 def redacted(text: str) -> str:
-    """Return `text` without any secret that this process knows."""
+    """Return `text` with every secret known to this process replaced."""
     for secret in _secrets:
         if secret in text:
             text = text.replace(secret, HIDDEN)

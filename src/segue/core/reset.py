@@ -1,4 +1,4 @@
-"""When a chat starts anew: after a time of silence, at an hour of the day, both, or never."""
+"""When a chat starts a new session: after an idle time, at an hour of the day, both, or never."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from enum import StrEnum
 from segue.core.address import Address, ChatType, Platform
 from segue.core.session import EndReason
 
-# So that no date leaves the calendar. Who wants longer wants no reset.
+# Keeps dates within the calendar's range. For a longer time, use no reset.
 _LONGEST_IDLE = timedelta(days=36_500)
 
 
 class ResetMode(StrEnum):
-    """What ends a session."""
+    """The event that ends a session."""
 
     NONE = "none"
     IDLE = "idle"
@@ -26,12 +26,12 @@ class ResetMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPolicy:
-    """When a session of one kind of chat ends, so that the next message begins another."""
+    """When a session in one kind of chat ends, so that the next message starts a new one."""
 
     mode: ResetMode = ResetMode.NONE
     idle: timedelta = timedelta(days=1)
     hour: int = 4
-    """Of the wall clock where the person lives."""
+    """Hour of the day in the user's time zone."""
 
     def __post_init__(self) -> None:
         if not timedelta(0) < self.idle <= _LONGEST_IDLE:
@@ -40,24 +40,27 @@ class ResetPolicy:
             raise ValueError("the hour of a reset is from 0 to 23")
 
     def expires(self, *, active: datetime, zone: tzinfo) -> datetime | None:
-        """When a session that was last active at `active` ends, in UTC; None for never.
+        """Return when a session last active at `active` ends, in UTC, or None for never.
 
-        It is later than `active`, so a clock that jumped back ends nothing.
+        The result is always later than `active`, so a clock that jumps back ends nothing.
         """
         end = self._end(active, zone)
         return end and end[0]
 
     def expired(self, *, active: datetime, now: datetime, zone: tzinfo) -> EndReason | None:
-        """Why a session that was last active at `active` has ended by `now`; None if it has not.
+        """Return why a session last active at `active` has ended by `now`, or None if it has not.
 
-        Of two reasons it is the one that came first, so that it does not matter when somebody
-        looks; at the same instant it is the hour, which the person can see coming.
+        Of two reasons the earlier one counts, so the result does not depend on when the check runs.
+        At the same instant it is the daily reset, which the user can predict.
         """
         end = self._end(active, zone)
         return end[1] if end and end[0] <= now else None
 
     def latest_over(self, *, now: datetime, zone: tzinfo) -> datetime | None:
-        """Whoever was active later than this has not ended by `now`; None when nobody has."""
+        """Return the cutoff, or None if sessions never end.
+
+        Sessions active after the cutoff have not ended by `now`.
+        """
         last: list[datetime] = []
         if self.mode in (ResetMode.DAILY, ResetMode.BOTH):
             last.append(_last_daily(now, self.hour, zone))
@@ -66,7 +69,7 @@ class ResetPolicy:
         return max(last, default=None)
 
     def _end(self, active: datetime, zone: tzinfo) -> tuple[datetime, EndReason] | None:
-        # In UTC from here on: within one zone, Python adds and compares what the wall clock shows.
+        # Use UTC from here on: within one zone, Python adds and compares wall-clock times.
         active = active.astimezone(UTC)
         ends: list[tuple[datetime, EndReason]] = []
         if self.mode in (ResetMode.DAILY, ResetMode.BOTH):
@@ -78,13 +81,13 @@ class ResetPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPolicies:
-    """The policy of every chat: a default, and what differs by platform, chat type or both."""
+    """The policies for all chats: a default, with overrides by platform, chat type or both."""
 
     default: ResetPolicy = ResetPolicy()
     overrides: Mapping[tuple[Platform | None, ChatType | None], ResetPolicy] = field(
         default_factory=dict[tuple[Platform | None, ChatType | None], ResetPolicy]
     )
-    """None stands for any. For any platform and any chat type there is the default."""
+    """None matches any platform or chat type. (None, None) is not allowed: use `default`."""
 
     def __post_init__(self) -> None:
         if (None, None) in self.overrides:
@@ -94,7 +97,7 @@ class ResetPolicies:
         return self.of(address.platform, address.chat_type)
 
     def of(self, platform: Platform, chat_type: ChatType) -> ResetPolicy:
-        """The most specific policy: platform and chat type, platform, chat type, default."""
+        """Return the most specific policy: platform and chat type, platform, chat type, default."""
         for key in ((platform, chat_type), (platform, None), (None, chat_type)):
             if key in self.overrides:
                 return self.overrides[key]
@@ -102,25 +105,25 @@ class ResetPolicies:
 
 
 def _next_daily(after: datetime, hour: int, zone: tzinfo) -> datetime:
-    """The first daily reset later than `after`."""
+    """Return the first daily reset after `after`."""
     today = after.astimezone(zone).date()
-    # Today's may be over, and tomorrow's too: a clock put back over midnight shows a day again.
+    # Today's reset may be over, and tomorrow's too: a clock set back across midnight repeats a day.
     days = (today + timedelta(days=n) for n in range(3))
     return next(reset for day in days if (reset := _daily(day, hour, zone)) > after)
 
 
 def _last_daily(before: datetime, hour: int, zone: tzinfo) -> datetime:
-    """The last daily reset that is not later than `before`."""
+    """Return the last daily reset at or before `before`."""
     today = before.astimezone(zone).date()
-    # As above: tomorrow's may have been, where the clock was put back over midnight.
+    # As above: tomorrow's reset may be over if the clock was set back across midnight.
     days = (today + timedelta(days=n) for n in range(1, -3, -1))
     return next(reset for day in days if (reset := _daily(day, hour, zone)) <= before)
 
 
 def _daily(day: date, hour: int, zone: tzinfo) -> datetime:
-    """The one instant of a local day's reset.
+    """Return the instant of the reset on a local day.
 
-    An hour that the clock shows twice counts the first time. One that it skips counts when it
-    would have come had the clock not been changed yet: never early, and never not at all.
+    If the clock shows the hour twice, the first one counts. If the clock skips the hour, the reset
+    comes when the hour would have come without the clock change: never early, and never left out.
     """
     return datetime.combine(day, time(hour), tzinfo=zone).astimezone(UTC)

@@ -12,7 +12,7 @@ from segue.core.errors import TitleEmpty
 from segue.core.text import is_empty, one_line
 
 ME = "me"
-"""The Owner on a person's own machine."""
+"""The Owner on the user's own machine."""
 
 TITLE_LIMIT = 100
 _NUMBER_ROOM = len(" #999999999")
@@ -23,7 +23,7 @@ class EndReason(StrEnum):
     """Why a session ended. Ended sessions can always be resumed."""
 
     NEW = "new"
-    """Its person began another one in the same place."""
+    """The user started a new session in the same place."""
     IDLE = "idle"
     DAILY = "daily"
     CLOSED = "closed"
@@ -31,12 +31,12 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens that a session has spent, counted alike for every provider."""
+    """Tokens spent by a session, counted the same way for every provider."""
 
     input: int = 0
-    """All of the prompts, whether or not they were read from a cache."""
+    """All prompt tokens, cached or not."""
     output: int = 0
-    """All that was written, reasoning included."""
+    """All generated tokens, including reasoning."""
     cached: int = 0
     """How many of `input` were read from a cache."""
 
@@ -55,27 +55,27 @@ class Session:
     id: str
     owner: str
     source: Platform
-    """Where it began."""
+    """The platform where it started."""
     started: datetime
     active: datetime
     title: str | None = None
     title_chosen: bool = False
-    """A person gave the title, so nothing else may change it."""
+    """The user set the title, so nothing else may change it."""
     parent: str | None = None
-    """The session that it followed in the same place or under the same name."""
+    """The previous session in the same place or under the same name."""
     cwd: str | None = None
     model: str | None = None
     usage: Usage = Usage()
     messages: int = 0
-    """How many were ever appended: the highest seq."""
+    """How many messages were ever appended: the highest seq."""
     ended: datetime | None = None
     end_reason: EndReason | None = None
     address: Address | None = None
-    """Where it is now; None when it is set aside."""
+    """The Address it is bound to now, or None."""
 
     @property
     def name(self) -> str:
-        """What a person may type to mean this session."""
+        """The name to type for this session."""
         return self.title or self.id
 
 
@@ -84,13 +84,13 @@ class Origin(StrEnum):
 
     MESSAGE = "message"
     HANDOFF = "handoff"
-    """Moved here on purpose: not reset under the person's feet."""
+    """Moved here on purpose, so it is never reset automatically."""
     RESUME = "resume"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """Which session an Address leads to, now. A session is bound to one Address at most."""
+    """The session that an Address leads to now. A session is bound to at most one Address."""
 
     address: Address
     session_id: str
@@ -101,21 +101,21 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The person a session belongs to."""
+    """The user that a session belongs to."""
 
     id: str
     name: str
 
 
 def new_session_id(now: datetime, entropy: str) -> str:
-    """`YYYYMMDD_HHMMSS_<8 hex>`, from the time in UTC and eight random hex digits."""
+    """Return `YYYYMMDD_HHMMSS_<8 hex>`, from the time in UTC and eight random hex digits."""
     if not re.fullmatch("[0-9a-f]{8}", entropy):
         raise ValueError("a session id needs eight hex digits")
     return f"{now.astimezone(UTC):%Y%m%d_%H%M%S}_{entropy}"
 
 
 def clean_title(raw: str) -> str:
-    """A title fit to keep, at most 100 visible characters; TitleEmpty when nothing is left."""
+    """Return a title of at most 100 visible characters, or raise TitleEmpty if nothing is left."""
     title = one_line(raw)[:TITLE_LIMIT].rstrip()
     if is_empty(title):
         raise TitleEmpty
@@ -123,19 +123,21 @@ def clean_title(raw: str) -> str:
 
 
 def split_title(title: str) -> tuple[str, int]:
-    """A title's base and its number in the lineage: `my project #2` is (`my project`, 2)."""
+    """Return a title's base and its number in the lineage: `my project #2` is (`my project`, 2)."""
     match = _NUMBERED.fullmatch(title)
     return (match["base"], int(match["number"])) if match else (title, 1)
 
 
 def lineage_key(base: str) -> str:
-    """What makes two titles of one lineage: case does not tell them apart, nor does the end of a
-    very long one, which must make room for the number."""
+    """Return the key that all titles of one lineage share.
+
+    It ignores case, and the end of a very long title, which must make room for the number.
+    """
     return base[: TITLE_LIMIT - _NUMBER_ROOM].rstrip().casefold()
 
 
 def join_title(base: str, number: int) -> str:
-    """The title of the `number`th session of a lineage, within the limit."""
+    """Return the title of the `number`th session of a lineage, within the limit."""
     if number == 1:
         return base
     suffix = f" #{number}"

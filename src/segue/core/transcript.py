@@ -1,4 +1,4 @@
-"""What was said: Messages, and the rules for replaying, mending and retelling them."""
+"""Messages, and the rules for replaying, repairing and recapping them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Kind(StrEnum):
 
     SAID = "said"
     SUMMARY = "summary"
-    """Stands for everything before it, but for what it `keeps`: the model's window starts here."""
+    """Replaces everything before it except the messages it `keeps`. The window starts here."""
     SYNTHETIC = "synthetic"
-    """The program's own prompt, such as a handoff's; nobody typed it."""
+    """A prompt from the program, such as a handoff's, not typed by a user."""
 
 
 class ToolCall(Struct, frozen=True, gc=False):
-    """What the agent asked a tool to do. The arguments stay as the model wrote them."""
+    """A tool call by the agent. The arguments stay as the model wrote them."""
 
     id: str
     name: str
@@ -53,8 +53,8 @@ class Image(Struct, frozen=True, gc=False):
     data: bytes
 
 
-# Structs rather than dataclasses, and unknown to the garbage collector, which has nothing to find
-# in them: ten thousand load in a fraction of the time.
+# Structs rather than dataclasses, and not tracked by the garbage collector, which has nothing to
+# find in them: ten thousand load in a fraction of the time.
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """One role's entry in a Transcript."""
 
@@ -67,23 +67,26 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     tokens: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0
     kind: Kind = Kind.SAID
     extras: Mapping[str, Any] | None = None
-    """What one provider wants back verbatim; no other reads it."""
+    """Data that one provider needs back verbatim. Other providers ignore it."""
     images: tuple[Image, ...] = ()
     keeps: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
-    """For a summary: how many messages right before it, summaries not counted, it does not stand
-    for, so that they are still shown as they are."""
+    """For a summary: how many messages right before it, not counting summaries, it does not
+    replace.
+
+    The model still sees those in full.
+    """
     seq: int = 0
-    """Its place in the session, given by the store; 0 until it is stored."""
+    """Its position in the session, assigned by the store; 0 until it is stored."""
 
 
 def spoken(text: str, at: datetime) -> Message:
-    """What a person said. For pictures see `segue.core.images.with_images`."""
+    """Return a user message. For pictures see `segue.core.images.with_images`."""
     return Message(Role.USER, text, at, tokens=tokens_in(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One turn as a person remembers it."""
+    """One turn in short: the question, the final answer and the tools used."""
 
     asked: str
     answered: str
@@ -118,10 +121,10 @@ class Transcript:
         return sum(message.tokens for message in self.messages)
 
     def tail(self, budget: int) -> Transcript:
-        """The newest part that fits `budget` tokens. A tool call is never torn from its results.
+        """Return the newest part that fits `budget` tokens.
 
-        The newest group is kept even when it alone exceeds the budget: a tail without it would
-        be of no use.
+        Tool calls stay together with their results. The newest group is kept even if it alone
+        exceeds the budget: a tail without it would be useless.
         """
         left = budget
         kept: list[tuple[Message, ...]] = []
@@ -133,8 +136,11 @@ class Transcript:
         return Transcript(tuple(m for group in reversed(kept) for m in group))
 
     def window(self, budget: int) -> Transcript:
-        """What a model with room for `budget` tokens is shown: the last summary, whatever it
-        takes, and the tail of what it does not stand for."""
+        """Return the window for a model with room for `budget` tokens.
+
+        This is the last summary, regardless of its size, and the tail of the messages that it does
+        not replace.
+        """
         start = max((i for i, m in enumerate(self.messages) if m.kind is Kind.SUMMARY), default=-1)
         if start < 0:
             return self.tail(budget)
@@ -145,11 +151,11 @@ class Transcript:
         return Transcript((summary, *tail))
 
     def trimmed(self, budget: int) -> Transcript:
-        """The same with as much of the oldest tool output left out as it takes to fit `budget`
-        tokens, if that suffices. What the newest tools said stays.
+        """Return the transcript without as much old tool output as needed to fit `budget` tokens.
 
-        Output goes by the block: a provider that remembers the beginning of a prompt can use it
-        again for as long as that stays the same.
+        The result may still be too long. The output of the newest tool calls stays. Output is
+        removed in blocks, so that the start of the prompt changes rarely and a provider's prompt
+        cache stays useful.
         """
         excess = self.tokens - budget
         if excess <= 0 or not self.messages:
@@ -167,8 +173,11 @@ class Transcript:
         return Transcript(tuple(trimmed))
 
     def fitting(self, budget: int) -> Transcript:
-        """All of it if it fits `budget` tokens; else without the oldest tool output; and if that is
-        still too much, without its oldest part."""
+        """Return the transcript, shortened to fit `budget` tokens.
+
+        The oldest tool output is left out first and then, if that is not enough, the oldest
+        messages.
+        """
         return self if self.tokens <= budget else self.trimmed(budget).window(budget)
 
     @property
@@ -178,13 +187,13 @@ class Transcript:
         return _unanswered(groups[-1]) if groups else ()
 
     def unfinished(self, at: datetime) -> tuple[Message, ...]:
-        """The results to append when a crash cut the last turn off in the middle of tool calls."""
+        """Return the results to append when a crash interrupted the last turn during tool calls."""
         return tuple(_unknown(call, at) for call in self.unanswered)
 
     def repaired(self, at: datetime) -> Transcript:
-        """The same conversation in a form that every provider accepts.
+        """Return the same conversation in a form that every provider accepts.
 
-        Every tool call has exactly one result, right after it; results without a call are gone.
+        Every tool call has exactly one result, right after it. Results without a call are dropped.
         """
         if _is_whole(self.messages):
             return self
@@ -193,18 +202,18 @@ class Transcript:
         )
 
     def exchanges(self, last: int) -> tuple[Exchange, ...]:
-        """The last few turns, oldest first. What nobody said (prompts, summaries) is left out."""
+        """Return the last few turns, oldest first, without synthetic prompts and summaries."""
         newest_first = map(_exchange, _newest_turns(self.messages))
         said = (e for e in newest_first if e.asked or e.answered or e.tools)
         return tuple(reversed(tuple(islice(said, max(last, 0)))))
 
     def recap(self, last: int = 3, length: int = 280) -> str:
-        """The last few exchanges in a few readable lines; empty when nothing was said."""
+        """Return the last few exchanges in a few readable lines, or an empty string."""
         return "\n".join(line for e in self.exchanges(last) for line in e.lines(length))
 
 
 def words(message: Message) -> str:
-    """What it says; where it says nothing, that it is a picture, or several."""
+    """Return the message's text, or a placeholder if it has only pictures."""
     count = len(message.images)
     if not count or message.content.strip():
         return message.content
@@ -216,7 +225,7 @@ def _is_bulky(message: Message) -> bool:
 
 
 def _groups(messages: Iterable[Message]) -> list[tuple[Message, ...]]:
-    """What must stay together: a message, with the tool results that follow it."""
+    """Group the messages that must stay together: a message and the tool results that follow it."""
     groups: list[list[Message]] = []
     for message in messages:
         if message.role is Role.TOOL and groups:
@@ -236,7 +245,7 @@ def _unknown(call: ToolCall, at: datetime) -> Message:
 
 
 def _is_whole(messages: Iterable[Message]) -> bool:
-    """Whether every call has its result, in order, and no result is without a call."""
+    """Return whether every call has its result, in order, and every result has a call."""
     waiting: list[str] = []
     for message in messages:
         if message.role is Role.TOOL:
@@ -260,7 +269,7 @@ def _whole(group: tuple[Message, ...], at: datetime) -> Iterator[Message]:
 
 
 def _newest_turns(messages: tuple[Message, ...]) -> Iterator[tuple[Message, ...]]:
-    """The turns, the newest first; each begins at a user's Message, but for a torn oldest one."""
+    """Yield the turns, newest first. Each starts with a user message, except perhaps the oldest."""
     end = len(messages)
     for start in range(end - 1, -1, -1):
         if start == 0 or messages[start].role is Role.USER:

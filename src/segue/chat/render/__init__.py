@@ -1,5 +1,5 @@
-"""What a conversation looks like in the terminal: lines of text, made without printing any.
+"""Renders a conversation as lines of text for the terminal, without printing them.
 
-Nothing here knows a prompt or an event loop. What others wrote is cleaned here, so that every line
-that these modules give can be printed as it is; each one ends its own colours.
+Nothing here depends on a prompt or an event loop. Text from outside is cleaned here, so every
+returned line is safe to print. Each line resets its own colours.
 """

@@ -1,10 +1,10 @@
-"""Where Markdown that is still being written can be cut, so that each part is rendered only once.
+"""Splits Markdown into blocks while it is still being written, so that each is rendered only once.
 
-What is given out as finished cannot be changed by anything that follows: a paragraph, a quotation
-or a table at the blank line after it, a heading at once, an item of a list when the next one or
-something else begins. A long block of code is given out in parts. The rules for what ends what are
-those of the parser (markdown-it), without its links that are defined elsewhere, which would let a
-last line change the first. Each line is looked at once, however long the text is.
+Later text cannot change a finished block. A paragraph, a quote or a table is finished at the blank
+line after it, a heading at once, and a list item when the next item or another block begins. A long
+code block is emitted in parts. The rules for what ends a block are those of the parser
+(markdown-it), except for reference links, with which the last line could change the first. Each
+line is examined once, however long the text is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from segue.chat.render import marks
 from segue.chat.render.marks import Line
 
 _PART = 24
-"""So many lines of a block of code wait for its end, or for a blank line among them to cut at."""
+"""A code block this long is emitted in parts, cut at a blank line if possible."""
 _FEW = 8
 _NOWHERE = 1 << 30
 _BEGINNING = 64
@@ -35,40 +35,39 @@ class _Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A part of the text that is finished."""
+    """A finished part of the text."""
 
     lines: tuple[str, ...]
     joined: bool = False
-    """Whether it goes on right below what was before it: more of a list, or of some code."""
+    """Whether it continues the previous block without a blank line: more of a list or of code."""
     number: int | None = None
-    """Of an item in a numbered list, whatever number is written there."""
+    """The position of an item in a numbered list, which may differ from the number in the text."""
     language: str | None = None
-    """When the lines are code and no longer Markdown: what was said about it."""
+    """The info string of the fence if the lines are code; None if they are Markdown."""
 
 
 class Splitter:
-    """Takes clean text as it comes, and gives its blocks as they are finished."""
+    """Takes clean text in pieces, and returns blocks as they are finished."""
 
     def __init__(self) -> None:
         self._partial: list[str] = []
         self._kind = _Kind.NONE
         self._lines: list[str] = []
         self._blank = False
-        """Whether the last line was blank."""
         self._lazy = False
-        """Whether the next line may go on with the text of the last one in any case."""
+        """Whether the next line may be a lazy continuation of the last paragraph."""
         self._head = 0
-        """How many of the first lines a part of the block cannot be read without."""
+        """How many of the first lines every part of the block needs to be parsed."""
         self._item: marks.Item | None = None
-        """The last item, as long as the list can go on."""
+        """The last item, as long as the list can continue."""
         self._fence: marks.Fence | None = None
-        """The code that is open, perhaps within an item or a quotation."""
+        """The open code block, perhaps within an item or a quote."""
         self._parts = 0
-        """How many parts of the code that is open were given out."""
+        """How many parts of the open code block were emitted."""
         self._done: list[Block] = []
 
     def feed(self, text: str) -> list[Block]:
-        """The blocks that are finished now."""
+        """Add text, and return the blocks that are finished now."""
         first, *more = text.split("\n")
         self._partial.append(first)
         for piece in more:
@@ -79,7 +78,7 @@ class Splitter:
         return self._given()
 
     def end(self) -> list[Block]:
-        """What is left, now that nothing follows."""
+        """End the text, and return the remaining blocks."""
         line = Line.of("".join(self._partial))
         self._partial = []
         if not line.is_blank:
@@ -88,7 +87,7 @@ class Splitter:
         return self._given()
 
     def rest(self, limit: int) -> Block | None:
-        """What has come and is not finished; of more than `limit` characters, the end."""
+        """Return the unfinished block, cut to its last `limit` characters."""
         partial = "".join(self._partial)[-limit:]
         if self._kind is _Kind.CODE and self._fence and self._fence.may_be_closed_by(partial):
             partial = ""
@@ -103,7 +102,7 @@ class Splitter:
         given, self._done = self._done, []
         return given
 
-    # One whole line
+    # Complete lines
 
     def _take(self, line: Line) -> None:
         match self._kind:
@@ -126,7 +125,7 @@ class Splitter:
                 raise AssertionError(f"{self._kind} without its mark")
 
     def _start(self, line: Line) -> None:
-        """The first line of a block."""
+        """Start a block."""
         if line.is_blank:
             return
         before, self._item = self._item, None
@@ -166,7 +165,7 @@ class Splitter:
             self._take_or_start(line, belongs=not ends)
 
     def _take_in_quote(self, line: Line) -> None:
-        if line.body.startswith(">"):  # however far to the right
+        if line.body.startswith(">"):  # at any indentation
             self._add(line)
             self._look_inside(line)
         else:
@@ -176,7 +175,7 @@ class Splitter:
     def _take_in_item(self, line: Line, item: marks.Item) -> None:
         if line.is_blank:
             if item.is_empty and len(self._lines) == 1:
-                # An item that begins with a blank line is empty: nothing more belongs to it.
+                # An item that begins with a blank line is empty: no other line belongs to it.
                 self._item = replace(item, offset=_NOWHERE)
             self._lazy = False
             self._add(line)
@@ -187,8 +186,11 @@ class Splitter:
             self._take_or_start(line, belongs=self._lazy and not line.interrupts())
 
     def _look_inside(self, line: Line) -> None:
-        """Whether there is code or a paragraph open: code ends with the item or the quotation that
-        it is in, even without a fence, and a paragraph does not."""
+        """Update whether code or a paragraph is open inside an item or a quote.
+
+        Code ends with the item or quote that contains it, even without a closing fence. A paragraph
+        does not.
+        """
         if self._lazy and not Line.of(line.body).interrupts(paragraph=True):
             return
         if self._fence is None:
@@ -204,7 +206,7 @@ class Splitter:
             return
         self._lines.append(line.text[min(line.indent, fence.indent) :])
         if len(self._lines) >= _PART:
-            # Between two blank lines there is seldom anything that only makes sense as a whole.
+            # Code between two blank lines can usually be highlighted separately.
             blank = max((n for n, text in enumerate(self._lines) if not text.strip()), default=0)
             if blank >= _FEW:
                 self._give_code(blank)
@@ -212,7 +214,10 @@ class Splitter:
                 self._give_code(len(self._lines))
 
     def _give_code(self, count: int) -> None:
-        """Blank lines wait for what follows: at the end of code they are not shown."""
+        """Emit the first `count` lines of code.
+
+        Blank lines at the end are kept back: they are not shown at the end of code.
+        """
         while count and not self._lines[count - 1].strip():
             count -= 1
         lines, self._lines = self._lines[:count], self._lines[count:]
@@ -220,7 +225,7 @@ class Splitter:
             self._done.append(self._block(lines))
             self._parts += 1
 
-    # What is open
+    # The open block
 
     def _open(self, kind: _Kind, line: Line, *, head: int = 0) -> None:
         self._kind, self._lines, self._blank, self._head = kind, [line.text], False, head
@@ -248,7 +253,7 @@ class Splitter:
         return block
 
     def _look_ahead(self) -> None:
-        """A list is over as soon as the line after a blank one cannot be part of it."""
+        """Finish a block as soon as the line after a blank one cannot be part of it."""
         beginning = Line.of("".join(self._partial[:_BEGINNING])) if self._blank else None
         if beginning is None or beginning.is_blank:
             return

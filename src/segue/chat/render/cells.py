@@ -1,6 +1,6 @@
-"""Text by the columns that it takes: letters of China and Japan and emoji take two, accents none.
+"""Text measured in columns: Chinese and Japanese characters and emoji take two, accents none.
 
-What is measured here is clean already.
+All text here must be clean already.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 
 def width(text: str) -> int:
-    """How many columns `text` takes."""
+    """Return how many columns `text` takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len  # noqa: PLC0415 - only for who needs it
@@ -18,7 +18,7 @@ def width(text: str) -> int:
 
 
 def fit(text: str, columns: int, more: str = "…") -> str:
-    """`text`, or as much of its beginning as fits and `more`; never wider than `columns`."""
+    """Return `text`, or its beginning and `more`. Never wider than `columns`."""
     if width(text) <= columns:
         return text
     if width(more) >= columns:
@@ -31,17 +31,17 @@ def pad(text: str, columns: int) -> str:
 
 
 def fold(text: str, columns: int) -> list[str]:
-    """One line of text, cut wherever it is full: all of it is kept, blanks too."""
+    """Split one line at the column limit. Everything is kept, including blanks."""
     return [text] if width(text) <= columns else _chop(text, columns)
 
 
 def fold_lines(lines: Iterable[str], columns: int) -> list[str]:
-    """Text as it was written, each line cut wherever it is full."""
+    """Split each line at the column limit."""
     return [part for line in lines for part in fold(line, columns)]
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """One line of text, cut between its words where that is possible."""
+    """Wrap one line between words where possible."""
     lines = [""]
     for word in _words(text, columns):
         if not lines[-1]:

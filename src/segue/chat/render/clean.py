@@ -1,8 +1,8 @@
-"""Text from a model, a tool or another person, as it may be shown on a terminal.
+"""Makes text from a model, a tool or another user safe to show on a terminal.
 
-A terminal obeys what it is sent. Escape sequences are therefore taken out whole, and so is every
-character that hides or reorders what stands around it. Nothing that such text holds can overwrite
-what was written before: a carriage return begins a new line, as every other line break does.
+A terminal interprets what it receives. So whole escape sequences are removed, and every character
+that hides or reorders the text around it. Text cannot overwrite earlier output: a carriage return
+starts a new line, like every other line break.
 """
 
 from __future__ import annotations
@@ -13,54 +13,56 @@ from unicodedata import bidirectional, category, combining, east_asian_width
 from segue.core.text import is_hidden, whole
 
 TAB = 4
-"""Columns from one tab stop to the next, which is also what Markdown counts with."""
+"""Columns between tab stops, the same as in Markdown."""
 
 _BREAKS = frozenset("\n\r\v\f\x85\u2028\u2029")
 _ZWNJ, _ZWJ = "\u200c", "\u200d"
 _PRESENTATIONS = frozenset("\ufe0e\ufe0f")
-"""Ask for a symbol as text or as emoji."""
+"""Select the text or emoji form of a symbol."""
 
 
 class _State(enum.Enum):
-    """What the terminal would take the next character for."""
+    """The state of the terminal's parser before the next character."""
 
     TEXT = enum.auto()
     ESCAPE = enum.auto()
     INTERMEDIATE = enum.auto()
-    """In an escape sequence that only its last character ends, such as ESC ( B."""
+    """In an escape sequence that only its final character ends, such as ESC ( B."""
     CSI = enum.auto()
     STRING = enum.auto()
-    """In an OSC, DCS, SOS, PM or APC."""
+    """In an OSC, DCS, SOS, PM or APC string."""
 
 
 def clean(text: str, *, newlines: bool = True) -> str:
-    """`text` without anything that a terminal would obey or hide; with `newlines` false, on one
-    line. Emoji and the letters of every script stay as they are."""
+    """Return `text` without anything that a terminal would interpret or hide.
+
+    If `newlines` is false, the result is one line. Emoji and letters of every script stay.
+    """
     cleaner = Cleaner(newlines=newlines)
     return cleaner.feed(text) + cleaner.end()
 
 
 class Cleaner:
-    """Cleans a text that comes in pieces: wherever it is cut, all of it together is the same.
+    """Cleans text that arrives in pieces. The result does not depend on where it is cut.
 
-    An escape sequence that never ends takes no more than its own line with it.
+    An escape sequence that never ends removes at most the rest of its line.
     """
 
     def __init__(self, *, newlines: bool = True) -> None:
         self._break = "\n" if newlines else " "
         self._state = _State.TEXT
         self._held = ""
-        """Half a character, or a joiner: what comes next decides about it."""
+        """Half a surrogate pair, or a joiner, held back until the next character arrives."""
         self._last = ""
         self._after_cr = False
         self._column = 0
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """Add text, and return what can be shown now."""
         return self._quickly(text) if self._is_simple(text) else "".join(map(self._take, text))
 
     def end(self) -> str:
-        """What was held back for what might have come."""
+        """End the text, and return what was held back."""
         held, self._held = self._held, ""
         return "\ufffd" if _is_half(held) else ""
 
@@ -100,7 +102,7 @@ class Cleaner:
             return ""
         if c == "\t":
             return self._shown(" " * (TAB - self._column % TAB))
-        if c == "\u2800":  # drawings are made of braille, and this is the space in them
+        if c == "\u2800":  # the space in braille drawings
             return self._shown(" ")
         if _is_half(c) or c in (_ZWJ, _ZWNJ):
             self._held = c
@@ -127,8 +129,8 @@ class Cleaner:
         return joiner + text
 
 
-# What `c` makes of a sequence that has begun, and whether it is part of it. Whatever cannot be part
-# of one breaks it off.
+# Each of these returns the state after `c`, and whether `c` is part of the escape sequence. A
+# character that cannot be part of it aborts the sequence.
 
 
 def _in_escape(c: str) -> tuple[_State, bool]:
@@ -152,8 +154,8 @@ def _in_csi(c: str) -> tuple[_State, bool]:
 
 
 def _in_string(c: str) -> tuple[_State, bool]:
-    # An escape sequence ends it: ESC \ is the proper one. A terminal would read on over a line
-    # break; we do not, so that nobody can make the rest of an answer vanish.
+    # An escape sequence ends it; the proper one is ESC \. A terminal would continue past a line
+    # break. We do not, so that a string cannot hide the rest of an answer.
     if c == "\x1b" or c in _BREAKS:
         return _State.TEXT, False
     return (_State.TEXT if c in "\x07\x18\x1a\x9c" else _State.STRING), True
@@ -176,10 +178,10 @@ def _is_other_half(c: str) -> bool:
 
 
 def _joins(joiner: str, before: str, after: str) -> bool:
-    """Whether the joiner shapes what stands around it, rather than hides between letters."""
+    """Return whether the joiner shapes its neighbours, rather than hides between letters."""
     if not before:
         return False
-    if combining(before) == 9:  # a virama, in the scripts of India
+    if combining(before) == 9:  # a virama, in Indic scripts
         return category(after)[0] == "L"
     if joiner == _ZWNJ:
         return bidirectional(before) == bidirectional(after) == "AL"

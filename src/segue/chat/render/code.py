@@ -1,4 +1,7 @@
-"""Code in colours, also when it comes in parts. It imports pygments: import it only for use."""
+"""Syntax highlighting, also for code that arrives in parts.
+
+It imports pygments, so import this module only where you use it.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,16 @@ from rich.text import Text
 
 _LONGEST_LINE = 2000
 _LONGEST = 20_000
-"""Characters. Beyond these it is data, and some lexers take very long for it."""
+"""Characters. Longer text is data, and some lexers are very slow on it."""
 _MOST_BEFORE = 2000
-"""Characters that are read again with each part."""
+"""Characters that are lexed again with each part."""
 _ENOUGH = 4
-"""Lines after which code that was read from its middle shows that it was read rightly."""
+"""Lines that must match to show that lexing from the middle of the code gives correct colours."""
 _TRIES = 3
 
 _LANGUAGE = re.compile(r"\w[\w+#.-]*")
 
-# The sixteen colours that a theme makes readable, without black, white and what is near to them.
+# ANSI colours that themes keep readable, without black, white and similar ones.
 _STYLES: Mapping[tuple[str, ...], Style] = {
     Comment: Style(italic=True, dim=True),
     Comment.Preproc: Style(color="magenta"),
@@ -53,10 +56,10 @@ _Token = tuple[Style | None, str]
 
 
 class Highlighter:
-    """Colours one block of code, part by part.
+    """Highlights one block of code, part by part.
 
-    A part is read together with enough of what was before it, so that a string or a comment that
-    spans two parts has one colour.
+    Each part is lexed together with enough of the code before it, so that a string or a comment
+    across two parts has one colour.
     """
 
     def __init__(self, language: str) -> None:
@@ -65,7 +68,7 @@ class Highlighter:
         self._before = ""
 
     def take(self, lines: tuple[str, ...]) -> list[Text]:
-        """The next lines."""
+        """Return the next lines, highlighted."""
         start, text = len(self._before), self._before + _joined(lines)
         tokens = self._tokens(text)
         if self._lexer:
@@ -73,7 +76,7 @@ class Highlighter:
         return _lines(tokens, start)
 
     def peek(self, lines: tuple[str, ...]) -> list[Text]:
-        """The lines as they look now, though they may still change."""
+        """Return the lines highlighted without consuming them, because they may still change."""
         return _lines(self._tokens(self._before + _joined(lines)), len(self._before))
 
     def _tokens(self, text: str) -> list[_Token]:
@@ -84,8 +87,10 @@ class Highlighter:
         ]
 
     def _needed(self, text: str, tokens: list[_Token]) -> str:
-        """The end of `text` without which what follows would be read differently: from a line that
-        gives the same colours when nothing is known of what is before it."""
+        """Return the end of `text` that the next part must be lexed with.
+
+        It starts at a line from which lexing gives the same colours without the text before it.
+        """
         colours = _spread(tokens)
         for start in _beginnings(text):
             if _spread(self._tokens(text[start:])) == colours[start:]:
@@ -102,20 +107,22 @@ def _has_long_line(text: str) -> bool:
 
 
 def _beginnings(text: str) -> Iterator[int]:
-    """The last places where something may begin: lines without blanks in front, after an empty
-    one, and not too near to the end to tell."""
+    """Yield the last places where a new construct may begin.
+
+    These are lines without indentation after an empty line, far enough from the end to judge.
+    """
     ends = [m.end() for m in re.finditer(r"\n\n(?=\S)", text)]
     fits = [end for end in ends if text.count("\n", end) >= _ENOUGH]
     return reversed(fits[-_TRIES:])
 
 
 def _spread(tokens: list[_Token]) -> list[Style | None]:
-    """The colour of each character."""
+    """Return the colour of each character."""
     return [style for style, value in tokens for _ in value]
 
 
 def _lines(tokens: list[_Token], start: int) -> list[Text]:
-    """The lines of the text from `start`."""
+    """Return the lines of the text from `start`."""
     lines = [Text()]
     for style, value in tokens:
         skipped, start = min(start, len(value)), max(0, start - len(value))
@@ -135,6 +142,6 @@ def _lexer(name: str) -> Lexer | None:
 
 @cache
 def _style(kind: tuple[str, ...]) -> Style | None:
-    """That of the token, or of the nearest more general one."""
+    """Return the style of the token, or of the nearest more general one."""
     kinds = (kind[:n] for n in range(len(kind), 0, -1))
     return next((_STYLES[kind] for kind in kinds if kind in _STYLES), None)

@@ -1,4 +1,4 @@
-"""The commands, for /help."""
+"""The list of commands for /help."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from segue.chat.render import cells
 from segue.chat.render.screen import Screen, Style
 
 _LEAST_SUMMARY = 30
-"""Columns, below which a summary stands under its command rather than beside it."""
+"""Columns. With less room, a summary goes under its command instead of beside it."""
 _INDENT = "  "
 
 
 class Listed(Protocol):
-    """What is told of a command."""
+    """The parts of a command that the list shows."""
 
     @property
     def name(self) -> str: ...
@@ -28,7 +28,7 @@ class Listed(Protocol):
 
 
 def command_list(commands: Iterable[Listed], screen: Screen) -> list[str]:
-    """Each category with its commands, both in the order in which they come first."""
+    """Return each category with its commands, both in order of first appearance."""
     listed = list(commands)
     order = {command.category: n for n, command in reversed(list(enumerate(listed)))}
     listed.sort(key=lambda command: order[command.category])

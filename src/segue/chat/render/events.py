@@ -1,4 +1,4 @@
-"""The events of a turn as lines, all but the text of the answer, which is streamed."""
+"""Renders the events of a turn as lines, except the text of the answer, which is streamed."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ from segue.core.text import count
 from segue.core.transcript import ToolCall
 
 SHOWN = 4
-"""Lines of a tool's output that are shown."""
+"""How many lines of a tool's output are shown."""
 _AROUND = 8
-"""Rows of the screen that the frame of an approval, its question and the status line take."""
+"""Screen rows for the frame of an approval, its question and the status line."""
 _LEAST_ROWS = 8
 _TELLING = ("command", "url", "path", "pattern", "words", "to")
-"""The arguments that say what a call is about. The others are shown when it has none of these."""
+"""The arguments that identify a call. A call without them is shown with all its arguments."""
 
 
 class Activity:
-    """What is going on in one conversation. It knows which call was shown last, so that what came
-    of another one is not shown as if it belonged to that."""
+    """Renders the activity in one conversation.
+
+    It remembers which call was shown last, so that a result never appears under another call.
+    """
 
     def __init__(self) -> None:
         self._shown = ""
 
     def lines(self, event: Event, screen: Screen) -> list[str]:
-        """The lines for `event`; none for what is shown in other ways."""
+        """Return the lines for `event`; empty if it is displayed elsewhere."""
         match event:
             case ToolStarted(call):
                 self._shown = call.id
@@ -70,7 +72,7 @@ class Activity:
 
 
 def started(call: ToolCall, screen: Screen) -> str:
-    """Such as `⏺ shell  git status`."""
+    """Return a line such as `⏺ shell  git status`."""
     name = _one_line(call.name)
     head = f"{screen.glyphs.tool} {name}"
     room = screen.columns - cells.width(head) - 2
@@ -82,7 +84,7 @@ def started(call: ToolCall, screen: Screen) -> str:
 
 
 def finished(result: str, screen: Screen, *, ok: bool, shown: int = SHOWN) -> list[str]:
-    """The first lines of what came of a call, and how many more there are."""
+    """Return the first lines of a call's result, and how many more there are."""
     lines = clean(result).strip("\n").split("\n")
     if lines == [""]:
         lines = ["no output" if ok else "failed"]
@@ -100,32 +102,32 @@ def finished(result: str, screen: Screen, *, ok: bool, shown: int = SHOWN) -> li
 
 
 def excerpt(what: str, screen: Screen) -> Excerpt:
-    """As much of a call as the screen shows at once, above the question."""
+    """Return as much of a call as the screen can show at once above the question."""
     rows = max(_LEAST_ROWS, screen.height - _AROUND)
     return excerpts.excerpt(_writable(what, screen), rows=rows, columns=screen.columns - 2)
 
 
 def approval(call: ToolCall, what: str, screen: Screen) -> list[str]:
-    """What will be done, in a frame that the screen shows at once."""
+    """Return the call in a frame that fits on the screen."""
     shown = excerpt(what, screen)
     size = "" if shown.is_whole else f" ({count(shown.lines, 'line')})"
     return _in_frame(f"{_one_line(call.name)} needs your approval{size}", shown.text, screen)
 
 
 def whole_call(call: ToolCall, what: str, screen: Screen) -> list[str]:
-    """All that will be done, to its last line."""
+    """Return the whole call in a frame."""
     lines = excerpts.whole(_writable(what, screen))
     title = f"{_one_line(call.name)}, all {count(len(lines), 'line')}"
     return _in_frame(title, "\n".join(lines), screen)
 
 
 def failure(sentence: str, screen: Screen) -> list[str]:
-    """What went wrong, as one sentence."""
+    """Return the lines of an error message."""
     return _said(screen.glyphs.failed, sentence, screen, Style.RED)
 
 
 def usage(spent: Usage, screen: Screen) -> str:
-    """Such as `12,345 tokens in (9,000 cached), 678 out`."""
+    """Return a line such as `12,345 tokens in (9,000 cached), 678 out`."""
     cached = f" ({spent.cached:,} cached)" if spent.cached else ""
     said = f"{spent.input:,} tokens in{cached}, {spent.output:,} out"
     return screen.paint(cells.fit(said, screen.columns, screen.glyphs.more), Style.DIM)
@@ -159,12 +161,12 @@ def _said(mark: str, sentence: str, screen: Screen, style: Style) -> list[str]:
 
 
 def _writable(what: str, screen: Screen) -> str:
-    """`what` in characters that the screen has."""
+    """Return `what` in characters that the screen can show."""
     return what if screen.unicode else what.encode("ascii", "backslashreplace").decode()
 
 
 def _in_frame(title: str, text: str, screen: Screen) -> list[str]:
-    """Where a line was too long for the screen, the frame says so."""
+    """Return `text` in a frame, which marks lines that were too long for the screen."""
     return [
         _edge(screen.glyphs.corner_top, title, screen),
         *(row for line in text.split("\n") for row in _framed(line, screen)),

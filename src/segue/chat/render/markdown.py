@@ -1,7 +1,8 @@
-"""Markdown as lines of text. It imports rich and markdown-it: import it only for use.
+"""Renders Markdown as lines of text.
 
-Addresses are written out, because no link is ever made of what a model wrote; HTML is shown as it
-is written; a line break stays one.
+It imports rich and markdown-it, so import this module only where you use it. URLs are written out,
+because a model's text never becomes a clickable link. HTML is shown as written, and line breaks are
+kept.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ from segue.chat.render.screen import Screen
 from segue.core.markdown import is_cut, parser
 
 _LONGEST = 20_000
-"""Characters of one block. Beyond these it is data, such as a table of a thousand rows, and would
-stop the prompt for seconds: it is shown as it was written."""
+"""Maximum characters of one block.
+
+A longer block is data, such as a table of a thousand rows, and would freeze the prompt for seconds,
+so it is shown as written.
+"""
 _NARROW = 10
-"""Columns, below which nothing is moved to the right any more."""
+"""Columns. With less room, nothing is indented further."""
 _NARROW_COLUMN = 10
 _CODE_INDENT = "  "
 
@@ -49,7 +53,7 @@ _ADDRESS = Style(color="cyan")
 
 
 def render(source: str, screen: Screen, *, number: int | None = None) -> list[str]:
-    """The lines that show `source`; `number` is that of its first item, if it is a list."""
+    """Return the lines that show `source`. `number` is the number of the first item of a list."""
     if len(source) > _LONGEST:
         return cells.fold_lines(source.split("\n"), screen.columns)
     tokens = _parser().parse(source)
@@ -65,7 +69,7 @@ def render_code(lines: Sequence[Text], screen: Screen) -> list[str]:
 
 @cache
 def _parser() -> MarkdownIt:
-    # Without references a text can be rendered part by part, and no address is hidden.
+    # Without reference links a text can be rendered in parts, and no URL is hidden.
     return parser().disable("reference")
 
 
@@ -84,7 +88,7 @@ class _Page:
         self._number = number
 
     def blocks(self, nodes: Iterable[SyntaxTreeNode], width: int) -> list[Text]:
-        """With a blank line between each two."""
+        """Return the lines of the blocks, with a blank line between blocks."""
         lines: list[Text] = []
         for node in nodes:
             if block := self._block(node, width):
@@ -129,7 +133,7 @@ class _Page:
         return lines
 
     def _item(self, node: SyntaxTreeNode, width: int) -> list[Text]:
-        """Close together: only what follows as text of its own stands apart."""
+        """Return the lines of a list item. Only further paragraphs are set off by a blank line."""
         lines: list[Text] = []
         for child in node.children:
             apart = lines and child.type not in ("bullet_list", "ordered_list", "fence")
@@ -158,7 +162,7 @@ class _Page:
         options = _console().options.update(width=width)
         return [_text(line) for line in _console().render_lines(table, options, pad=False)]
 
-    # Within a line
+    # Inline text
 
     def _inline(self, node: SyntaxTreeNode, style: Style = _PLAIN) -> Text:
         text = Text()
@@ -169,7 +173,7 @@ class _Page:
     def _write(self, text: Text, node: SyntaxTreeNode, style: Style) -> None:
         match node.type:
             case "text" | "code_inline":
-                # Entities have become characters only now.
+                # Clean it here, because entities have become characters only now.
                 shown = clean(node.content, newlines=False)
                 text.append(shown, style + _INLINE.get(node.type, _PLAIN))
             case "softbreak" | "hardbreak":
@@ -197,7 +201,7 @@ class _Page:
 def _beside(
     first: Text, others: Text, inner: Callable[[int], list[Text]], width: int
 ) -> list[Text]:
-    """What `inner` gives for the room that is left, to the right of the marks."""
+    """Return the lines of `inner`, rendered to the right of the markers."""
     room = width - cells.width(first.plain)
     if room < _NARROW:
         return inner(width)
@@ -209,7 +213,7 @@ def _wrap(text: Text, width: int) -> list[Text]:
 
 
 def _code(lines: Sequence[Text], width: int) -> list[Text]:
-    """Cut where they are full, not between words: nothing is added to code or lost of it."""
+    """Split code lines at the column limit, not between words, so that nothing is added or lost."""
     indent = _CODE_INDENT if width > _NARROW else ""
     room = width - len(indent)
     return [
@@ -227,7 +231,7 @@ def _cuts(parts: Sequence[str]) -> list[int]:
 
 
 def _records(names: Sequence[Text], rows: Sequence[Sequence[Text]], width: int) -> list[Text]:
-    """A table that is too wide: each row as lines of its own."""
+    """Return a table that is too wide as records, one line per cell."""
     lines: list[Text] = []
     for row in rows or [[Text()] * len(names)]:
         lines += [Text()] if lines else []

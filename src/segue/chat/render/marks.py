@@ -1,6 +1,6 @@
-"""What one line of Markdown can be: the marks at its beginning, and what they begin or end.
+"""Recognises the Markdown markers at the start of a line, and the blocks they start or end.
 
-Tabs have become blanks before a line comes here.
+Tabs must be expanded before.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 CODE = 4
-"""So many blanks before a line make it code."""
+"""A line indented by this many blanks is code."""
 
 _HEADING = re.compile(r"#{1,6}(?: |$)")
 _RULE = re.compile(r"([-*_]) *(?:\1 *){2,}")
@@ -26,7 +26,7 @@ _PIPE = re.compile(r"(?<!\\)\|")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line, or the beginning of one, and how far to the right it stands."""
+    """A line, or the beginning of one, with its indentation."""
 
     text: str
     body: str
@@ -51,23 +51,23 @@ class Line:
 
     @property
     def is_one_line_block(self) -> bool:
-        """A heading or a rule across the page."""
+        """Whether it is a heading or a horizontal rule."""
         return not self.is_indented and bool(
             _HEADING.match(self.body) or _RULE.fullmatch(self.body)
         )
 
     @property
     def is_underline(self) -> bool:
-        """What makes the paragraph above it a heading."""
+        """Whether it makes the paragraph above it a heading."""
         return not self.is_indented and bool(_UNDERLINE.fullmatch(self.body))
 
     @property
     def may_be_marker(self) -> bool:
-        """Whether it may become an item of a list, or a rule, when more of it has come."""
+        """Whether it may become a list item or a rule when the rest of the line arrives."""
         return bool(_MAY_BE_MARKER.match(self.body))
 
     def interrupts(self, *, paragraph: bool = False) -> bool:
-        """Whether a block begins here without a blank line before it."""
+        """Return whether a block starts here without a blank line before it."""
         if self.is_indented:
             return False
         if self.is_quote or self.is_one_line_block or fence(self):
@@ -75,25 +75,25 @@ class Line:
         marker = _MARKER.match(self.body)
         if not marker or not paragraph:
             return bool(marker)
-        # Else a number at the beginning of a line would tear a paragraph apart.
+        # Otherwise a number at the start of a line would split a paragraph.
         filled = marker.end() < len(self.body.rstrip(" "))
         return filled and (marker["number"] is None or int(marker["number"]) == 1)
 
     @property
     def inside(self) -> Line:
-        """What is left of it without the marks of quotations and lists."""
+        """The line without the markers of quotes and lists."""
         return Line.of(_CONTAINERS.sub("", self.text, count=1))
 
     @property
     def leaves_paragraph_open(self) -> bool:
-        """Whether the next line may go on with its text without repeating its marks."""
+        """Whether the next line may continue its text without repeating its markers."""
         inside = self.inside
         return not (inside.is_blank or inside.is_one_line_block or fence(inside))
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The line before some code."""
+    """The opening line of a code block."""
 
     mark: str
     indent: int
@@ -120,20 +120,20 @@ def fence(line: Line) -> Fence | None:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item of a list."""
+    """A list item."""
 
     sign: str
     number: int | None
     offset: int
-    """Lines that stand this far to the right belong to it."""
+    """Lines indented at least this far belong to it."""
     is_empty: bool
-    """Nothing but the marker is on its line."""
+    """Whether its first line is only the marker."""
     joined: bool = False
-    """Whether the list began before it."""
+    """Whether it continues a list."""
 
 
 def item(line: Line, before: Item | None) -> Item | None:
-    """What the list goes on with, or begins with."""
+    """Return the list item that starts on this line, continuing `before` if possible, or None."""
     marker = None if line.is_indented else _MARKER.match(line.body)
     if not marker:
         return None
@@ -148,7 +148,7 @@ def item(line: Line, before: Item | None) -> Item | None:
 
 
 def is_table(header: str, below: Line) -> bool:
-    """Whether `below` makes a table of the line before it."""
+    """Return whether `below` is the delimiter row of a table with this header."""
     above = Line.of(header)
     if "|" not in header or above.is_indented or not _DELIMITERS.fullmatch(below.body):
         return False

@@ -1,4 +1,4 @@
-"""A QR code on a terminal: two rows of it in each line, so that it is square."""
+"""QR codes on a terminal. Each line holds two rows of the code, so that it is square."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLACK_ON_WHITE = "\x1b[30;107m{}\x1b[0m"
 
 
 def on_screen(text: str) -> list[str]:
-    """The code of `text` for a phone's camera; nothing where it cannot be seen."""
+    """Return the QR code of `text` for a phone's camera; empty if the screen cannot show it."""
     columns = screen()
     if columns is None or "utf" not in sys.stdout.encoding.lower():
         return []
@@ -25,8 +25,11 @@ def on_screen(text: str) -> list[str]:
 
 
 def drawn(text: str, *, colours: bool) -> list[str]:
-    """The code of `text`. Without `colours` the light parts are drawn, for the dark background that
-    such a terminal most likely has."""
+    """Draw the QR code of `text`.
+
+    Without `colours`, draw the light parts, because a terminal without them most likely has a dark
+    background.
+    """
     import segno  # noqa: PLC0415 - most who could draw a code never do
 
     rows = [list(row) for row in segno.make(text, micro=False).matrix_iter(border=_BORDER)]
@@ -41,5 +44,5 @@ def drawn(text: str, *, colours: bool) -> list[str]:
 
 
 def width(lines: list[str]) -> int:
-    """How many columns such a drawing takes."""
+    """Return how many columns the drawing takes."""
     return sum(c in _HALVES.values() for c in lines[0])

@@ -1,4 +1,4 @@
-"""What lines are made for: how wide it is, and what it can show."""
+"""The screen that lines are made for: its size and capabilities."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import TextIO
 
 NARROWEST = 20
-"""Columns. On anything narrower lines are made for this, and wrapped by the terminal."""
+"""Columns. For a narrower screen, lines are made this wide and the terminal wraps them."""
 _READABLE = 100
 """Columns. Longer lines of prose are hard to read, however wide the screen."""
 
 
 class Style(enum.StrEnum):
-    """How text stands out, in the words of ANSI: colours that a theme makes readable on dark and
-    on light alike, and no others."""
+    """ANSI styles. Only colours that themes keep readable on both dark and light backgrounds."""
 
     BOLD = "1"
     DIM = "2"
@@ -29,7 +28,7 @@ class Style(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
-    """The signs that we draw ourselves."""
+    """The symbols that Segue draws itself."""
 
     prompt: str = "❯"
     tool: str = "⏺"
@@ -37,7 +36,7 @@ class Glyphs:
     stopped: str = "■"
     bar: str = "│"
     folded: str = "┊"
-    """In place of the bar, where a line goes on that was too long."""
+    """Replaces the bar where an overlong line continues."""
     corner_top: str = "╭"
     corner_bottom: str = "╰"
     rule: str = "─"
@@ -55,14 +54,14 @@ _ASCII = Glyphs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """Where lines are shown."""
+    """The screen on which lines are shown."""
 
     width: int = 80
     height: int = 24
     styled: bool = True
-    """Whether colours and the like are shown. Where they are not, Markdown stays as written."""
+    """Whether styles such as colours are shown. Without them, Markdown stays as written."""
     unicode: bool = True
-    """Whether more than ASCII can be shown."""
+    """Whether it can show characters beyond ASCII."""
 
     @property
     def columns(self) -> int:
@@ -70,7 +69,7 @@ class Screen:
 
     @property
     def readable(self) -> int:
-        """How wide lines of prose are made."""
+        """Columns for lines of prose."""
         return min(self.columns, _READABLE)
 
     @property
@@ -82,8 +81,10 @@ class Screen:
 
 
 def screen(output: TextIO, environ: Mapping[str, str], width: int) -> Screen:
-    """What `output` is. Plain for a pipe, for a terminal that can do nothing else, and for a person
-    who set NO_COLOR to anything."""
+    """Return the capabilities of `output`.
+
+    Output is plain for pipes, for terminals that support nothing else, and if NO_COLOR is set.
+    """
     plain = bool(environ.get("NO_COLOR")) or environ.get("TERM", "dumb") in ("", "dumb")
     return Screen(
         width=width, styled=output.isatty() and not plain, unicode=_is_utf(output.encoding)

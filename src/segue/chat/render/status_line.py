@@ -1,4 +1,4 @@
-"""The line under the prompt: what this conversation is, with which model, how large, and where."""
+"""The line under the prompt: title, model, tokens used and place of the conversation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from segue.core.session import Usage
 from segue.core.text import one_line
 
 _SHORT_TITLE = 16
-"""Columns, to which a title is shortened before anything else is left out."""
+"""Columns. A title is shortened to this width before anything else is left out."""
 _THOUSAND = 1000
 
 
 def status_line(*, title: str, model: str, usage: Usage, where: str, screen: Screen) -> str:
-    """One line without colours, never wider than the screen: first the title is shortened, then
-    the tokens go, then the maker of the model, the place and the model. What is empty is left out.
+    """Return one line without colours, never wider than the screen. Empty parts are left out.
+
+    If the line is too long, first the title is shortened, then these are dropped in order: the
+    tokens, the provider of the model, the place, the model.
     """
     title, model, where = one_line(title), one_line(model), one_line(where)
     spent = usage.input + usage.output
@@ -40,12 +42,12 @@ def status_line(*, title: str, model: str, usage: Usage, where: str, screen: Scr
 
 
 def _own_name(model: str) -> str:
-    """Without who offers it."""
+    """Return the name without its provider."""
     return model.rpartition("/")[2]
 
 
 def _short(count: int) -> str:
-    """Three digits or so are enough: 950, 1.2k, 34k, 5.6M."""
+    """Return the count in about three digits: 950, 1.2k, 34k, 5.6M."""
     if count < _THOUSAND:
         return str(count)
     value, unit = (count / 1e3, "k") if count < 999_500 else (count / 1e6, "M")

@@ -1,5 +1,8 @@
-"""An answer as it comes: what is finished is given once, to be printed for good, and the rest can
-be looked at again and again. rich and pygments are imported with the first look or block."""
+"""Renders an answer while it arrives.
+
+Finished lines are returned once, to be printed. The unfinished rest can be rendered many times.
+rich and pygments are imported with the first block or the first call of `live`.
+"""
 
 from __future__ import annotations
 
@@ -20,44 +23,46 @@ _SAMPLE = "# a\n\n- *b* `c` [d](e)\n\n| f |\n|---|\n| g |\n\n```python\nh = 1\n`
 
 
 _MOST_LIVE = 8000
-"""Characters that are rendered each time, at the most."""
+"""Maximum characters of the unfinished rest that are rendered each time."""
 
 
 class Stream(Protocol):
-    """One answer. Lines are given without line breaks, ready to be printed."""
+    """One answer. Lines have no line breaks and are ready to be printed."""
 
     def feed(self, delta: str) -> list[str]:
-        """The lines that are finished now: little work, whatever has come before."""
+        """Return the lines that are finished now. The cost does not depend on earlier text."""
         ...
 
     def live(self, most: int) -> list[str]:
-        """The end of what is not finished, in `most` lines or fewer. For each time the screen is
-        painted, not for each delta."""
+        """Return the end of the unfinished text, in at most `most` lines.
+
+        Call it for each repaint of the screen, not for each delta.
+        """
         ...
 
     def end(self) -> list[str]:
-        """The lines that are left, when the answer is over."""
+        """Return the remaining lines when the answer is complete."""
         ...
 
     def resize(self, screen: Screen) -> None:
-        """From now on lines are made for another width."""
+        """Render later lines for another screen size."""
         ...
 
 
 def begin(screen: Screen) -> Stream:
-    """Markdown for who can see it; else the text itself."""
+    """Return a stream that renders Markdown if the screen has styles, or else plain text."""
     return MarkdownStream(screen) if screen.styled else PlainStream(screen)
 
 
 def warm() -> None:
-    """Import what Markdown needs, so that the first block does not wait. For a thread."""
+    """Import what Markdown needs, so that the first block does not wait. Runs in a thread."""
     from segue.chat.render import markdown  # noqa: PLC0415
 
     markdown.render(_SAMPLE, Screen())
 
 
 class PlainStream:
-    """The text as it was written, cleaned, line by line."""
+    """The text as written, cleaned, line by line."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -87,10 +92,12 @@ class PlainStream:
 
 
 class MarkdownStream:
-    """Markdown, block by block. All blocks together are what the whole text would be, rendered at
-    once, but for the colours of long code and for text that no rule of Markdown foresees.
+    """Markdown, rendered block by block.
 
-    A block that cannot be rendered is shown as it was written, and so is all that follows it."""
+    The result is the same as rendering the whole text at once, except for the colours of long code
+    and for text that Markdown's rules do not cover. If a block cannot be rendered, it and
+    everything after it is shown as written.
+    """
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -122,7 +129,7 @@ class MarkdownStream:
             self._screen = screen
 
     def _look(self, most: int) -> list[str]:
-        # Twice what fits, because marks take room that is not seen.
+        # Twice what fits, because markup takes characters that are not shown.
         block = self._splitter.rest(min(2 * most * self._screen.columns, _MOST_LIVE))
         return self._apart(block, self._lines(block, live=True))[-most:] if block else []
 
@@ -135,7 +142,7 @@ class MarkdownStream:
         return shown
 
     def _apart(self, block: Block, lines: list[str]) -> list[str]:
-        """With a blank line before them, unless they go on with what was before."""
+        """Add a blank line before the lines, unless they continue the previous block."""
         return ["", *lines] if lines and self._printed and not block.joined else lines
 
     def _lines(self, block: Block, *, live: bool) -> list[str]:
@@ -143,8 +150,8 @@ class MarkdownStream:
             try:
                 return self._rendered(block, live=live)
             except Exception:
-                # An answer must be shown even if it finds a fault in a parser or in ours. Logged
-                # once: a block that is still being written would fail with each look at it.
+                # An answer must be shown even if it triggers a bug in the parser or in our code.
+                # Log once: an unfinished block would fail at every repaint.
                 logger.exception("markdown not rendered lines=%d", len(block.lines))
                 self._failed = True
         return cells.fold_lines(block.lines, self._screen.columns)

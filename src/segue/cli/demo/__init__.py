@@ -1,4 +1,4 @@
-"""`segue demo`: the program does by itself what it is for, and shows it."""
+"""`segue demo`: hands a conversation to the web page and back, and shows each step."""
 
 from __future__ import annotations
 

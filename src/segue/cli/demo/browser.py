@@ -1,4 +1,4 @@
-"""The demo's browser: it does over HTTP and WebSocket what the page does in a real one."""
+"""The demo's browser. Like the real page, it uses HTTP and a WebSocket."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _tell: msgspec.json.Decoder[frames.Tell] = msgspec.json.Decoder(frames.Tell)
 
 
 class Browser:
-    """An open page. What it is told is kept as it comes."""
+    """An open page. It keeps what the server sends."""
 
     def __init__(self, wire: ClientConnection, conversation: str) -> None:
         self.conversation = conversation
         self.history: tuple[frames.Line, ...] = ()
         self.messages: dict[int, frames.Message] = {}
-        """What is shown in the conversation, by number."""
+        """The messages shown in the conversation, by number."""
         self._wire = wire
         self._taken: set[str] = set()
         self._refused: str | None = None
@@ -44,34 +44,34 @@ class Browser:
         self._changed = asyncio.Condition()
 
     async def open(self) -> None:
-        """Show the conversation."""
+        """Open the conversation."""
         await self._ask(frames.Open(chat=self.conversation))
         await self.until(lambda: self._opened)
 
     async def say(self, text: str) -> int:
-        """Say it; the number of that message, once the server has it."""
+        """Send `text`, and return the number of the message once the server has it."""
         key = str(uuid.uuid4())
         await self._ask(frames.Say(chat=self.conversation, key=key, text=text))
         await self.until(lambda: key in self._taken and key in self._keys())
         return self._keys()[key]
 
     def _keys(self) -> dict[str, int]:
-        """The numbers of what was said from here."""
+        """Return the numbers of messages sent from this browser, by key."""
         return {message.key: no for no, message in self.messages.items() if message.key}
 
     def answers(self, after: int) -> list[frames.Message]:
-        """What the agent says there after that message."""
+        """Return the agent's messages after that number."""
         return [m for no, m in sorted(self.messages.items()) if no > after and m.author == "agent"]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until it is so; DemoFailed when the server refuses something instead."""
+        """Wait until `condition` holds, or raise DemoFailed if the server refuses a request."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._refused is not None or condition())
         if self._refused is not None:
             raise DemoFailed(reason=f"the page was refused: {self._refused}")
 
     async def listen(self) -> None:
-        """Keep what the server tells, until it says no more."""
+        """Process frames from the server until the connection closes."""
         with contextlib.suppress(ConnectionClosed):
             async for frame in self._wire:
                 self._hear(_tell.decode(frame))
@@ -104,8 +104,10 @@ class Browser:
 
 @contextlib.asynccontextmanager
 async def opened(link: str) -> AsyncGenerator[Browser]:
-    """A new browser in which `link` was opened; DemoFailed when it is not let in, or the link can
-    be used again."""
+    """Open `link` in a new browser.
+
+    Raises DemoFailed if the browser is refused, or if the link works a second time.
+    """
     wanted = parse_qs(urlsplit(link).fragment)
     async with connected(link) as wire:
         await _check_used(link)
@@ -121,8 +123,7 @@ async def opened(link: str) -> AsyncGenerator[Browser]:
 
 @contextlib.asynccontextmanager
 async def connected(link: str) -> AsyncGenerator[ClientConnection]:
-    """The WebSocket of a page that was loaded from `link` and has paired by it; DemoFailed when it
-    is not let in."""
+    """Load the page at `link`, pair, and yield the WebSocket. Raises DemoFailed if refused."""
     parts = urlsplit(link)
     origin = f"{parts.scheme}://{parts.netloc}"
     async with httpx2.AsyncClient(trust_env=False) as client:
@@ -161,5 +162,5 @@ async def _send(wire: ClientConnection, frame: frames.Greet | frames.Prove | fra
 
 
 def text(shown: str) -> str:
-    """The words of what the page shows."""
+    """Return the text of the HTML that the page shows."""
     return " ".join(html.unescape(_TAG.sub(" ", shown)).split())

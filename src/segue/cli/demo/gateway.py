@@ -1,7 +1,7 @@
-"""The demo's own gateway, in a process of its own: it serves the page and nothing else.
+"""The demo's gateway, in a separate process. It serves the page only.
 
-It ends with whoever started it, however that one ends: the end of standard input tells. So it is
-also the one to remove the demo's folder if nobody else is left to do it.
+It exits with the process that started it, however that one ends: standard input closes then. It
+also removes the demo's folder, in case the other process could not.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from segue.store.gateways import Link
 from segue.web import links
 
 _IDLE_MINUTES = 0.05
-"""The embedded model leaves memory so soon after the demo, unless it was there before."""
+"""Minutes until the embedded model is unloaded after the demo, unless it was loaded before."""
 _FAREWELL = 5.0
 _LOOK = 0.1
 _REASON = 300
 
 
 def staged(settings: Settings, folder: Path, model: str) -> Settings:
-    """The person's settings, as far as the model needs them; everything else is the demo's own."""
+    """Return the user's settings for the model, and the demo's own for everything else."""
     return replace(
         settings,
         store=f"sqlite://{quote(str(folder / 'segue.db'))}",
@@ -56,12 +56,12 @@ def _log(folder: Path) -> Path:
     return folder / "gateway.log"
 
 
-# For the demo
+# Used by the demo
 
 
 @contextlib.asynccontextmanager
 async def running(store: Store, folder: Path, model: str) -> AsyncGenerator[str]:
-    """The gateway, once it serves the page, whose address this is."""
+    """Run the gateway, and yield the page's URL once it is served."""
     log_file.make(_log(folder))
     with _log(folder).open("ab") as log:
         process = await asyncio.create_subprocess_exec(
@@ -69,7 +69,7 @@ async def running(store: Store, folder: Path, model: str) -> AsyncGenerator[str]
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=log,
-            start_new_session=True,  # so that Ctrl-C is ours to pass on
+            start_new_session=True,  # so that the demo handles Ctrl-C
         )
     try:
         yield await _serving(store, process, folder)
@@ -96,16 +96,16 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     try:
         async with asyncio.timeout(_FAREWELL):
             await process.wait()
-    except TimeoutError:  # a turn that runs would get longer than anybody wants to wait here
+    except TimeoutError:  # a running turn would delay the exit for too long
         process.kill()
         await process.wait()
 
 
-# The process itself
+# The gateway process
 
 
 def main(folder: Path, model: str) -> None:
-    """Serve until the demo ends, however it does; then nothing of it is left."""
+    """Serve until the demo ends, then remove its folder."""
     signal.signal(signal.SIGTERM, _leave)
     try:
         threading.Thread(target=_end_with_stdin, daemon=True).start()

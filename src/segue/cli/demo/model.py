@@ -1,4 +1,4 @@
-"""The model of the demo: the person's own, the embedded one, or, on request only, a stand-in."""
+"""The demo's model: the user's, the embedded one, or a scripted stand-in if requested."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _NOBODY = (
 
 
 def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
-    """The model to use, after it was got if the person wants that; a ModelError when there is
-    none."""
+    """Return the model to use, downloading the embedded one if the user agrees.
+
+    Raises a ModelError if there is no model.
+    """
     if scripted:
         return Choice(name=SCRIPTED, why="You asked for it; it is no real model.")
     try:
@@ -41,14 +43,13 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
 
 
 def models(choice: Choice | str) -> Models | None:
-    """The stand-in; None when it is a model like any other."""
+    """Return the stand-in, or None for a real model."""
     name = choice if isinstance(choice, str) else choice.name
     return StandIn() if name == SCRIPTED else None
 
 
 class StandIn:
-    """Says what boat it finds in the messages that it is shown, so that it can tell one only if it
-    was shown it."""
+    """Names the boat that it finds in the prompt, so a right answer proves that it was there."""
 
     async def get(self, wanted: str | None) -> ScriptedModel:
         return ScriptedModel(itertools.repeat(_told))

@@ -1,5 +1,7 @@
-"""What the demo does, with the parts that everything else uses: a terminal's turn, its handoff, the
-page in a browser, and the way back."""
+"""The steps of the demo, run with the real components.
+
+They are a turn in the terminal, a handoff, the page in a browser, and the way back.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ NAME = "Aurora"
 _TITLE = "The boat"
 _QUICK = 30.0
 _SLOW = 300.0
-"""Seconds for a step in which a model speaks: a small machine takes long."""
+"""Timeout in seconds for a step that runs the model, which is slow on a small machine."""
 _LOOK = 0.05
 
 
@@ -54,7 +56,7 @@ class Play:
         record.model = choice.name
 
     async def perform(self) -> None:
-        """All of it, one step after another; DemoFailed or another UserError when one fails."""
+        """Run all steps in order. Raises DemoFailed or another UserError if one fails."""
         self._told.introduce(
             "A conversation moves from the terminal to the web page and back, in a temporary"
             f" folder. The model is {self._choice.name}: {self._choice.why}"
@@ -94,7 +96,7 @@ class Play:
     # In the terminal
 
     async def _leave_terminal(self, store: Store) -> tuple[str, Session]:
-        """A session is begun and handed off; the link to it, and the session as it was."""
+        """Start a session and hand it off. Return the link to it and the session."""
         await store.owners.ensure(ME)
         session = await store.sessions.create(
             ME, Platform.LOCAL, title=_TITLE, cwd=str(self._folder)
@@ -165,7 +167,7 @@ class Play:
         self._told.said("Segue", reply.content)
 
     async def _is_over(self, store: Store, session: Session, browser: Browser, asked: int) -> bool:
-        """Whether something was said there, nobody works on more, and nothing is on its way."""
+        """Return whether the page shows an answer, the turn is over and the outbox is empty."""
         shown = browser.answers(asked)
         if any(message.buttons for message in shown):
             raise DemoFailed(reason="the model wants to use a tool, which nobody is here to allow")
@@ -175,7 +177,7 @@ class Play:
         works = await store.leases.get(session.id) is not None
         return not works and not await store.outbox.waiting(there.address)
 
-    # And back
+    # Back in the terminal
 
     async def _come_back(self, store: Store, session: Session) -> None:
         await moves.turn_is_over(store, session.id, asyncio.Event())
@@ -192,13 +194,13 @@ def _ms(begun: datetime, over: datetime | None) -> int | None:
 
 
 async def _last(store: Store, session_id: str) -> Message:
-    """What was said last."""
+    """Return the last message."""
     (message,) = await store.transcripts.last(session_id, 1)
     return message
 
 
 def _seen(browser: Browser) -> str:
-    """What the browser shows; DemoFailed when what was said in the terminal is not there."""
+    """Describe what the browser shows. Raises DemoFailed if it lacks the terminal's messages."""
     if all(FACT not in text(line.html) for line in browser.history):
         raise DemoFailed(reason="the page does not show what was said in the terminal")
     history = count(len(browser.history), "message")
@@ -211,6 +213,6 @@ def _shows(browser: Browser, asked: int, reply: Message) -> bool:
 
 
 def _knew(transcript: Transcript, reply: Message) -> bool:
-    """Whether the reply could know the terminal's words, and did."""
+    """Return whether the reply had the terminal's messages before it, and used them."""
     before = [message.content for message in transcript if message.seq < reply.seq]
     return FACT in before and QUESTION in before and NAME.casefold() in reply.content.casefold()

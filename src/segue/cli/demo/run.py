@@ -1,4 +1,4 @@
-"""The demo from its beginning to its end, whichever that is: completed, failed or interrupted."""
+"""Runs the demo until it is completed, failed or interrupted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INTERRUPTED = "The demo was interrupted. Nothing of it is left behind."
 
 
 def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
-    """The exit code."""
+    """Run the demo, and return the exit code."""
     record = Record()
     told = Silence() if as_json else Words()
     code = COMPLETED
@@ -54,25 +54,25 @@ def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
 
 @contextlib.contextmanager
 def _said_aside(as_json: bool) -> Generator[None]:
-    """Where one object is wanted, what is said on the way does not stand before it."""
+    """Redirect output to standard error with --json, so that only the JSON object is on stdout."""
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         yield
 
 
 async def _perform(settings: Settings, choice: Choice, record: Record, told: Told) -> None:
-    """In a folder of its own; however this ends, nothing stays of it."""
+    """Run the demo in a temporary folder, and always remove the folder."""
     with _interruptible():
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="segue-demo-"))
         try:
             await Play(settings, choice, folder, record, told).perform()
         finally:
-            # Not in a thread: whoever is interrupted twice still cleans up.
+            # Not in a thread, so that a second interrupt cannot prevent the cleanup.
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def _interruptible() -> Generator[None]:
-    """The first Ctrl-C, or the word to end, cancels what runs; none disturbs the cleaning up."""
+    """Cancel the task at the first signal. Later signals do not disturb the cleanup."""
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

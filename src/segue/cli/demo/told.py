@@ -1,4 +1,4 @@
-"""What the demo tells: step by step for a person, or all at once as JSON."""
+"""The output of the demo: step by step as text, or a single JSON object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segue.core.text import one_line
 _WIDTH = 80
 _INDENT = "   "
 _MOST = 400
-"""Characters of an answer that are shown."""
+"""How many characters of an answer are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +22,22 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """What has come of it so far."""
+    """The results so far."""
 
     error: str | None = None
     model: str | None = None
     session: str | None = None
     steps: list[Step] = field(default_factory=list[Step])
     pickup_ms: int | None = None
-    """From the request to the gateway that takes it up."""
+    """From the request to the gateway's claim."""
     handoff_ms: int | None = None
-    """From the request to the session being there."""
+    """From the request to the completed handoff."""
     roles: list[str] = field(default_factory=list[str])
-    """Of the transcript, as the terminal finds it in the end."""
+    """The roles of the transcript's messages, as the terminal finds it at the end."""
     reply: str | None = None
-    """What the agent answered on the page."""
+    """The agent's reply on the page."""
     saw_earlier: bool = False
-    """Whether that reply knew what was said in the terminal."""
+    """Whether the reply used what was said in the terminal."""
 
     def json(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -56,7 +56,7 @@ class Record:
 
 
 class Told(Protocol):
-    """How a person is told."""
+    """Prints the progress of the demo."""
 
     def introduce(self, text: str) -> None: ...
 
@@ -72,7 +72,7 @@ class Told(Protocol):
 
 
 class Silence:
-    """For a program, which reads the record."""
+    """Prints nothing, for --json."""
 
     def introduce(self, text: str) -> None: ...
 
