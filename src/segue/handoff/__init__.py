@@ -1,4 +1,4 @@
-"""The handoff: a session moves while it lives. `request` is the side that lets it go."""
+"""Handoffs: moving a live session. `request` is the sending side, `delivery` the receiving side."""
 
 from segue.handoff.destinations import Destination as Destination
 from segue.handoff.destinations import destinations as destinations

@@ -1,5 +1,8 @@
-"""Messages that come where a session is on its way to: they wait, and are answered in it, in order,
-once it is there; or where they are, if it stays where it was."""
+"""Messages that arrive where a session is being handed off to.
+
+They wait until the handoff ends. Then they are answered in order: in that session if it has
+arrived, otherwise like any other message at their address.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ LOOK = 1.0
 
 
 async def nothing_arrives(store: Store, address: Address) -> None:
-    """Return once no handoff is under way to that address. The store knows, so that it holds for
-    handoffs of a gateway that died, too."""
+    """Return once no handoff to this address is in flight. It asks the store, so that it also
+    covers the handoffs of a gateway that died."""
     if not await _arrives(store, address):
         return
     async with store.listen(Topic.HANDOFFS) as wake:
@@ -33,8 +36,8 @@ async def _arrives(store: Store, address: Address) -> bool:
 
 
 async def _may_be_it(store: Store, handoff: Handoff, address: Address) -> bool:
-    """Whether it may be the very thread that is being opened: people can be quicker to write in it
-    than the platform is to tell us its name."""
+    """Whether `address` may be the thread that is being opened: a user can write in it before the
+    platform has returned its id."""
     if handoff.home is not None and handoff.home.chat_id == address.chat_id:
         return True
     is_thread = address.chat_type is ChatType.THREAD or address.thread_id is not None

@@ -1,9 +1,9 @@
-"""The receiving side of a handoff: a thread is opened, the agent says there what was being worked
-on, and then, in one transaction, the session is there.
+"""The receiving side of a handoff: open a thread, let the agent say there what it was working on,
+and then move the session in one transaction.
 
-Until that transaction nothing has moved, and whatever goes wrong leaves the session where it was.
-Each step is recorded, so that the next gateway goes on from it when this one dies: the thread that
-was opened is used again, and what the agent said is not said anew.
+Nothing moves before that transaction: on any error the session stays where it was. Each step is
+recorded, so that another gateway can resume if this one dies: it reuses the thread that was opened
+and the reply that the agent gave.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.turns import Place, Turns
 
 TRIES = 3
-"""How often a thread is asked for."""
+"""How often to try to open a thread."""
 REPLY_SECONDS = 120.0
-"""How long the agent may take to say that it is there."""
+"""How long the agent may take for its reply."""
 ARRIVAL_SECONDS = 60.0
-"""How long the first message may take to arrive there."""
+"""How long the first message may take to be delivered."""
 LONGEST_WAIT = 30.0
-"""How long a platform may ask to wait before the handoff fails at once."""
+"""The longest pause that a platform may ask for. A longer one fails the handoff at once."""
 _TITLE_LENGTH = 100
 _MAYBE_OPENED = (
     "a gateway stopped while it was opening a thread there. An empty one may be left; another is"
@@ -57,18 +57,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What a gateway lends to a handoff."""
+    """What a gateway provides for a handoff."""
 
     store: Store
     turns: Turns
     adapter: Adapter
     place: Callable[[Address], Place]
-    """How a turn takes place at that address."""
+    """Returns how a turn runs at an address."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """Where a session goes, and what the agent says there."""
+    """Where a session goes, and the agent's reply there."""
 
     thread: Address
     reply: Reply
@@ -76,20 +76,20 @@ class _Arrival:
 
 
 class _NoLongerOurs(Exception):
-    """It was cancelled, or another gateway has it."""
+    """The handoff was cancelled, or another gateway has claimed it."""
 
 
 async def deliver(desk: Desk, claim: Handoff) -> None:
-    """Carry out a handoff that this gateway has claimed. In the end the session is there, or it has
-    failed with a reason, or somebody cancelled it; the store says which.
+    """Carry out a handoff that this gateway has claimed.
 
-    Whoever cancels this, or a store that is out of order (StoreError), leaves it for the next claim
-    to go on with.
+    It ends as completed or failed (also if it was cancelled), and the store has the outcome. If
+    this task is cancelled or the store fails (StoreError), the handoff stays in flight, and the
+    next claim resumes it.
     """
     try:
         async with _ours(desk.store, claim):
             arrival = await _prepare(desk, claim)
-        await _commit(desk.store, claim, arrival)  # which is its own guard
+        await _commit(desk.store, claim, arrival)  # the store checks the claim itself
     except _NoLongerOurs:
         logger.info("The handoff of %s is no longer ours", claim.session_id)
     except StoreError:
@@ -103,7 +103,7 @@ async def deliver(desk: Desk, claim: Handoff) -> None:
 
 
 async def _prepare(desk: Desk, claim: Handoff) -> _Arrival:
-    """All but the commit."""
+    """Do everything but the commit."""
     session = await desk.store.sessions.get(claim.session_id)
     if session is None:
         raise SessionNotFound(name=claim.session_id)
@@ -120,7 +120,7 @@ async def _prepare(desk: Desk, claim: Handoff) -> _Arrival:
 
 
 async def _open(desk: Desk, claim: Handoff, home: Address, session: Session) -> Address:
-    """A fresh thread, or the home channel itself where there can be none."""
+    """Open a new thread, or use the home channel itself where no thread can be opened."""
     able = desk.adapter.capabilities
     if claim.step is Step.OPENING and able.threads and not able.keys:
         raise DeliveryFailed(platform=claim.platform, reason=_MAYBE_OPENED)
@@ -138,8 +138,11 @@ async def _open(desk: Desk, claim: Handoff, home: Address, session: Session) -> 
 async def _opened(
     store: Store, claim: Handoff, opening: asyncio.Task[Address | None]
 ) -> Address | None:
-    """What comes of it. It comes to its end even when the handoff is called off meanwhile, so that
-    the thread can be told; but not when this gateway stops, since the next one goes on with it."""
+    """Wait for the new thread.
+
+    If the handoff is cancelled meanwhile, keep waiting, so that the thread can be notified. If this
+    gateway stops, do not: the next one resumes the handoff.
+    """
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
@@ -156,7 +159,7 @@ async def _create(desk: Desk, claim: Handoff, home: Address, title: str) -> Addr
         except DeliveryFailed as error:
             if error.after is not None:
                 await _waits(desk.store, claim, Step.OPENING, error.after)
-            # One that may be there already is not opened a second time, but where a key tells.
+            # Do not open a second thread if the first may exist, unless a key prevents duplicates.
             certain = adapter.capabilities.keys or not error.arrived
             if not (error.retry and certain) or attempt == TRIES:
                 raise
@@ -165,19 +168,19 @@ async def _create(desk: Desk, claim: Handoff, home: Address, title: str) -> Addr
 
 
 async def _waits(store: Store, claim: Handoff, step: Step, seconds: float) -> None:
-    """Show that the platform asks for a pause; MustWait when it is longer than LONGEST_WAIT."""
+    """Show that the platform asks for a pause. Raise MustWait if it is longer than LONGEST_WAIT."""
     if seconds > LONGEST_WAIT:
         at = datetime.now().astimezone() + timedelta(seconds=seconds)
         raise MustWait(platform=claim.platform, seconds=ceil(seconds), at=at)
     await _step(store, claim, step, detail=f"{claim.platform} asks to wait {ceil(seconds)} s")
 
 
-# What the agent says there
+# The agent's reply
 
 
 async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) -> Reply:
-    """What the agent says in the thread, or why it says nothing: a model that is out of reach is no
-    reason to leave the person without their session."""
+    """Return the agent's reply in the thread, or the reason why there is none: an unreachable model
+    must not keep the user from their session."""
     place = desk.place(thread)
     prompt = greeting.prompt(claim, thread)
     try:
@@ -196,12 +199,12 @@ async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) 
     return reply
 
 
-# Arriving
+# The recap
 
 
 async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address) -> bool:
-    """Say in the thread what was being talked about, and see it arrive; False when the platform
-    did not confirm that, so that it may or may not have."""
+    """Send the recap to the thread and wait for its delivery. Return False if the platform did not
+    confirm it, so that it may or may not have arrived."""
     last = None
     if not desk.adapter.capabilities.history:
         last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
@@ -224,7 +227,7 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
 
 
 async def _settled(store: Store, claim: Handoff, thread: Address, key: str) -> Outgoing:
-    """How the delivery of that draft ended."""
+    """Wait until the message with this key is sent, failed or uncertain, and return it."""
     shown = False
     async with store.listen(Topic.SENT) as wake:
         while True:
@@ -238,7 +241,7 @@ async def _settled(store: Store, claim: Handoff, thread: Address, key: str) -> O
             await wake.wait(1.0)
 
 
-# The one commit point
+# The single commit point
 
 
 async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
@@ -261,7 +264,7 @@ async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
         raise _NoLongerOurs
 
 
-# Staying in charge
+# Keeping the claim
 
 
 async def _step(
@@ -282,7 +285,8 @@ async def _step(
 
 @contextlib.asynccontextmanager
 async def _ours(store: Store, claim: Handoff) -> AsyncGenerator[None]:
-    """Keep the claim alive, and stop the block at once (_NoLongerOurs) when it is lost."""
+    """Keep the claim alive while this context is open. If it is lost, stop the block at once and
+    raise _NoLongerOurs."""
     block = asyncio.current_task()
     lost = False
 

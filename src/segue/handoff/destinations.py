@@ -1,4 +1,4 @@
-"""Where a session can be handed off to, and what is still in the way of that."""
+"""The platforms that a session can be handed off to, and what each of them still needs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from segue.store.gateways import PlatformHealth
 class Destination:
     platform: Platform
     health: PlatformHealth | None
-    """How it is, as the gateway that serves it says; None when none does."""
+    """The state that its gateway reports. None if no gateway serves it."""
     home: HomeChannel | None
 
 
 async def destinations(store: Store, owner: str) -> tuple[Destination, ...] | None:
-    """Every platform; None when no gateway is running, so that none can be reached."""
+    """Every platform, or None if no gateway is running, so that none can be reached."""
     if not (gateways := await store.gateways.alive()):
         return None
     served = {platform: health for g in gateways for platform, health in g.links.items()}

@@ -1,4 +1,4 @@
-"""What a terminal says when it leaves: where the session is, and how to come back to it."""
+"""What the terminal prints when it exits: where the session is, and how to come back to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segue.store import Store
 
 
 async def handed_over(store: Store, done: Completed) -> str:
-    """For the terminal that gave the session away."""
+    """The text for the terminal that handed the session off."""
     handoff = done.handoff
     if (session := await store.sessions.get(handoff.session_id)) is None:
         raise SessionNotFound(name=handoff.session_id)
@@ -29,7 +29,8 @@ async def handed_over(store: Store, done: Completed) -> str:
 
 
 async def way_back(store: Store, session: Session) -> str:
-    """What to type in a shell to come back: the title, unless that means another one by now."""
+    """The shell command to come back: with the title, or with the id if the title now means another
+    session."""
     with contextlib.suppress(SessionError):
         meant = await store.sessions.find(session.owner, session.name)
         if meant.id == session.id and not session.name.startswith("-"):

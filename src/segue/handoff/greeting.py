@@ -1,4 +1,4 @@
-"""What is said where a session arrives: a recap for the person, and the agent's own words."""
+"""The messages where a session arrives: a recap for the user, and the agent's reply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segue.core.text import is_empty, one_line
 from segue.core.transcript import Message, Role, Transcript
 
 LOOK_BACK = 40
-"""The messages among which the last exchanges are looked for."""
+"""How many messages to search for the last exchanges."""
 _MESSAGE_LENGTH = 2000
 _UNCONFIRMED = (
     "The message before this one may be missing: its arrival was not confirmed. If it is, write"
@@ -24,29 +24,29 @@ _UNCONFIRMED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the agent says on arrival, with the prompt that made it speak."""
+    """The agent's reply on arrival, with the prompt for it."""
 
     messages: tuple[Message, ...] = ()
     usage: Usage = field(default_factory=Usage)
     trouble: str | None = None
-    """Why it has nothing to say, if that is so; the session is there all the same."""
+    """Why the agent has no reply, or None. The session arrives all the same."""
 
 
 _decoder = msgspec.json.Decoder(Reply)
 
 
 def encoded(reply: Reply) -> bytes:
-    """As it is kept with the handoff, for the gateway that may have to go on."""
+    """Encode the reply to store it with the handoff, for a gateway that may have to resume it."""
     return msgspec.json.encode(reply)
 
 
 def kept(claim: Handoff) -> Reply | None:
-    """What an earlier attempt let the agent say."""
+    """The reply from an earlier attempt, or None."""
     return None if claim.reply is None else _decoder.decode(claim.reply)
 
 
 def prompt(claim: Handoff, thread: Address) -> str:
-    """What the agent is told. Nobody typed it."""
+    """The prompt for the agent's reply. No user wrote it."""
     told = (
         f"[This session has just been handed off to {thread.platform}, where your person reads on,"
         " probably on a phone. Write to them in two or three short sentences: say that you are"
@@ -60,8 +60,11 @@ def prompt(claim: Handoff, thread: Address) -> str:
 
 
 def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str = "") -> str:
-    """The last exchanges, for a person who finds an empty thread; None where they see them.
-    `hint`: how to write to the agent there."""
+    """The recap for a user who finds an empty thread.
+
+    `last` holds the last messages, or None if the platform shows the history. `direct` means that
+    no thread was opened. `hint` says how to address the agent there.
+    """
     lines = [f"**{one_line(session.name)}** goes on here."]
     if direct:
         lines.append("No thread could be opened, so it goes on in this chat itself.")
@@ -77,8 +80,8 @@ def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str 
 
 
 def said(reply: Reply, *, confirmed: bool) -> str:
-    """What the person reads once the session is there. `confirmed`: the platform confirmed the
-    message before this one."""
+    """The text that the user reads once the session has arrived. `confirmed`: whether the platform
+    confirmed the message before it."""
     return _words(reply) if confirmed else f"{_words(reply)}\n\n{_UNCONFIRMED}"
 
 

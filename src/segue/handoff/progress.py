@@ -1,7 +1,7 @@
-"""How far a handoff has come, as the side that asked for it sees it.
+"""The progress of a handoff, as the side that requested it sees it.
 
-First it is Waiting, then Working from step to step, or Stranded when its gateway died and another
-may go on; in the end it is Completed or Failed, and nothing comes after those.
+It is Waiting, then Working from step to step, or Stranded if its gateway died and another may
+resume it. It ends as Completed or Failed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STEPS: Mapping[Step, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """No gateway has taken it up yet."""
+    """No gateway has claimed it yet."""
 
     platform: Platform
 
@@ -34,14 +34,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A gateway is at work on it."""
+    """A gateway is working on it."""
 
     platform: Platform
     step: Step
     attempt: int = 1
-    """Counts the gateways that took it up."""
+    """How many gateways have claimed it so far."""
     detail: str | None = None
-    """What the step waits for, if it does."""
+    """What the step is waiting for, or None."""
 
     def text(self) -> str:
         where = "by a gateway" if self.step is Step.CLAIMED else f"on {self.platform}"
@@ -52,7 +52,7 @@ class Working:
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """The gateway that was at work on it is gone. Nothing has moved; another may go on."""
+    """Its gateway is gone. Nothing has moved, and another gateway may resume it."""
 
     platform: Platform
 
@@ -62,7 +62,7 @@ class Stranded:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """It has moved. All that is left to the terminal is to leave."""
+    """The session has moved. The terminal only has to exit."""
 
     handoff: Handoff
 
@@ -73,7 +73,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It has not moved, and will not."""
+    """The session has not moved, and will not."""
 
     handoff: Handoff
 
@@ -88,7 +88,7 @@ Progress = Waiting | Working | Stranded | Completed | Failed
 
 
 def progress(now: Handoff, *, at_work: bool) -> Progress:
-    """What to tell of `now`. `at_work`: whether the gateway that took it up is alive."""
+    """Return the progress of `now`. `at_work`: whether the gateway that claimed it is alive."""
     match now.state:
         case State.PENDING:
             return Waiting(now.platform)

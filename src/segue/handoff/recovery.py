@@ -1,5 +1,5 @@
-"""Which handoffs a gateway carries out: new ones the moment they are asked for, and those whose
-gateway died, from the step that it recorded."""
+"""Claims handoffs for a gateway: new ones as soon as they are requested, and those of a dead
+gateway, from the step that it recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from segue.core.handoff import Handoff
 from segue.store import Store, Topic
 
 LOOK = 1.0
-"""Seconds between two looks when nothing is heard: a gateway that dies says nothing."""
+"""Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
 
 
 async def claims(
@@ -18,10 +18,12 @@ async def claims(
     platforms: Callable[[], Collection[Platform]],
     in_hand: Callable[[], Collection[int]] = tuple,
 ) -> AsyncGenerator[Handoff]:
-    """Every handoff to one of `platforms` that is this gateway's to carry out, claimed; for ever.
-    Those `in_hand` are carried out already, even if their claim ran out while the store was away.
+    """Claim and yield every handoff to one of `platforms` that this gateway should carry out,
+    forever.
 
-    What nobody may carry out any more is failed on the way, so that its session can go on.
+    Those `in_hand` are skipped: this gateway is carrying them out, even if their claim lapsed while
+    the store was unavailable. Void handoffs are failed along the way, so that their sessions can
+    continue.
     """
     async with store.listen(Topic.HANDOFFS) as wake:
         woken = True

@@ -1,8 +1,9 @@
-"""The sending side of a handoff: ask, follow, cancel; and `hand_off`, which is all of it.
+"""The sending side of a handoff: ask, follow and cancel. `hand_off` does all three.
 
-Nothing here moves the session: a gateway does, in one transaction, and the store then says so. This
-side asks, looks, and may cancel, which the store allows only while nothing has moved. So a terminal
-never has to guess how it ended, and never ends, closes or rewrites what it gave away.
+Nothing here moves the session: a gateway does, in one transaction, and the store records it. This
+side makes the request, watches it, and may cancel it, which the store allows only while nothing has
+moved. So a terminal never has to guess the outcome, and never ends, closes or rewrites a session
+that it gave away.
 """
 
 from __future__ import annotations
@@ -38,18 +39,19 @@ from segue.store import Store, Topic
 from segue.turns import Held
 
 PATIENCE = 5.0
-"""Seconds that a gateway has to take a request up. After that it is void, whoever comes later."""
+"""Seconds for a gateway to claim a request. After that it is void, even if a gateway starts
+later."""
 LOOK = 1.0
-"""Seconds between two looks when nothing is heard: a gateway that dies says nothing."""
+"""Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
 TRIES = 5
-"""So many looks in a row must fail before the store counts as out of order."""
+"""How many polls in a row must fail before the store counts as broken."""
 _CHATS = 10_000
-"""Among so many of an owner's chats the one that they name is looked for."""
+"""How many of the owner's chats to search."""
 
 logger = logging.getLogger(__name__)
 
 
-# Asking
+# Ask
 
 
 async def ask(
@@ -62,9 +64,12 @@ async def ask(
     message: str | None = None,
     patience: float = PATIENCE,
 ) -> Handoff:
-    """Ask for the session to be moved to `platform`, or say at once what is in the way, in the
-    order in which a person can clear it: UnknownPlatform, NoGateway, PlatformNotSetUp,
-    NoHomeChannel or UnknownChat, then whatever `Store.request_handoff` refuses."""
+    """Request that the session moves to `platform`, or raise the first problem at once.
+
+    Problems are checked in the order in which the user can fix them: UnknownPlatform, NoGateway,
+    PlatformNotSetUp (or PlatformNotEnabled, PageNotServed), NoHomeChannel or UnknownChat, and then
+    those of `Store.request_handoff`.
+    """
     target = _target(platform)
     session, gateways = await asyncio.gather(store.sessions.get(session_id), store.gateways.alive())
     if session is None:
@@ -88,11 +93,12 @@ async def ask(
     try:
         return await request()
     except StoreUncertain:
-        return await request()  # under the same key it is the same request, if it was kept
+        return await request()  # with the same key, this returns the first request if it exists
 
 
 def _target(name: str) -> Platform:
-    """The platform that a person means by `name`."""
+    """The platform that the user means by `name`. Raise UnknownPlatform, with a suggestion, if
+    there is none."""
     wanted = one_line(name, 40).casefold()
     if wanted in TARGETS:
         return Platform(wanted)
@@ -103,8 +109,7 @@ def _target(name: str) -> Platform:
 
 
 async def _home(store: Store, owner: str, target: Platform, chat_id: str | None) -> Address:
-    """The chat in which the thread is to be opened: the home channel, unless another one of the
-    owner's own is named."""
+    """The chat to open the thread in: the home channel, or the chat of the owner with this id."""
     homes = [home.address for home in await store.owners.homes(owner) if home.platform is target]
     if chat_id is None:
         if not homes:
@@ -121,12 +126,14 @@ async def _home(store: Store, owner: str, target: Platform, chat_id: str | None)
     return min(known, key=lambda address: address.thread_id is not None)  # the chat, not a thread
 
 
-# Following
+# Follow
 
 
 async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
-    """How it stands, then each change as it is seen, until it is Completed or Failed. A look that
-    fails is made again; the error of a store that stays out of order is raised."""
+    """Yield the current progress, then each change, until it is Completed or Failed.
+
+    A poll that fails is repeated. If TRIES of them fail in a row, the StoreError is raised.
+    """
     told: Progress | None = None
     failed = 0
     while not isinstance(told, Completed | Failed):
@@ -146,12 +153,12 @@ async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
 
 
 async def _looks(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
-    """How it stands, whenever that may have changed, until it is over."""
+    """Yield the progress whenever it may have changed, until the handoff is over."""
     async with store.listen(Topic.HANDOFFS) as wake:
         before: Handoff | None = None
         while True:
             now = await _current(store, handoff)
-            # Whoever has just done something is alive; who has not may be gone.
+            # A gateway that has just changed it is alive; otherwise it may be gone.
             yield progress(now, at_work=now != before or await _is_alive(store, now.claimed_by))
             if not now.in_flight:
                 return
@@ -164,25 +171,25 @@ async def _is_alive(store: Store, gateway: str | None) -> bool:
 
 
 async def _current(store: Store, handoff: Handoff) -> Handoff:
-    """`handoff` as it is now. One that nobody took up in time has failed with this very look."""
+    """`handoff` as it is now. If no gateway claimed it in time, reading it here fails it."""
     latest = await store.get_handoff_state(handoff.session_id)
     if latest is not None and latest.id == handoff.id:
         return latest
-    for earlier in await store.list_handoffs(handoff.session_id):  # the session moved on since
+    for earlier in await store.list_handoffs(handoff.session_id):  # the session has a newer one
         if earlier.id == handoff.id:
             return earlier
     raise SessionNotFound(name=handoff.session_id)
 
 
-# Cancelling
+# Cancel
 
 
 async def cancel(store: Store, handoff: Handoff, reason: str | None = None) -> bool:
-    """True when it was called off in time; False when it was over already, and stays as it is."""
+    """Cancel the handoff. Return False if it was already over: its outcome then stands."""
     return await store.cancel_handoff(handoff.id, reason)
 
 
-# All of it, for a terminal
+# All three, for a terminal
 
 
 async def hand_off(
@@ -195,11 +202,12 @@ async def hand_off(
     interrupt: asyncio.Event | None = None,
     patience: float = PATIENCE,
 ) -> AsyncGenerator[Progress]:
-    """Hand the session in hand off to `platform`, and tell how it goes; it refuses as `ask` does.
+    """Hand the held session off to `platform`, and yield the progress. Raise the same errors as
+    `ask`.
 
-    Set `interrupt` to call it off: the last Progress tells the truth, which is Completed if that
-    came too late. Whoever is cancelled, or closes this early, leaves nothing in flight either, and
-    finds in the store how it ended.
+    Set `interrupt` to cancel. The last Progress is the actual outcome: Completed, if the cancel
+    came too late. A caller that is cancelled, or closes this generator early, leaves nothing in
+    flight either, and finds the outcome in the store.
     """
     lease = held.lease
     asking = asyncio.create_task(
@@ -232,7 +240,8 @@ async def hand_off(
 async def _called_off(
     store: Store, handoff: Handoff, held: Held, interrupt: asyncio.Event | None
 ) -> AsyncGenerator[None]:
-    """Meanwhile, cancel it once the person says so or somebody takes the session over."""
+    """While this context is open, cancel the handoff if the user interrupts it or another process
+    takes the session over."""
 
     async def watch() -> None:
         stop = interrupt or asyncio.Event()
@@ -240,7 +249,7 @@ async def _called_off(
             await stop.wait()
         while True:
             try:
-                # If it was the handoff that took the session away, this changes nothing.
+                # If it was this handoff that took the session, this changes nothing.
                 await cancel(store, handoff, str(held.moved) if held.moved else None)
                 return
             except StoreError as error:
@@ -256,7 +265,7 @@ async def _called_off(
 
 
 async def _leave_nothing(store: Store, asking: asyncio.Task[Handoff]) -> None:
-    """Cancel what was asked for, if it was."""
+    """Cancel the handoff, if the request succeeded."""
     await asyncio.wait({asking})
     if asking.exception():
         return
@@ -268,7 +277,7 @@ async def _leave_nothing(store: Store, asking: asyncio.Task[Handoff]) -> None:
 
 
 async def _surely(work: Coroutine[Any, Any, None]) -> None:
-    """Bring `work` to its end, however often the waiting for it is cancelled."""
+    """Wait for `work` to finish, however often this task is cancelled meanwhile."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -1,10 +1,10 @@
-"""The only place that speaks SQL.
+"""The only package that runs SQL.
 
     async with await store.open("sqlite:///home/me/segue.db") as s:
         session = await s.sessions.create("me", Platform.LOCAL)
 
-Read `store` for what it offers, `handoffs` for its heart, `base` for how an operation meets a
-database, then `sqlite` and `postgres`.
+Start with `store` for the API and `handoffs` for the core. `base` shows how an operation runs on a
+database; `sqlite` and `postgres` are the two engines.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["Clock", "Store", "Topic", "Tx", "Waiter", "open", "parse", "shown"]
 
 
 async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 - reads as a sentence
-    """The store at `sqlite:///absolute/path.db` or `postgresql://user@host/database`.
+    """Open the store at `sqlite:///absolute/path.db` or `postgresql://user@host/database`.
 
-    A new one is made where there is none; one that is newer, damaged, foreign or out of reach is
-    refused with a StoreError and left as it is.
+    Create it if it does not exist. Raise a StoreError, and change nothing, if the store is newer
+    than this program, damaged, unreachable, or belongs to another program.
     """
     scheme, path = parse(url)
     if scheme == "sqlite":
@@ -39,7 +39,7 @@ async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 
 
 
 def parse(url: str) -> tuple[str, str]:
-    """The kind of store that `url` names, and its path; BadStoreUrl for anything else."""
+    """Return the scheme and path of `url`. Raise BadStoreUrl if it is not a store URL."""
     try:
         parts = urlsplit(url)
         _ = parts.port

@@ -1,10 +1,12 @@
-"""Questions to a person before a tool is used: each for one exact call, answered once, used once.
+"""Approvals: questions to the owner before a tool runs.
+
+Each approval is for one exact call, is answered once and used once:
 
 waiting ──answer──▶ answered ──use──▶ used
    │ └──time────▶ expired  │
    └──────the session moves or ends──▶ void
 
-They are in the store so that the answer finds the turn, whichever process takes it up again.
+They are in the store so that the answer reaches the turn, whichever process resumes it.
 """
 
 from __future__ import annotations
@@ -41,19 +43,19 @@ _NOT_YOURS = "it is not yours"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """One question, and how it stands."""
+    """One question and its state."""
 
     id: int
     session_id: str
     call_id: str
     fingerprint: str
-    """What makes the call the very one that was asked about."""
+    """Identifies the exact call that was asked about."""
     what: str
-    """What exactly will be done, as the person was shown it."""
+    """What the call will do, as shown to the owner."""
     address: Address
-    """Where it was asked: only there it can be answered."""
+    """Where the question was asked. It can only be answered there."""
     owner: str
-    """Whose session it is: only they can answer."""
+    """The owner of the session. Only they can answer."""
     asked: datetime
     until: Ticks
     state: ApprovalState
@@ -74,8 +76,10 @@ class Approvals:
         *,
         seconds: float,
     ) -> Approval:
-        """The question about that call: the one that waits, or is answered and unused, or else a
-        new one. SessionMoved when the lease is no longer the session's."""
+        """Return the open approval for this call, or create one.
+
+        Open means waiting, or answered but not used yet. Raise SessionMoved if the lease was lost.
+        """
         return await self._engine.write(
             ask, lease, call_id, fingerprint, what, address, seconds=seconds
         )
@@ -83,28 +87,31 @@ class Approvals:
     async def answer(
         self, approval_id: int, owner: str, address: Address, answer: Answer
     ) -> Approval:
-        """Answer it, and wake the turn that waits; ApprovalOver, which says why, when it does not
-        wait for this owner in this place."""
+        """Record the answer and wake the turn that waits for it.
+
+        Raise ApprovalOver, with the reason, if the approval is not waiting for this owner at this
+        address.
+        """
         return await self._engine.write(give, approval_id, owner, address, answer)
 
     async def use(self, lease: Lease, approval_id: int) -> Answer | None:
-        """The answer, for one use; None when there is none to use. SessionMoved when the lease is
-        no longer the session's."""
+        """Use up the answer and return it, or None if there is no unused answer. Raise SessionMoved
+        if the lease was lost."""
         return await self._engine.write(use, lease, approval_id)
 
     async def get(self, approval_id: int) -> Approval | None:
         return await self._engine.read(get, approval_id)
 
     async def waiting(self, session_id: str) -> Approval | None:
-        """The newest of the session that waits, or is answered and unused."""
+        """The session's newest approval that is waiting, or answered but not used."""
         return await self._engine.read(waiting, session_id)
 
     async def waiting_at(self, address: Address) -> tuple[Approval, ...]:
-        """Those that can be answered there, the oldest first."""
+        """The approvals that can be answered at this address, oldest first."""
         return await self._engine.read(waiting_at, address)
 
     async def void(self, session_id: str) -> int:
-        """None of the session's can be answered or used any more; says how many could."""
+        """Void the session's open approvals and return how many there were."""
         return await self._engine.write(void, session_id)
 
 
@@ -137,7 +144,8 @@ def ask(
     )
     if known:
         return _approval(tx, known)
-    # A question about the same call that stood for something else, such as another file, is over.
+    # An open approval for the same call with another fingerprint, such as for another file, is
+    # void.
     tx.change(
         "UPDATE approvals SET state = 'void' WHERE session_no = :no AND call_id = :call"
         " AND state IN ('waiting', 'answered')",
@@ -228,7 +236,8 @@ def void(tx: Tx, session_id: str) -> int:
 
 
 def _approval(tx: Tx, row: Row) -> Approval:
-    """The approval in a row; one whose time is up has expired, whoever wrote that down."""
+    """Return the approval in `row`. A waiting one past its deadline is expired, even if the row
+    does not say so yet."""
     (
         approval_id,
         session_id,

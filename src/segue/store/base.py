@@ -1,7 +1,7 @@
-"""The seam between what the store does and the database that keeps it.
+"""The interface between the store's operations and the database.
 
-Every operation of the store is an ordinary function `work(tx, ...)`, written once, in SQL that
-both databases read. An Engine runs it: in a thread, in one transaction, off the event loop.
+Every operation is a plain function `work(tx, ...)`, written once, in SQL that both databases
+understand. An Engine runs it in a thread, in one transaction, off the event loop.
 """
 
 from __future__ import annotations
@@ -24,96 +24,97 @@ class Dialect(StrEnum):
 
 
 class Tx(Protocol):
-    """One transaction under way. Parameters are written `:name`."""
+    """A transaction in progress. Parameters are written `:name`."""
 
     @property
     def dialect(self) -> Dialect: ...
 
     @property
     def process(self) -> str:
-        """The name of this opening of the store."""
+        """The unique name of this opening of the store."""
         ...
 
     @property
     def now(self) -> int:
-        """The time of day in microseconds, for what people read."""
+        """Wall time in microseconds, for display."""
         ...
 
     @property
     def ticks(self) -> Ticks:
-        """The time for leases and deadlines."""
+        """The current time for leases and deadlines."""
         ...
 
     def rows(self, sql: str, **values: Any) -> list[Row]: ...
 
     def each(self, sql: str, **values: Any) -> Iterator[Row]:
-        """The same, one after another: for many, of which none is kept as it is."""
+        """Iterate over the rows, for results that need not be in memory at once."""
         ...
 
     def row(self, sql: str, **values: Any) -> Row | None:
-        """The first row, if any."""
+        """The first row, or None."""
         ...
 
     def one(self, sql: str, **values: Any) -> Row:
-        """The row that must be there."""
+        """The first row, which must exist."""
         ...
 
     def change(self, sql: str, **values: Any) -> int:
-        """How many rows an INSERT, UPDATE or DELETE changed: zero means lost."""
+        """Run an INSERT, UPDATE or DELETE and return how many rows it changed. For a guarded
+        UPDATE, 0 means that another transaction won."""
         ...
 
     def change_many(self, sql: str, values: Iterable[dict[str, Any]]) -> None: ...
 
     def lock(self, name: str) -> None:
-        """Make every other transaction that locks `name` wait for the end of this one."""
+        """Block other transactions that lock `name` until this one ends."""
         ...
 
     @property
     def for_update(self) -> str:
-        """Ends a SELECT whose row this transaction goes on to change."""
+        """SQL suffix for a SELECT whose row this transaction goes on to change."""
         ...
 
     @property
     def for_share(self) -> str:
-        """Ends a SELECT whose row must not be removed before this transaction ends."""
+        """SQL suffix for a SELECT whose row must not be deleted before this transaction ends."""
         ...
 
     def dead(self, process: str) -> bool:
-        """Whether `process` is known to have ended. False means only that it is not known."""
+        """Whether `process` is known to have ended. False means alive or unknown."""
         ...
 
     @property
     def was_cut_off(self) -> bool:
-        """Whether this process had lost the database until a moment ago. Others may have, too, so
-        their silence means nothing yet."""
+        """Whether this process recently lost its connection to the database. Others may have lost
+        theirs too, so a missed heartbeat means nothing yet."""
         ...
 
     def nudge(self, topic: Topic) -> None:
-        """Wake whoever listens to `topic`, once this transaction is committed."""
+        """Wake the listeners of `topic` once this transaction is committed."""
         ...
 
 
 class Topic(StrEnum):
-    """What a waiter can be woken for."""
+    """The kinds of change that a listener can be woken for."""
 
     HANDOFFS = "handoffs"
     INBOX = "inbox"
     OUTBOX = "outbox"
-    """There is something to send."""
+    """A message is ready to send."""
     SENT = "sent"
-    """Something was sent, or will not be."""
+    """A send attempt ended, successfully or not."""
     PAGES = "pages"
-    """Somebody did something on the built-in page."""
+    """The user did something on the web page."""
     LEASES = "leases"
-    """Somebody lost a lease that they had not let go of."""
+    """A holder lost a lease that it had not released."""
     OWNERS = "owners"
-    """A platform user is no owner's any longer."""
+    """A platform user was unlinked from an owner."""
     APPROVALS = "approvals"
-    """Somebody answered a question, or it is void."""
+    """An approval was answered or voided."""
 
 
 class Engine(Protocol):
-    """A database, open."""
+    """An open database."""
 
     @property
     def process(self) -> str: ...
@@ -124,23 +125,29 @@ class Engine(Protocol):
     def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[T]:
-        """Run `work` on one consistent view of the store."""
+        """Run `work` on one consistent snapshot of the store."""
         ...
 
     def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[T]:
-        """Run `work` in one transaction. It may be run again if the database asks for it, so it
-        must do nothing but use its `tx`. When the caller is cancelled before the work has
-        begun, it is not begun; after that it is finished."""
+        """Run `work` in one transaction.
+
+        The engine may run it again if the database requires a retry, so `work` must do nothing but
+        use its `tx`. If the caller is cancelled before the work starts, it never starts; after that
+        it runs to its end.
+        """
         ...
 
     def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[T]:
-        """Like `write`, for what says only which process is at work on what: everybody sees it at
-        once, and it survives the process. But where one machine runs all of them, a power cut,
-        which ends them all, may take it back; so nobody waits for the disk."""
+        """Like `write`, for marks, which only say which process is working on what.
+
+        Other processes see a mark at once, and it survives the process. On SQLite, where one
+        machine runs all processes, the commit does not wait for the disk: a power cut may undo the
+        mark, but it also ends every process.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Which session an address leads to."""
+"""Bindings: the session that each address leads to."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from segue.store.values import micros, moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The session of an address, and how it came about."""
+    """The session bound to an address, and how it came to be."""
 
     session: Session
     created: bool = False
     replaced: str | None = None
-    """The session that had expired there; it is ended, not lost."""
+    """The expired session that was bound here before. It is ended, not deleted."""
     reason: EndReason | None = None
 
 
@@ -45,11 +45,11 @@ class Bindings:
         cwd: str | None = None,
         model: str | None = None,
     ) -> Bound:
-        """The address's session; a new one when there is none, or when `policy` says it is over or
-        `expire` has ended it.
+        """Return the session bound to `address`, or create one.
 
-        A session in which something runs, that is being handed off, or that was handed off to
-        here on purpose is never replaced.
+        A new session is created if none is bound, if the bound one has expired under `policy`, or
+        if `expire` has ended it. A session never expires while it is held or being handed off, or
+        if a handoff brought it here.
         """
         known = await self._engine.read(current, address, owner, policy, zone)
         if known is not None:
@@ -59,18 +59,21 @@ class Bindings:
         )
 
     async def rebind(self, session_id: str, address: Address, origin: Origin) -> str | None:
-        """Move the session to `address`. Returns the session that was there, now set aside;
-        AddressTaken when it is somebody else's.
+        """Move the session to `address`. Return the session that was bound there, if any, which is
+        now set aside.
 
-        What either of them asked elsewhere is void, and a chat that the session left is told where
-        it went.
+        Approvals that either session asked for elsewhere are voided, and the chat that the session
+        leaves is notified. Raise AddressTaken if the address belongs to another owner.
         """
         return await self._engine.write(rebind, session_id, address, origin)
 
     async def chat_moved(self, old: Address, new: Address) -> None:
-        """Its platform has given that chat another address: its session stays there, unless one
-        has begun at the new address, and so do the home channel, what was asked, and what waits
-        to be answered or said. Nobody is told: it is the same chat."""
+        """Follow a chat to the new address that its platform gave it.
+
+        The binding moves, unless the new address already has a session. So do the home channel,
+        waiting approvals, unanswered inbox entries and queued messages. Users are not notified: to
+        them it is the same chat.
+        """
         await self._engine.write(chat_moved, old, new)
 
     async def stale(
@@ -80,17 +83,17 @@ class Bindings:
         platforms: Collection[Platform],
         limit: int = 20,
     ) -> tuple[Session, ...]:
-        """Sessions in chats of `platforms` that `get_or_create` would replace by their policy, the
-        longest silent first."""
+        """Sessions in chats on `platforms` that `get_or_create` would replace by policy, the
+        longest inactive first."""
         return await self._engine.read(stale, policies, zone, platforms, limit)
 
     async def expire(self, session_id: str, lease: Lease | None, reason: EndReason) -> None:
-        """End a stale session, and leave it where it is: the next message there replaces it, and
-        says so. Refused while somebody else has it in hand."""
+        """End a stale session but keep its binding: the next message there replaces it and says so.
+        Refused while another process holds the session or a handoff is in flight."""
         await self._engine.write(sessions.close, session_id, reason, lease)
 
     async def list(self, owner: str, *, limit: int = 50) -> tuple[Binding, ...]:
-        """The owner's bindings, the last active first."""
+        """The owner's bindings, most recently active first."""
         return await self._engine.read(list_bindings, owner, limit)
 
 
@@ -105,7 +108,7 @@ def get(tx: Tx, address: Address) -> Binding | None:
 def current(
     tx: Tx, address: Address, owner: str, policy: ResetPolicy, zone: tzinfo
 ) -> Bound | None:
-    """The session that is there and goes on; None when a new one is due."""
+    """The session bound to `address`, or None if a new one is due."""
     if (binding := get(tx, address)) is None:
         return None
     session = sessions.found(tx, binding.session_id)
@@ -117,14 +120,14 @@ def current(
 def over(
     tx: Tx, binding: Binding, session: Session, policy: ResetPolicy, zone: tzinfo
 ) -> EndReason | None:
-    """Why the session is over, if it is: it was ended where it is, or its policy ends it now."""
+    """Why the session is over, or None: it was ended, or `policy` expires it now."""
     return session.end_reason or expiry(tx, binding, session, policy, zone)
 
 
 def expiry(
     tx: Tx, binding: Binding, session: Session, policy: ResetPolicy, zone: tzinfo
 ) -> EndReason | None:
-    """Why its policy ends the session, if it does."""
+    """Why `policy` expires the session, or None if it does not."""
     reason = policy.expired(active=session.active, now=moment(tx.now), zone=zone)
     if reason is None or binding.origin is Origin.HANDOFF or leases.get(tx, session.id):
         return None
@@ -144,7 +147,7 @@ def get_or_create(
 ) -> Bound:
     tx.lock(address.key)
     there = get(tx, address)
-    if there is not None:  # nobody may take its lease while we decide
+    if there is not None:  # its lease must not change while we decide
         tx.row(f"SELECT no FROM sessions WHERE id = :id {tx.for_update}", id=there.session_id)
     if (known := current(tx, address, owner, policy, zone)) is not None:
         return known
@@ -184,7 +187,7 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     )
     if address.platform is Platform.WEB and address.thread_id is not None:
         pages.arrived(tx, address.thread_id, session_id)
-    if ended is not None:  # or the next message there would replace it
+    if ended is not None:  # otherwise the next message there would replace it
         sessions.reopen(tx, session_id)
     if left is None or left[0] != address.key:
         approvals.void(tx, session_id)
@@ -202,7 +205,7 @@ _STAYING = {
     "inbox": "finished IS NULL",
     "outbox": "state = 'queued'",
 }
-"""What else a chat keeps when it has another address: the table, and which of its rows."""
+"""What else moves with a chat to its new address: the table, and which of its rows."""
 
 
 def chat_moved(tx: Tx, old: Address, new: Address) -> None:
@@ -220,7 +223,7 @@ def chat_moved(tx: Tx, old: Address, new: Address) -> None:
 
 
 def _tell_left(tx: Tx, left: Address, session: Session) -> None:
-    """One line for a chat, where otherwise somebody would wait for an answer."""
+    """Notify the chat that the session left, where the user may be waiting for an answer."""
     if left.platform is Platform.LOCAL:
         return
     name = sessions.calling(tx, session)
@@ -252,8 +255,8 @@ def stale(
 
 
 def _silent(tx: Tx, policies: ResetPolicies, zone: tzinfo, platforms: Collection[Platform]) -> str:
-    """As a condition: nothing was said for long enough, by the policy of each kind of chat. Both
-    are closed sets of plain words."""
+    """An SQL condition: the session has been inactive long enough for its chat's policy. Platforms
+    and chat types are closed sets of plain words, so they are safe as literals."""
     now = moment(tx.now)
     kinds = [(p, t) for p in sorted(platforms) if p is not Platform.LOCAL for t in ChatType]
     latest = {(p, t): policies.of(p, t).latest_over(now=now, zone=zone) for p, t in kinds}

@@ -1,6 +1,6 @@
-"""The live bubble of an address: the message that a running turn is still rewriting there.
+"""The live bubble of an address: the message that a running turn is still editing there.
 
-It is kept so that a gateway which starts after a crash finds it, and does not leave it half said.
+It is stored so that a gateway that starts after a crash finds it and does not leave it unfinished.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from segue.store.values import listed, readable_address, text
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """One that may or may not have been sent."""
+    """A bubble that may or may not have been sent."""
 
     key: str
     body: str
 
 
 def begin(tx: Tx, address: Address, begun: Begun, session_id: str | None) -> None:
-    """Before it is sent, so that it is known however the sending ends."""
+    """Record a bubble before it is sent, so that it is known however the send ends."""
     forget(tx, address)
     tx.change(
         "INSERT INTO bubbles (platform, address, key, body, session_id)"
@@ -57,7 +57,7 @@ def forget(tx: Tx, address: Address) -> None:
 
 
 def become(tx: Tx, address: Address, receipt: str) -> None:
-    """What has been said for good in that message is no longer being written."""
+    """Remove the bubble if `receipt` is its message, which is now final."""
     tx.change(
         "DELETE FROM bubbles"
         " WHERE platform = :platform AND address = :address AND receipt = :receipt",

@@ -1,4 +1,4 @@
-"""The two clocks of a store: one that people read, and one that does not jump."""
+"""The store's two clocks: wall time for display, and ticks, which do not jump."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """The time of day, for what people read."""
+        """Wall time, for display."""
         ...
 
     def ticks(self) -> Ticks:
-        """Microseconds that only ever grow, the same in every process of the machine."""
+        """Microseconds that only increase, the same in every process on the machine."""
         ...
 
     def era(self) -> str:
-        """Changes when ticks start anew, as they do when the machine starts."""
+        """An id that changes when ticks start again from zero, as they do at boot."""
         ...
 
 
@@ -33,8 +33,8 @@ class SystemClock:
         return datetime.now(UTC)
 
     def ticks(self) -> Ticks:
-        # Counts through suspend where the system can: a laptop that slept must not wake up
-        # believing that its leases are fresh.
+        # Counts time in suspend where the OS can: a laptop that slept must not wake up with leases
+        # that look fresh.
         clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
         return Ticks(time.clock_gettime_ns(clock) // 1000)
 

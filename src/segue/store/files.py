@@ -1,11 +1,11 @@
-"""The files of an SQLite store: found, made, made private, connected to; and what goes wrong.
+"""The files of an SQLite store: check, create, make private, connect, and map errors.
 
 Nothing here may open() the database file while a connection is open in this process: closing that
 descriptor would drop SQLite's locks, and the next commit could become invisible to others.
 """
 
 # pyright: reportUnknownMemberType=false
-# apsw's types name a buffer that Python has had only since 3.12.
+# apsw's types refer to `Buffer`, which Python has only since 3.12.
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from segue.store.processes import open_private
 APPLICATION_ID = 0x53656775  # "Segu"
 HEADER = 100
 PATIENCE = 5.0
-"""Seconds to wait for another program that has the database locked, past our gate."""
+"""Seconds to wait for a lock that a program outside our gate holds on the database."""
 
 
 def probe(path: Path, run: Path) -> None:
-    """Refuse what is not ours, before anything is changed."""
+    """Raise a StoreError if the file is not ours, before anything is changed."""
     created = (run / "created").exists()
     try:
         with path.open("rb") as file:
@@ -53,7 +53,7 @@ def probe(path: Path, run: Path) -> None:
     except IsADirectoryError:
         raise StoreForeign(path=path) from None
     if not created and run.is_dir() and (not header or _application(header) == 0):
-        return  # somebody is creating it, or was stopped while doing so; SQLite knows more
+        return  # it is being created, or that was interrupted; SQLite knows more
     if created and _application(header) is None:
         raise StoreCorrupt(path=path, reason="the file is cut off or overwritten")
     if _application(header) != APPLICATION_ID:
@@ -61,14 +61,14 @@ def probe(path: Path, run: Path) -> None:
 
 
 def _application(header: bytes) -> int | None:
-    """Whose SQLite database it is; None when it is not one."""
+    """The application id of an SQLite file, or None if it is not one."""
     if len(header) < HEADER or not header.startswith(b"SQLite format 3\0"):
         return None
     return int.from_bytes(header[68:72], "big")
 
 
 def prepare(path: Path, run: Path, clock: Clock) -> None:
-    """Bring file and schema up to date. Only one process at a time is here."""
+    """Create the file if needed and migrate its schema. Only one process runs this at a time."""
     created = run / "created"
     try:
         if not path.exists():
@@ -101,7 +101,7 @@ def _migrate(connection: apsw.Connection, clock: Clock) -> None:
         roll_back(connection)
         raise
     if not version:
-        # The probe reads the file itself, so the application id has to be in it.
+        # `probe` reads the file itself, so the application id must be in it, not in the WAL.
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
@@ -110,7 +110,7 @@ def _run(connection: apsw.Connection, script: str) -> None:
 
 
 def _new_era(connection: apsw.Connection, era: str) -> None:
-    """After a restart of the machine, ticks count anew and nobody from before is alive."""
+    """After a reboot, reset every deadline: ticks start again, and no earlier process is alive."""
     known = connection.execute("SELECT value FROM meta WHERE name = 'era'").get
     if known == era:
         return
@@ -157,13 +157,14 @@ def roll_back(connection: apsw.Connection) -> None:
 
 
 def _keep_log(connection: apsw.Connection) -> None:
-    # A log that is never deleted cannot be deleted under another process's feet.
+    # A WAL file that is never deleted cannot be deleted while another process uses it.
     on = ctypes.c_int(1)
     connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(on))
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Which file it is, whatever it is called."""
+    """The file's device and inode, which stay the same when it is renamed. None if it is
+    missing."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -174,12 +175,12 @@ def identity(path: Path) -> tuple[int, int] | None:
 def make_private_folder(folder: Path) -> None:
     with contextlib.suppress(FileExistsError):
         folder.mkdir(0o700)
-    if folder.stat().st_mode & 0o777 != 0o700:  # left so by somebody, or made under an odd umask
+    if folder.stat().st_mode & 0o777 != 0o700:  # changed by hand, or made under an odd umask
         folder.chmod(0o700)
 
 
 def _make_private(path: Path) -> None:
-    """Shut out others from what is there and ours, without opening it."""
+    """Take away other users' access to the files that exist and are ours, without opening them."""
     for name in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
         with contextlib.suppress(FileNotFoundError):
             found = name.stat()
@@ -187,11 +188,11 @@ def _make_private(path: Path) -> None:
                 name.chmod(0o600)
 
 
-# What went wrong, for people
+# Errors, as the user sees them
 
 
 def no_folder(path: Path) -> StoreError:
-    """Why a store cannot be made at `path`, whose folder is not there."""
+    """The error for a `path` whose folder does not exist."""
     folder = path.parent
     there = next(parent for parent in folder.parents if parent.exists())
     if os.access(there, os.W_OK):
@@ -211,7 +212,7 @@ def refused(error: OSError, path: Path) -> StoreError:
 
 
 def told(error: Exception, path: Path) -> Exception:
-    """The error as a person can use it; what is not the database's stays as it is."""
+    """Map a database or OS error to a StoreError. Return any other error unchanged."""
     match error:
         case SegueError():
             return error
@@ -227,14 +228,15 @@ def told(error: Exception, path: Path) -> Exception:
             return StoreBusy(path=path)
         case apsw.IOError():
             return StoreFailed(path=path, reason=str(error))
-        case OSError():  # a lock file that cannot be opened, for one
+        case OSError():  # such as a lock file that cannot be opened
             return refused(error, path)
         case _:
             return error
 
 
 def _cannot_open(error: apsw.CantOpenError, path: Path) -> StoreError:
-    """SQLite does not say why. The folder may: the file itself must not be opened beside it."""
+    """Find out why the file cannot be opened, which SQLite does not report. Only the folder can be
+    checked: the file must not be opened while there are connections."""
     try:
         os.close(os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as why:

@@ -1,4 +1,4 @@
-"""Which gateways are alive, and which platforms each of them serves."""
+"""Gateway presence: which gateways are alive, and which platforms each one serves."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from segue.store.leases import until
 from segue.store.values import moment, text
 
 SECONDS = 10.0
-"""How long a gateway counts as alive without a heartbeat: no longer than its claims last, so that
-the next one that may claim a handoff is also the one that serves its platform."""
+"""How long a gateway counts as alive without a heartbeat. Not longer than its claims last, so that
+the next gateway that may claim a handoff is also the one that serves its platform."""
 
 
 class Link(StrEnum):
-    """How a gateway stands with a platform."""
+    """The state of a gateway's connection to a platform."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
@@ -29,30 +29,30 @@ class Link(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformHealth:
-    """How a platform is, as the gateway that serves it last said."""
+    """The state of a platform, as last reported by the gateway that serves it."""
 
     platform: Platform
     state: Link
     detail: str
-    """Why, for people."""
+    """The reason, for display."""
     account: str
-    """The bot's own id there; empty until it is known."""
+    """The bot's own id there. Empty until it is known."""
     link: str | None
-    """What a person opens to pair, with `{code}` in the place of the code."""
+    """The URL that the user opens to pair, with `{code}` in place of the code."""
     since: datetime
-    """When it came into this state."""
+    """When the platform entered this state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """A gateway that is alive."""
+    """A live gateway."""
 
     process: str
     name: str
     platforms: frozenset[Platform]
     started: datetime
     links: Mapping[Platform, PlatformHealth]
-    """How each of its platforms is."""
+    """The state of each of its platforms."""
 
 
 class Gateways:
@@ -62,16 +62,20 @@ class Gateways:
     async def announce(
         self, name: str, platforms: Collection[Platform], *, seconds: float = SECONDS
     ) -> Gateway:
-        """Be there, serving those of `platforms` that no living gateway serves already. May be
-        called again, to take over from one that died or hangs; its leases have run out."""
+        """Register this gateway for those of `platforms` that no live gateway serves.
+
+        Call it again to take over from a gateway that died or hangs. The leases of that gateway
+        expire.
+        """
         return await self._engine.mark(announce, name, platforms, seconds)
 
     async def heartbeat(self, *, seconds: float = SECONDS) -> bool:
-        """Still there; False when this gateway is no longer known and must announce itself."""
+        """Stay registered. Return False if this gateway is unknown and must announce itself
+        again."""
         return await self._engine.mark(heartbeat, seconds)
 
     async def withdraw(self) -> bool:
-        """Gone, and its platforms are free."""
+        """Unregister this gateway and free its platforms."""
         return await self._engine.mark(withdraw)
 
     async def report(
@@ -83,8 +87,8 @@ class Gateways:
         account: str = "",
         link: str | None = None,
     ) -> bool:
-        """How `platform` is; False when this gateway does not serve it. An account and a link that
-        were told before stay known."""
+        """Record the state of `platform`. Return False if this gateway does not serve it. An empty
+        account, or a link of None, keeps the one reported before."""
         return await self._engine.mark(
             report, platform, state, detail=detail, account=account, link=link
         )
@@ -93,7 +97,7 @@ class Gateways:
         return await self._engine.read(alive)
 
     async def serving(self, platform: Platform) -> Gateway | None:
-        """The living gateway that serves `platform`, if there is one."""
+        """The live gateway that serves `platform`, or None."""
         return await self._engine.read(serving, platform)
 
 
@@ -102,7 +106,7 @@ def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float)
     living = {gateway.process for gateway in alive(tx)}
     for (process,) in tx.rows("SELECT process FROM gateways"):
         if process not in living:
-            if process != tx.process:  # one that was only late goes on with what it has in hand
+            if process != tx.process:  # if we were only late, we keep our leases
                 leases.run_out(tx, process)
             tx.change("DELETE FROM gateways WHERE process = :process", process=process)
     tx.change(
@@ -126,11 +130,11 @@ def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float)
 
 
 def require(tx: Tx, platform: Platform) -> None:
-    """Raise PlatformLost when another gateway serves `platform`. If this one does, no other can
-    take it over before the transaction ends."""
+    """Raise PlatformLost if another gateway serves `platform`. If this one does, no other gateway
+    can take it over before the transaction ends."""
     sql = f"SELECT process FROM gateway_platforms WHERE platform = :platform {tx.for_share}"
-    # PostgreSQL waits for a takeover that is under way, and finds the row of the new gateway only
-    # when it is asked again.
+    # PostgreSQL waits for a takeover in progress, but sees the row of the new gateway only in a
+    # second query.
     row = tx.row(sql, platform=platform.value) or tx.row(sql, platform=platform.value)
     if row is not None and row[0] != tx.process:
         raise PlatformLost(platform=platform)
@@ -163,8 +167,8 @@ def report(
         platform=platform.value,
         me=tx.process,
     )
-    tx.nudge(Topic.HANDOFFS)  # those that wait for it can be carried out,
-    tx.nudge(Topic.OUTBOX)  # and what waits for it can be said
+    tx.nudge(Topic.HANDOFFS)  # waiting handoffs can now run,
+    tx.nudge(Topic.OUTBOX)  # and waiting messages can be sent
     return changed == 1
 
 
@@ -189,7 +193,7 @@ def alive(tx: Tx) -> tuple[Gateway, ...]:
 
 
 def _links(tx: Tx) -> dict[str, dict[Platform, PlatformHealth]]:
-    """How the platforms of each gateway are, by its process."""
+    """The state of each gateway's platforms, by process."""
     links: dict[str, dict[Platform, PlatformHealth]] = {}
     rows = tx.rows(
         "SELECT process, platform, state, detail, account, link, since FROM gateway_platforms"

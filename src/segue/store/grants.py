@@ -1,5 +1,8 @@
-"""What a person allowed for the rest of a session. It is kept with the session, so it holds after
-a restart and wherever the session moves, and is gone with it."""
+"""Calls that the owner has allowed for the rest of a session.
+
+They are stored with the session, so they survive a restart, apply wherever the session moves, and
+are deleted with it.
+"""
 
 from __future__ import annotations
 

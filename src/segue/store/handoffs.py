@@ -1,8 +1,9 @@
-"""Handoffs: each step of core.handoff's table as one guarded UPDATE, so that one of two wins.
+"""Handoffs: each transition in core.handoff's table is one guarded UPDATE, so that only one process
+can win.
 
 A handoff is in flight (pending or running) only until its `claim_by`. A claim and each heartbeat
-put that off; when the gateway dies, the next one has until then to go on from the recorded step.
-After it the handoff is void, whoever starts a gateway later.
+extend it. If the gateway dies, another one has until then to resume from the recorded step. After
+that the handoff is void, even if a gateway starts later.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from segue.store.values import (
 )
 
 CLAIM_SECONDS = 15.0
-"""How long a request, or one whose gateway died, waits for a gateway."""
+"""How long a handoff waits for a gateway: after the request, and after its gateway died."""
 
 LEASE_SECONDS = 10.0
 """How long a claim lasts without a heartbeat."""
@@ -62,11 +63,11 @@ _SELECT = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A handoff that became real."""
+    """A completed handoff."""
 
     handoff: Handoff
     displaced: str | None
-    """The session that was live at that address; it is set aside, not ended."""
+    """The session that was bound to the address before. It is set aside, not ended."""
 
 
 def request(
@@ -111,13 +112,13 @@ def request(
 
 
 def state(tx: Tx, session_id: str) -> Handoff | None:
-    """The session's latest handoff."""
+    """The session's latest handoff, or None."""
     latest = history(tx, session_id, 1)
     return latest[0] if latest else None
 
 
 def due(tx: Tx, session_id: str) -> tuple[Handoff | None, bool]:
-    """The session's latest handoff, and whether `expire` would end it."""
+    """The session's latest handoff, and whether `expire` would fail it."""
     latest = state(tx, session_id)
     return latest, latest is not None and _is_void(tx, latest)
 
@@ -138,19 +139,20 @@ def recent(tx: Tx, limit: int) -> tuple[Handoff, ...]:
 
 
 def in_flight(tx: Tx) -> tuple[Handoff, ...]:
-    """Those that are not over, void ones included, the oldest first."""
+    """All pending and running handoffs, including void ones, oldest first."""
     rows = tx.rows(f"{_SELECT} WHERE h.state IN ('pending', 'running') ORDER BY h.id")
     return tuple(map(_handoff, rows))
 
 
 def pending(tx: Tx) -> tuple[Handoff, ...]:
-    # The state stands there as a literal: with a parameter PostgreSQL leaves the index aside.
+    # The state is a literal: with a parameter, PostgreSQL does not use the partial index.
     sql = f"{_SELECT} WHERE h.state = 'pending' AND h.claim_by > :ticks ORDER BY h.id"
     return tuple(map(_handoff, tx.rows(sql, ticks=tx.ticks)))
 
 
 def claim(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
-    """Take up one that nobody works on: pending, or running with a gateway that is gone."""
+    """Claim a handoff that is pending, or running with a gateway that is gone. Return None if
+    another gateway has it, or if it is over or void."""
     lock = f"{tx.for_update} OF h" if tx.for_update else ""
     row = tx.row(f"{_SELECT} WHERE h.id = :id {lock}", id=handoff_id)
     handoff = _handoff(row) if row else None
@@ -160,7 +162,7 @@ def claim(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
 
 
 def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
-    """The step itself. That nobody works on it has been looked at, under its lock."""
+    """Claim it. The caller has checked, under the row's lock, that no gateway is working on it."""
     changed = tx.change(
         "UPDATE handoffs SET state = 'running', fence = fence + 1, attempt = attempt + 1,"
         " process = :process, lease_until = :lease, claim_by = :claim_by, claimed = :now,"
@@ -182,14 +184,15 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
     taken = get(tx, handoff_id)
     if taken is None or taken.state is State.RUNNING:
         return taken
-    cancel(tx, handoff_id, taken.error or "")  # it cannot be read
+    cancel(tx, handoff_id, taken.error or "")  # its row cannot be read
     return None
 
 
 def claim_next(
     tx: Tx, platforms: Collection[Platform], seconds: float, besides: Collection[int]
 ) -> Handoff | None:
-    """Take up the oldest that waits for a gateway serving one of `platforms`."""
+    """Claim the oldest pending handoff to one of `platforms`, or else one whose gateway is gone and
+    that is not in `besides`."""
     among = listed(platforms)
     skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
     waiting = tx.row(
@@ -240,7 +243,7 @@ def record_step(
         thread=thread.key if thread else None,
         reply=None if reply is None else text(reply.decode()),
     )
-    if thread is not None and not recorded:  # it was called off while that was being opened
+    if thread is not None and not recorded:  # cancelled while the thread was being opened
         _tell_thread(tx, claimed.id, thread)
     return recorded
 
@@ -254,7 +257,8 @@ def complete(
     usage: Usage | None,
     drafts: Sequence[outbox.Draft],
 ) -> Completion | None:
-    """The one commit point. Everything before it has moved nothing; after it, all has moved."""
+    """Complete the handoff. This is the single commit point: before it nothing has moved, after it
+    everything has."""
     tx.lock(address.key)
     finished = _advance(
         tx,
@@ -265,7 +269,7 @@ def complete(
     )
     if not finished:
         return None
-    # Whoever appended or took the lease since the request left a newer epoch or seq behind.
+    # An append or a new lease since the request has raised the seq or the epoch.
     same = tx.row(
         "SELECT s.epoch = h.epoch AND s.last_seq = h.seq"
         " FROM handoffs h JOIN sessions s ON s.no = h.session_no"
@@ -288,7 +292,7 @@ def complete(
 
 
 def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
-    """Whoever talks there learns what became of the conversation that was there before."""
+    """Notify the chat that the session which was there before is set aside."""
     name = sessions.calling(tx, displaced)
     body = f"{name}, which was here before, is set aside. Type /resume {name} to go on with it."
     key = f"handoff:{handoff_id}:displaced"
@@ -305,8 +309,10 @@ def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
 
 
 def cancel(tx: Tx, handoff_id: int, reason: str | None) -> bool:
-    """Cancel it, or fail it for that reason. It races with `complete`: one of the two changes the
-    row."""
+    """Cancel a handoff in flight, or fail it for that reason.
+
+    Races with `complete`: only one of them changes the row.
+    """
     if reason is None:
         return _end(tx, handoff_id, Failure.CANCELLED)
     return _end(tx, handoff_id, Failure.ERROR, short_reason(text(reason)))
@@ -327,7 +333,7 @@ def _end(tx: Tx, handoff_id: int, failure: Failure, error: str = "") -> bool:
 
 
 def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None:
-    """Whoever waits in the thread that was opened learns that the session will not come."""
+    """Notify the thread that was opened that the session will not arrive."""
     failed = get(tx, handoff_id)
     thread = opened or (failed and failed.thread)
     if failed is None or failed.state is not State.FAILED or thread is None:
@@ -345,13 +351,13 @@ def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None
 
 
 def expire(tx: Tx) -> int:
-    """Fail what nobody took up in time, and say how many they were."""
+    """Fail the void handoffs and return how many there were."""
     void = [handoff for handoff in in_flight(tx) if _is_void(tx, handoff)]
     return sum(_end(tx, handoff.id, _why_void(handoff)) for handoff in void)
 
 
 def _is_void(tx: Tx, handoff: Handoff) -> bool:
-    """Whether nobody may claim it any more: its time is over, or its attempts are."""
+    """Whether no gateway may claim it any more: it expired, or all attempts are used up."""
     exhausted = handoff.attempt >= MAX_ATTEMPTS and _gone(tx, handoff)
     return handoff.expired(tx.ticks) or exhausted
 
@@ -361,7 +367,7 @@ def _why_void(handoff: Handoff) -> Failure:
 
 
 def _gone(tx: Tx, handoff: Handoff) -> bool:
-    """Whether the gateway that runs it has died, or has been silent for too long."""
+    """Whether the gateway that runs it has died or missed its heartbeats."""
     if handoff.lease_until is None or handoff.claimed_by is None:
         return False
     return tx.ticks >= handoff.lease_until or tx.dead(handoff.claimed_by)
@@ -373,7 +379,7 @@ _FAILED = (
 
 
 def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
-    """Change a running handoff, if `claimed` is its newest claim."""
+    """Change a running handoff if `claimed` is its newest claim. Return False if it is not."""
     changed = tx.change(
         f"UPDATE handoffs SET {change} WHERE id = :id AND state = 'running' AND fence = :fence",
         id=claimed.id,
@@ -384,8 +390,8 @@ def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
 
 
 def _handoff(row: Row) -> Handoff:
-    """The row; as failed, without what cannot be read of it, if it does not hold what it should:
-    one bad row must not keep the others from being read."""
+    """Return the handoff in `row`. If the row is invalid, return a failed handoff without the
+    invalid values: one bad row must not keep the others from being read."""
     try:
         return _read(row)
     except ValueError as error:

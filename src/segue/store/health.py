@@ -1,4 +1,4 @@
-"""How the store is, told by the database itself."""
+"""The health of the store, as reported by the database."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from segue.store.base import Dialect, Tx
 
 CHEAP = 200_000_000
-"""A file of more bytes than this takes seconds to be read through."""
+"""The largest file to check, in bytes. Reading a larger one takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Health:
     size: int
     """Bytes on disk."""
     faults: tuple[str, ...] | None
-    """What is damaged; None when nobody looked: it is too large, or the server's own affair."""
+    """What is damaged. None if not checked: the file is too large, or the database is a server."""
 
 
 def look(tx: Tx) -> Health:

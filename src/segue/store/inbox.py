@@ -1,7 +1,7 @@
-"""What came in from a platform, each update once, until it is answered.
+"""The inbox: updates from the platforms, each recorded once, until they are answered.
 
-It belongs to the gateway that serves the platform: one that has lost it to another can no longer
-record, take or finish anything there (PlatformLost).
+A platform's entries belong to the gateway that serves it. A gateway that has lost the platform to
+another can no longer record, take or finish them (PlatformLost).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from segue.store.base import Engine, Row, Topic, Tx
 from segue.store.values import listed, micros, moment, readable_address, text, unreadable
 
 ALL = 1_000_000_000
-"""More than there will ever be."""
+"""A limit that is larger than any inbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """One update, waiting to be answered."""
+    """One update in the inbox."""
 
     no: int
     platform: Platform
@@ -33,9 +33,9 @@ class Incoming:
     body: str
     received: datetime
     session_id: str | None
-    """The session in which it was said, if it was: there the answer is under way."""
+    """The session that has taken it and is answering it, or None."""
     error: str | None = None
-    """Why it was set aside, or cannot be read."""
+    """Why it was set aside, or why it cannot be read."""
     starts: int = 0
     """How many gateways found it waiting when they started."""
 
@@ -47,49 +47,54 @@ class Inbox:
     async def record(
         self, account: str, update_id: str, address: Address, body: str, message_id: str = ""
     ) -> int | None:
-        """Keep one update of `account` and return its number; None when it is known already.
-        `message_id`: the message that was written or edited, for `said`. The chat has a reader now,
-        so what may not have arrived there is offered again."""
+        """Record one update of `account` and return its number, or None if it is already recorded.
+
+        `message_id` is the message that was written or edited, for `said`. The user is now reading
+        this chat, so messages that may not have arrived there are offered again.
+        """
         return await self._engine.write(record, account, update_id, address, body, message_id)
 
     async def said(self, account: str, address: Address, message_id: str) -> str | None:
-        """The newest update of that message; None when there was none, or it is forgotten."""
+        """The body of the newest update for that message, or None if there is none or it was
+        pruned."""
         return await self._engine.read(said, account, address, message_id)
 
     async def waiting(
         self, platforms: Collection[Platform] | None = None, *, limit: int = 1000
     ) -> tuple[Incoming, ...]:
-        """What is not done with yet, taken or not, in the order in which it came; of all platforms,
-        or of these."""
+        """The unfinished entries, taken or not, in order of arrival. `platforms` of None means
+        all."""
         return await self._engine.read(waiting, platforms, limit)
 
     async def take_over(self, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
-        """All that waits on these, for a gateway that starts; each counts the start."""
+        """Return all unfinished entries on `platforms`, for a gateway that starts, and add one to
+        their start counts."""
         return await self._engine.write(take_over, platforms)
 
     async def hand_back(self, platforms: Collection[Platform]) -> None:
-        """Leave what waits on these to the next gateway. One that stops in order was not stopped by
-        a message, so its start does not count."""
+        """Leave the unfinished entries to the next gateway and reset their start counts: a gateway
+        that stops cleanly was not crashed by a message."""
         await self._engine.write(hand_back, platforms)
 
     async def rewrite(self, no: int, body: str) -> bool:
-        """Its sender says something else now; False when it is taken or done with already."""
+        """Replace the body after its sender edited it. Return False if it is already taken or
+        finished."""
         return await self._engine.write(rewrite, no, body)
 
     async def finish(self, numbers: Sequence[int]) -> int:
-        """Done with these. `Transcripts.append` does it together with the message itself."""
+        """Finish these entries. `Transcripts.append` does so together with appending the answer."""
         return await self._engine.write(finish, numbers)
 
     async def set_aside(self, no: int, reason: str) -> bool:
-        """It cannot be answered; False when it was set aside before."""
+        """Mark an entry as impossible to answer. Return False if it already was."""
         return await self._engine.write(set_aside, no, reason)
 
     async def troubled(self, limit: int = 50) -> tuple[Incoming, ...]:
-        """What was set aside, the newest first."""
+        """The entries that were set aside, newest first."""
         return await self._engine.read(troubled, limit)
 
     async def prune(self, before: datetime) -> int:
-        """Forget what was done with before then: the platform will not send it again."""
+        """Delete entries finished before this time: the platform will not send them again."""
         return await self._engine.write(prune, before)
 
 
@@ -179,7 +184,7 @@ def _incoming(row: Row) -> Incoming:
 
 
 def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
-    """These are said in that session now, and nowhere else: MessageTaken when one is already."""
+    """Assign these entries to the session. Raise MessageTaken if one is already taken."""
     sql = (
         "UPDATE inbox SET session_id = :session"
         " WHERE no = :no AND session_id IS NULL AND finished IS NULL"
@@ -202,7 +207,7 @@ def finish(tx: Tx, numbers: Sequence[int]) -> int:
 
 
 def set_aside(tx: Tx, no: int, reason: str) -> bool:
-    # A command is done with before it is carried out, so that it is never repeated.
+    # Commands are already finished: they are marked before they run, so that they never run twice.
     sql = (
         "UPDATE inbox SET finished = coalesce(finished, :now), error = :error"
         " WHERE no = :no AND error IS NULL"
@@ -211,7 +216,7 @@ def set_aside(tx: Tx, no: int, reason: str) -> bool:
 
 
 def refuse(tx: Tx, account: str, update_id: str, address: Address, reason: str) -> int | None:
-    """Set one aside that may not even be recorded; None when it was done with already."""
+    """Set aside an update that may not even be recorded. Return None if it is already finished."""
     row = tx.row(
         "INSERT INTO inbox"
         " (platform, account, update_id, address, body, received, finished, error)"
@@ -236,7 +241,7 @@ def _require(tx: Tx, numbers: Sequence[int]) -> None:
 
 
 def forget_session(tx: Tx, session_id: str) -> None:
-    """Nobody will answer what was said in a session that is gone."""
+    """Finish the entries that a deleted session had taken: they cannot be answered."""
     sql = "UPDATE inbox SET finished = :now WHERE session_id = :id AND finished IS NULL"
     tx.change(sql, now=tx.now, id=session_id)
 

@@ -1,4 +1,4 @@
-"""Work for the store's threads: few threads, however many callers wait."""
+"""Jobs for the store's threads: a few threads serve any number of callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from segue.core.errors import SegueError, StoreClosed
 
 PATIENCE = 15.0
-"""Seconds that a job waits to be begun before its caller is told that the store is busy."""
+"""Seconds that a job waits to be started before its caller gets a busy error."""
 
 
 class Job:
@@ -25,16 +25,16 @@ class Job:
     ) -> None:
         self.work = work
         self.lasting = lasting
-        """Whether what it writes has to survive a power cut."""
+        """Whether its writes must survive a power cut."""
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
-        # Whoever gets this lock, once and for all, decides whether the work is done: the thread
-        # that begins it, or the caller that no longer waits for it.
+        # Acquired once and never released. The thread that starts the work and the caller that
+        # stops waiting for it both try; the first one decides whether the work is done.
         self._begun = threading.Lock()
         self.timer = self.loop.call_later(PATIENCE, self._give_up, busy)
 
     def begin(self) -> bool:
-        """Take the decision; False when the other side already has."""
+        """Claim the decision. Return False if the other side already has it."""
         return self._begun.acquire(blocking=False)
 
     def _give_up(self, busy: Callable[[], SegueError]) -> None:
@@ -51,14 +51,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended."""
+    """The result or the error of a job."""
 
     job: Job
     result: Any = None
     error: BaseException | None = None
 
     def deliver(self) -> None:
-        if self.job.future.done():  # its caller was cancelled
+        if self.job.future.done():  # the caller was cancelled
             return
         if self.error is None:
             self.job.future.set_result(self.result)
@@ -100,7 +100,7 @@ class Threads:
         return job
 
     async def close(self) -> bool:
-        """Finish what was submitted, then stop; False when a thread is stuck in it."""
+        """Finish the submitted jobs, then stop. Return False if a thread is stuck."""
         self._closed = True
         for _ in self._threads:
             self._queue.put(None)

@@ -1,5 +1,7 @@
-"""Keeping the leases of one process: renewed in time, and looked after whenever somebody takes one
-over. However many sessions are in hand, it is one listener and one transaction."""
+"""Renews the leases of one process, and notices when another process takes one over.
+
+One listener and one renewing transaction are enough for any number of held sessions.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +18,26 @@ from segue.store.base import Engine, Topic, Tx
 from segue.store.wake import Waiter
 
 _PAUSE = 1.0
-"""Seconds before a store that cannot be listened to is tried again."""
+"""Seconds to wait before listening again after a store error."""
 
 logger = logging.getLogger(__name__)
 
 
 class Held:
-    """A session in hand. `lost` is set as soon as it is known to be in another."""
+    """A session that this process holds. `lost` is set as soon as its lease is known to be lost."""
 
     def __init__(self, lease: Lease, seconds: float) -> None:
         self.lease = lease
         self.seconds = seconds
-        """How long its lease lasts when it is not renewed."""
+        """How long the lease lasts without renewal."""
         self.lost = asyncio.Event()
         self.moved: SessionError | None = None
-        """Where it is instead, once it is lost."""
+        """The error that says where the session is now, once it is lost."""
         self._stops: list[asyncio.Event] = []
 
     @contextlib.contextmanager
     def stopping(self, stop: asyncio.Event) -> Generator[None]:
-        """While this is open, `stop` is set as soon as the session is lost."""
+        """While this context is open, set `stop` as soon as the session is lost."""
         self._stops.append(stop)
         if self.lost.is_set():
             stop.set()
@@ -51,12 +53,12 @@ class Held:
 
 
 class Keeper:
-    """Keeps what is in hand, from when it is told of it until it is let go of."""
+    """Renews the lease of each held session, from `keep` to `let_go`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._due: dict[Held, float] = {}
-        """When each is to be renewed."""
+        """When each lease is due for renewal."""
         self._next = 0.0
         self._keeping: asyncio.Task[None] | None = None
         self._wake: Waiter | None = None
@@ -77,7 +79,7 @@ class Keeper:
         self._due[held] = time.monotonic() + held.seconds / 3
 
     async def _keep(self) -> None:
-        """For as long as there is anything to keep."""
+        """Run for as long as there are leases to renew."""
         try:
             while self._due:
                 try:
@@ -103,11 +105,11 @@ class Keeper:
             except StoreClosed:
                 raise
             except StoreError as error:
-                # The epoch keeps everybody else's writing apart from ours, whatever comes of this.
+                # Not fatal: if a lease is lost meanwhile, the epoch check rejects our writes.
                 logger.warning("The leases in hand were not looked after: %s", error)
 
     async def _look_after(self, due: Sequence[Held], rest: Sequence[Held]) -> None:
-        """Renew those that are due, and see whether the rest are still in hand."""
+        """Renew the leases that are due, and check that the rest are still ours."""
         for held in due:
             self._put_off(held)
         if due:
@@ -119,7 +121,7 @@ class Keeper:
 
     def _settle(self, asked: Sequence[Held], found: Sequence[Lease | SessionError]) -> None:
         for held, now in zip(asked, found, strict=True):
-            if held not in self._due:  # it was let go of meanwhile
+            if held not in self._due:  # released meanwhile
                 continue
             if isinstance(now, Lease):
                 held.lease = now
@@ -133,7 +135,7 @@ def _renew(tx: Tx, asked: Sequence[tuple[Lease, float]]) -> list[Lease | Session
     for lease, seconds in asked:
         try:
             renewed.append(leases.renew(tx, lease, seconds=seconds))
-        except SessionError as error:  # which has changed nothing
+        except SessionError as error:  # nothing was changed
             renewed.append(error)
     return renewed
 

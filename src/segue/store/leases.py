@@ -1,4 +1,4 @@
-"""The sole right to append to a session."""
+"""Leases: the exclusive right to append to a session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from segue.store.base import Engine, Topic, Tx
 from segue.store.values import text
 
 SECONDS = 20.0
-"""How long a lease lasts when it is not renewed."""
+"""How long a lease lasts without renewal."""
 
 
 class Leases:
@@ -19,25 +19,26 @@ class Leases:
     async def acquire(
         self, session_id: str, holder: str, *, seconds: float = SECONDS, take_over: bool = False
     ) -> Lease:
-        """The lease of a session that nobody holds; SessionHeld, naming who, when somebody does.
+        """Acquire the lease of a session. Raise SessionHeld, with the holder, if it is held.
 
-        With `take_over` it is taken from them: their next append gets SessionMoved, and whoever
-        listens to Topic.LEASES is woken. An ended session is open again.
+        With `take_over`, take it from the holder instead: the holder's next append raises
+        SessionMoved, and listeners of Topic.LEASES are woken. An ended session is reopened.
         """
         return await self._engine.mark(
             acquire, session_id, holder, seconds=seconds, take_over=take_over
         )
 
     async def renew(self, lease: Lease, *, seconds: float = SECONDS) -> Lease:
-        """The same lease for longer, even a lapsed one if nobody took it; SessionMoved else."""
+        """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
+        it."""
         return await self._engine.mark(renew, lease, seconds=seconds)
 
     async def release(self, lease: Lease) -> bool:
-        """Let go; False when it was no longer held."""
+        """Release the lease. Return False if it was already lost."""
         return await self._engine.mark(release, lease)
 
     async def get(self, session_id: str) -> Lease | None:
-        """Who holds the session now, if anybody does."""
+        """The session's current lease, or None if it is not held."""
         return await self._engine.read(get, session_id)
 
 
@@ -101,8 +102,8 @@ def release(tx: Tx, lease: Lease) -> bool:
 
 
 def run_out(tx: Tx, process: str) -> None:
-    """Let the leases of a process that is gone or hangs run out now. If it comes back, it keeps
-    those that no other process has acquired meanwhile."""
+    """Expire the leases of a process that is gone or hangs. If it comes back, it keeps those that
+    no other process has acquired meanwhile."""
     sql = "UPDATE sessions SET lease_until = :now WHERE process = :process AND lease_until > :now"
     tx.change(sql, now=tx.ticks, process=process)
     tx.nudge(Topic.LEASES)
@@ -126,8 +127,11 @@ def get(tx: Tx, session_id: str) -> Lease | None:
 def permit(
     tx: Tx, session_id: str, lease: Lease | None, *, epoch: int, process: str | None
 ) -> None:
-    """Let the caller dispose of a session whose row says `epoch` and `process`: `lease` must be
-    its lease (SessionMoved else), or nobody may hold it (SessionHeld)."""
+    """Check that the caller may act on a session whose row says `epoch` and `process`.
+
+    Raise SessionMoved if `lease` is given and is not the session's lease, or SessionHeld if no
+    lease is given and the session is held.
+    """
     if lease is not None:
         if (lease.session_id, lease.epoch, lease.process) != (session_id, epoch, process):
             raise moved(tx, session_id)
@@ -136,8 +140,8 @@ def permit(
 
 
 def own(tx: Tx, lease: Lease) -> tuple[int, int]:
-    """The number and last seq of the session whose lease this is, and stays until the transaction
-    ends; SessionMoved when it is no longer."""
+    """Return the session's number and last seq, and keep its lease unchanged until the transaction
+    ends. Raise SessionMoved if `lease` was lost."""
     row = tx.row(
         "SELECT no, last_seq FROM sessions"
         f" WHERE id = :id AND epoch = :epoch AND process = :process {tx.for_update}",
@@ -151,8 +155,8 @@ def own(tx: Tx, lease: Lease) -> tuple[int, int]:
 
 
 def taken_from(tx: Tx, process: str | None) -> None:
-    """Let a session's holder, if its row names a `process`, learn at once that it has lost it."""
-    if process is not None:  # even a lapsed one: it has not let go, and may believe in it still
+    """Notify the session's holder, if its row names a `process`, that it has lost the lease."""
+    if process is not None:  # even if it lapsed: the holder may still rely on it
         tx.nudge(Topic.LEASES)
 
 
@@ -161,7 +165,7 @@ def until(tx: Tx, seconds: float) -> Ticks:
 
 
 def moved(tx: Tx, session_id: str) -> SessionError:
-    """Why a lease is worth nothing any more: where the session is now."""
+    """The error for a lost lease, which says where the session is now."""
     row = tx.row(
         "SELECT s.holder, b.address FROM sessions s LEFT JOIN bindings b ON b.session_no = s.no"
         " WHERE s.id = :id",

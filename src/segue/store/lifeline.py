@@ -1,13 +1,13 @@
 """The lock that shows that one opening of a PostgreSQL store is alive.
 
-Each opening holds an advisory lock on a connection of its own, which also listens for wake-ups. The
-server frees the lock as soon as the process ends, however it ends, so the next process need not
-wait for a lease to run out. A process that is frozen or cut off keeps its lock: only its silence
-shows it.
+Each opening holds an advisory lock on a dedicated connection, which also listens for wake-ups. The
+server frees the lock as soon as the process ends, however it ends, so other processes need not wait
+for a lease to expire. A process that is frozen or cut off keeps its lock: only its missed
+heartbeats reveal it.
 
 The connection can also break while the process lives: the server restarts, or the network fails.
-The process then writes nothing until it holds the lock again. A restart cuts all processes off at
-once, so for GRACE seconds after it was cut off a process declares no other one dead.
+The process then writes nothing until it holds the lock again. A restart cuts off all processes at
+once, so for GRACE seconds after a process was cut off it declares no other process dead.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from segue.store.wake import Ring
 
 CHANNEL = "segue"
 GRACE = 3.0
-"""Seconds that the others get to come back after all were cut off."""
+"""Seconds that other processes get to come back after all were cut off."""
 WAIT = 1.0
 """Seconds that a write waits for the lock to be held again."""
 LOOK_SECONDS = 5.0
-"""Seconds between two looks when no notification arrives."""
+"""Seconds between polls when no notification arrives."""
 PAUSE = 0.05
 LONGEST_PAUSE = 0.4
 
@@ -51,19 +51,19 @@ class Lifeline:
         self._connect = connect
         self._held = threading.Event()
         self._trusted = 0.0
-        """When a lock that is free begins to mean that its process is dead."""
+        """From this time on, a free lock means that its process is dead."""
         self._backend: tuple[Any, ...] | None = None
         self.reason = ""
-        """Why the lock was lost, or could not be taken again."""
+        """Why the lock was lost, or could not be acquired again."""
         self.keeping: asyncio.Task[None] | None = None
 
     @property
     def was_cut_off(self) -> bool:
-        """Whether this process had lost the server until a moment ago, as others may have."""
+        """Whether this process recently lost the server, as others may have."""
         return not self._held.is_set() or time.monotonic() < self._trusted
 
     def wait(self) -> bool:
-        """Block the thread for a moment until the lock is held; False if it still is not."""
+        """Block the thread for up to WAIT seconds. Return False if the lock is still not held."""
         return self._held.wait(WAIT)
 
     async def open(self, ring: Ring) -> None:
@@ -85,10 +85,10 @@ class Lifeline:
             self._held.set()
 
     async def _listen(self, connection: Connection, ring: Ring) -> None:
-        """Pass notifications on until the connection breaks."""
+        """Forward notifications until the connection breaks."""
         try:
             while True:
-                ring(None)  # for what was sent while the connection was broken, or got lost
+                ring(None)  # for notifications that were lost or sent while disconnected
                 async for notice in connection.notifies(timeout=LOOK_SECONDS):
                     ring({notice.payload})
         except psycopg.OperationalError as error:
@@ -114,10 +114,10 @@ class Lifeline:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _take(self) -> Connection:
-        """A connection that listens and holds the lock."""
+        """Return a connection that listens and holds the lock."""
         connection = await self._connect()
         try:
-            if self._backend is not None:  # the server may not have seen that it broke
+            if self._backend is not None:  # the server may not have noticed the break
                 await connection.execute(_END, self._backend)
             await connection.execute(f"LISTEN {CHANNEL}".encode())
             lock = f"SELECT pg_advisory_lock({LOCK})"

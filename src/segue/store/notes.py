@@ -1,4 +1,4 @@
-"""What the agent keeps in mind about each owner."""
+"""Notes: what the agent remembers about each owner."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class Notes:
         self._engine = engine
 
     async def add(self, owner: str, text: str) -> Note:
-        """Keep `text` about the owner: as a new note, or as the one that says the same already.
+        """Add a note, or return the existing one that says the same.
 
-        NoteEmpty, NoteTooLong or TooManyNotes when it cannot be kept; OwnerNotFound.
+        Raise NoteEmpty, NoteTooLong, TooManyNotes or OwnerNotFound.
         """
         return await self._engine.write(add, owner, text)
 
     async def list(self, owner: str) -> tuple[Note, ...]:
-        """The owner's notes, in the order of their numbers."""
+        """The owner's notes, in order of their numbers."""
         return await self._engine.read(list_notes, owner)
 
     async def edit(self, owner: str, number: int, text: str) -> Note:
-        """Let that note say `text`, also when another one does; NoteNotFound when there is none.
+        """Replace the text of a note, even if another note says the same.
 
-        NoteEmpty or NoteTooLong when it cannot be kept.
+        Raise NoteNotFound, NoteEmpty or NoteTooLong.
         """
         return await self._engine.write(edit, owner, number, text)
 
     async def remove(self, owner: str, number: int) -> Note:
-        """Take that note away, and return it as it was; NoteNotFound when there is none."""
+        """Delete a note and return it. Raise NoteNotFound if it does not exist."""
         return await self._engine.write(remove, owner, number)
 
 
@@ -45,7 +45,7 @@ def add(tx: Tx, owner: str, text: str) -> Note:
         return same
     if len(notes) >= MOST_NOTES:
         raise TooManyNotes(limit=MOST_NOTES)
-    # Whoever has none left counts from 1 again.
+    # Numbering starts again at 1 once the owner has no notes left.
     number = _last_number(tx, owner) + 1 if notes else 1
     sql = "UPDATE owners SET last_note = :number WHERE id = :owner"
     tx.change(sql, number=number, owner=owner)
@@ -94,7 +94,7 @@ def remove(tx: Tx, owner: str, number: int) -> Note:
 
 
 def _found(tx: Tx, owner: str, number: int) -> Note:
-    # Not asked of the database: it would choke on a number that is too long for it.
+    # Not a query: the number may be too large for the database.
     for note in list_notes(tx, owner):
         if note.number == number:
             return note

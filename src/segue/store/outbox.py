@@ -1,11 +1,11 @@
-"""What is to be said on a platform: in order per address, and never dropped in silence.
+"""The outbox: messages to send, in order per address, never dropped silently.
 
 queued ──claim──▶ sending ──▶ sent
-  ▲                 │ │ └───▶ uncertain   it may have arrived, and could not be repeated
+  ▲                 │ │ └───▶ uncertain   it may have arrived, and cannot be sent again safely
   └─────retry───────┘ └─────▶ failed      it cannot be delivered
 
-What is too long for one message goes out in parts. The receipt of each is journalled as it arrives,
-so that whoever goes on with it begins with the part after the last of them.
+A message that is too long for its platform is sent in parts. The receipt of each part is stored as
+it arrives, so that another process can resume after the last part that arrived.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from segue.store.values import (
 )
 
 SECONDS = 60.0
-"""How long one sending may take before another process looks after it."""
+"""How long one send may take before another process recovers it."""
 
 MOST_ATTEMPTS = 20
-"""With growing pauses, that is more than an hour; a message that ends each gateway which sends it
-is not tried for ever either."""
+"""How often to try. With growing pauses, this takes more than an hour. It also stops a message that
+crashes every gateway that sends it."""
 
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
 
@@ -61,31 +61,32 @@ class OutgoingState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One thing to say, and how its delivery stands."""
+    """A message in the outbox, and the state of its delivery."""
 
     no: int
     key: str
-    """Names it, so that asking twice says it once; platforms that take a key get this one."""
+    """The idempotency key: a message queued twice is sent once. Platforms that accept a key get it
+    too."""
     address: Address
     session_id: str | None
     body: str
     file: str | None
-    """The path of the one that it carries."""
+    """The path of the attached file, or None."""
     state: OutgoingState
     attempt: int
     buttons: Buttons
     receipts: tuple[str, ...]
-    """Of the parts that arrived, in order."""
+    """The receipts of the parts that arrived, in order."""
     error: str | None
     queued: datetime
     finished: datetime | None
     reported: bool
-    """Whether its session was told what became of it, if that was nothing good."""
+    """Whether its failure was reported in its session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Something to say, not yet queued."""
+    """A message that is not queued yet."""
 
     key: str
     address: Address
@@ -93,9 +94,9 @@ class Draft:
     session_id: str | None = None
     buttons: Buttons = ()
     file: str | None = None
-    """The path of a file that it carries, for people."""
+    """The path of the attached file, for display."""
     data: bytes = b""
-    """What is in that file."""
+    """The contents of the attached file."""
 
 
 class Outbox:
@@ -103,46 +104,54 @@ class Outbox:
         self._engine = engine
 
     async def enqueue(self, draft: Draft) -> bool:
-        """Say it, after everything that was queued for that address; False when it was already."""
+        """Queue a message after all others for its address. Return False if its key is known."""
         return await self._engine.write(enqueue, draft)
 
     async def data(self, outgoing: Outgoing) -> bytes:
-        """What is in the file that it carries; empty when that is no longer known."""
+        """The contents of the attached file. Empty if they are no longer stored."""
         return await self._engine.read(data, outgoing.key)
 
     async def claim(
         self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SECONDS
     ) -> tuple[Outgoing, ...]:
-        """The next to send, at most one per address, journalled as being sent by this process.
-        Those that cannot be read have failed with this, and come with that state."""
+        """Claim the next messages to send, at most one per address.
+
+        A message whose row is invalid fails here, and is returned in that state.
+        """
         return await self._engine.write(claim, platforms, limit, seconds)
 
     async def progress(self, outgoing: Outgoing, receipt: str) -> bool:
-        """One more part of it arrived, and there is time for the next; the same receipt again adds
-        nothing. False, here as below, when it is no longer this process's to tell."""
+        """Record that one more part arrived, and allow time for the next. Repeating the last
+        receipt adds nothing.
+
+        Return False, here and below, if this process no longer owns the send attempt.
+        """
         return await self._engine.write(progress, outgoing, receipt)
 
     async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
-        """It arrived; `receipt` is its last part's, unless that was told before."""
+        """Mark it as sent. `receipt` is that of the last part, unless already recorded."""
         return await self._engine.write(finish, outgoing, OutgoingState.SENT, receipt=receipt)
 
     async def failed(self, outgoing: Outgoing, reason: str) -> bool:
-        """It cannot be delivered."""
+        """Mark it as undeliverable."""
         return await self._engine.write(finish, outgoing, OutgoingState.FAILED, error=reason)
 
     async def uncertain(self, outgoing: Outgoing, reason: str) -> bool:
-        """It may have arrived, and must not be repeated."""
+        """Mark it as possibly delivered: it must not be sent again."""
         return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)
 
     async def retry(
         self, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False
     ) -> bool:
-        """It did not arrive: again, in so many seconds. What follows at that address waits.
-        `asked`: the platform itself asked for the pause."""
+        """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
+        address wait.
+
+        `asked` means that the platform itself asked for the pause.
+        """
         return await self._engine.write(retry, outgoing, reason, seconds, asked=asked)
 
     async def asked_to_wait(self, address: Address) -> float:
-        """For how many seconds more nothing is sent there, because the platform asked for that."""
+        """Seconds until messages may be sent there again, if the platform asked for a pause."""
         return await self._engine.read(asked_to_wait, address)
 
     async def recover(
@@ -153,63 +162,66 @@ class Outbox:
         alive: Collection[str] | None = None,
         besides: Collection[int] = (),
     ) -> tuple[Outgoing, ...]:
-        """Look after what dead processes were sending, on all platforms or on these: queued again
-        where the platform takes a key, or it becomes a live bubble; uncertain elsewhere. The parts
-        that arrived stay known. Returns the uncertain ones.
+        """Recover what dead processes were sending, and return the messages that are now uncertain.
 
-        `alive`: the only processes that may still be sending, where the caller knows; else one
-        that hangs is believed in for SECONDS. `besides`: the numbers of those that the caller is
-        sending itself.
+        A message is queued again if its platform is `repeatable` (it accepts a key), or if it
+        replaces a live bubble. Otherwise it becomes uncertain. The receipts of parts that arrived
+        are kept.
+
+        `platforms` of None means all. `alive` names the only processes that may still be sending,
+        if the caller knows; otherwise a process that hangs keeps its messages for SECONDS.
+        `besides` are the numbers of messages that the caller itself is sending.
         """
         return await self._engine.write(recover, repeatable, platforms, alive, besides)
 
     async def troubled(
         self, *, reported: bool | None = None, limit: int = 50
     ) -> tuple[Outgoing, ...]:
-        """What failed or is uncertain, the newest first; all, or those that were (not) reported in
-        their session."""
+        """Failed and uncertain messages, newest first: all of them, or only those that were (or
+        were not) reported in their session."""
         return await self._engine.read(troubled, reported, limit)
 
     async def reported(self, no: int) -> bool:
-        """The session of a troubled one is told; False when it was before, or nothing is wrong."""
+        """Mark a failed or uncertain message as reported in its session. Return False if it already
+        was, or is in another state."""
         return await self._engine.write(report, no)
 
     async def waiting(self, address: Address) -> int:
-        """How many are queued or being sent there."""
+        """How many messages to this address are queued or being sent."""
         return await self._engine.read(waiting, address)
 
     async def due(self, platforms: Collection[Platform]) -> int:
-        """How many could be sent now, or are being sent, on these platforms."""
+        """How many messages on these platforms are being sent or could be sent now."""
         return await self._engine.read(due, platforms)
 
     async def begin_bubble(
         self, address: Address, key: str, body: str, session_id: str | None = None
     ) -> None:
-        """That is about to be sent there under `key`, to be the live bubble of `address`."""
+        """Record the live bubble of `address` before it is sent under `key`."""
         await self._engine.write(bubbles.begin, address, bubbles.Begun(key, body), session_id)
 
     async def bubble(
         self, address: Address, receipt: str | None, session_id: str | None = None
     ) -> None:
-        """That message is the live bubble of `address`; None: there is none any more. Nor is one
-        that is told to have become a part of what was sent."""
+        """Set the live bubble of `address`, or remove it if `receipt` is None. It is also removed
+        when its receipt is recorded for a sent message."""
         await self._engine.write(bubbles.put, address, receipt, session_id)
 
     async def bubbles(self, platforms: Collection[Platform]) -> Mapping[Address, str]:
-        """The live bubbles there are, each by its receipt."""
+        """The receipt of each live bubble."""
         return await self._engine.read(bubbles.of, platforms)
 
     async def begun_bubbles(
         self, platforms: Collection[Platform]
     ) -> Mapping[Address, bubbles.Begun]:
-        """Those that may or may not have been sent."""
+        """The bubbles that may or may not have been sent."""
         return await self._engine.read(bubbles.begun, platforms)
 
     async def get(self, key: str) -> Outgoing | None:
         return await self._engine.read(get, key)
 
     async def prune(self, before: datetime) -> int:
-        """Forget what was delivered before then."""
+        """Delete messages that were sent before this time, and the files of finished ones."""
         return await self._engine.write(prune, before)
 
 
@@ -273,7 +285,8 @@ def claim(
     for outgoing in taken:
         if outgoing.state is OutgoingState.FAILED:
             finish(tx, outgoing, OutgoingState.FAILED, error=outgoing.error or "")
-            tx.nudge(Topic.OUTBOX)  # what waits behind it is not known from its address
+            # `finish` cannot find the messages behind it if its address is unreadable.
+            tx.nudge(Topic.OUTBOX)
     return taken
 
 
@@ -304,7 +317,7 @@ def finish(
         error=short_reason(text(error)) if error else None,
         now=tx.now,
     )
-    if waiting(tx, outgoing.address):  # for this one to go first
+    if waiting(tx, outgoing.address):  # the next one can be sent now
         tx.nudge(Topic.OUTBOX)
     return settled
 
@@ -335,7 +348,7 @@ def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
 
 
 def _change(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
-    """Only the newest attempt may say how it went."""
+    """Change the row if this is still the current attempt, and made by this process."""
     changed = tx.change(
         f"UPDATE outbox SET {change}"
         " WHERE no = :no AND state = 'sending' AND attempt = :attempt AND process = :process",
@@ -355,7 +368,7 @@ def recover(
     besides: Collection[int],
 ) -> tuple[Outgoing, ...]:
     among = listed(Platform if platforms is None else platforms)
-    # What was about to become a bubble can be repeated anywhere: it is an edit.
+    # A message that replaces a bubble is an edit, and can be repeated on any platform.
     rows = tx.rows(
         "SELECT no, process, until, platform, attempt, receipts = '' AND file IS NULL"
         " AND EXISTS (SELECT 1 FROM bubbles b"
@@ -385,7 +398,7 @@ def recover(
 
 
 def troubled(tx: Tx, reported: bool | None, limit: int) -> tuple[Outgoing, ...]:
-    # What belongs to no session is reported in none, and must not crowd out the rest.
+    # Messages without a session cannot be reported, and must not crowd out the rest.
     only = "" if reported is None else f" AND reported = {int(reported)} AND session_id IS NOT NULL"
     rows = tx.rows(
         f"SELECT {_COLUMNS} FROM outbox WHERE state IN ('failed', 'uncertain'){only}"
@@ -404,7 +417,8 @@ def report(tx: Tx, no: int) -> bool:
 
 
 def offer_again(tx: Tx, address: Address) -> None:
-    """Queue again, as such, what a handoff said there and what may not have arrived: each once."""
+    """Queue again, with an introduction, the handoff messages that may not have arrived there. Each
+    is offered once."""
     # Handoff.recap_key and Handoff.reply_key
     rows = tx.rows(
         "SELECT no, key, session_id, body FROM outbox WHERE address = :key AND state = 'uncertain'"
@@ -449,13 +463,13 @@ def prune(tx: Tx, before: datetime) -> int:
 
 
 def _line(receipt: str) -> str:
-    """A receipt as it joins the others."""
+    """Encode a receipt to append it to the column."""
     return "\n" + msgspec.json.encode(text(receipt)).decode()
 
 
 def _outgoing(row: Row) -> Outgoing:
-    """The row; as failed, without what cannot be read of it, if it does not hold what it should:
-    one bad row must not keep the others from being read."""
+    """Return the message in `row`. If the row is invalid, return a failed message without the
+    invalid values: one bad row must not keep the others from being read."""
     try:
         return _read(row)
     except ValueError as error:

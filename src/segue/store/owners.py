@@ -1,4 +1,4 @@
-"""Whose sessions they are: owners, their linked platform users, their home channels."""
+"""Owners, the platform users linked to them, and their home channels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segue.store.values import moment, text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A platform user who is one of the owners."""
+    """A platform user who is linked to an owner."""
 
     sender: Sender
     owner: str
@@ -26,7 +26,7 @@ class Owners:
         self._engine = engine
 
     async def ensure(self, owner: str, name: str = "") -> Owner:
-        """The owner of that id, created if there is none yet."""
+        """Return the owner with this id, creating it if needed."""
         return await self._engine.write(ensure, owner, name)
 
     async def get(self, owner: str) -> Owner | None:
@@ -36,27 +36,29 @@ class Owners:
         return await self._engine.read(all_owners)
 
     async def introduced(self, owner: str) -> bool:
-        """Whether the agent has introduced itself to them. From this question on it has."""
+        """Whether the agent has already introduced itself to the owner. Calling this records that
+        it has."""
         if await self._engine.read(is_introduced, owner):
             return True
         return await self._engine.write(introduce, owner)
 
     async def link(self, sender: Sender, owner: str) -> None:
-        """From now on this platform user is that owner; IdentityTaken if they are another."""
+        """Link a platform user to an owner. Raise IdentityTaken if the user is linked to
+        another."""
         await self._engine.write(link, sender, owner)
 
     async def unlink(self, platform: Platform, user_id: str) -> bool:
         return await self._engine.write(unlink, platform, user_id)
 
     async def who(self, platform: Platform, user_id: str) -> Owner | None:
-        """The owner behind a platform user; None for a stranger."""
+        """The owner linked to a platform user, or None."""
         return await self._engine.read(who, platform, user_id)
 
     async def identities(self, owner: str) -> tuple[Identity, ...]:
         return await self._engine.read(identities, owner)
 
     async def set_home(self, owner: str, home: HomeChannel) -> None:
-        """Handoffs to its platform arrive there from now on."""
+        """Set the owner's home channel on its platform."""
         await self._engine.write(set_home, owner, home)
 
     async def clear_home(self, owner: str, platform: Platform) -> bool:
@@ -82,7 +84,7 @@ def get(tx: Tx, owner: str) -> Owner | None:
 
 
 def found(tx: Tx, owner: str) -> Owner:
-    """The owner, or OwnerNotFound."""
+    """Return the owner, or raise OwnerNotFound."""
     if (known := get(tx, owner)) is None:
         raise OwnerNotFound(owner=owner)
     return known
@@ -132,7 +134,7 @@ def unlink(tx: Tx, platform: Platform, user_id: str) -> bool:
 
 
 def who(tx: Tx, platform: Platform, user_id: str) -> Owner | None:
-    if text(user_id) != user_id:  # nobody's id; and marked, it might look like somebody's
+    if text(user_id) != user_id:  # not a valid id, and once cleaned it might match another
         return None
     row = tx.row(
         "SELECT o.id, o.name FROM identities i JOIN owners o ON o.id = i.owner"

@@ -1,7 +1,7 @@
-"""The built-in page, whose server we are: its browsers, its conversations, and what is shown there.
+"""The built-in web page, for which we are the server: browsers, conversations and messages.
 
-Everything that changes in a conversation gets the next number of it, its `rev`. Whoever was away
-asks for what is newer than the last one they saw, and misses nothing and sees nothing twice.
+Every change in a conversation gets its next revision number, `rev`. A browser that was away asks
+for everything after the last rev it saw: it misses nothing and sees nothing twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Author(StrEnum):
 
 
 class Act(StrEnum):
-    """What a person can do on the page."""
+    """What the user can do on the page."""
 
     SAY = "say"
     PRESS = "press"
@@ -34,7 +34,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One conversation of the page."""
+    """One conversation on the page."""
 
     id: str
     owner: str
@@ -42,12 +42,12 @@ class Page:
     rev: int
     active: datetime
     session: str | None
-    """The id of the session that is here, or was here last."""
+    """The id of the session bound to it now, or most recently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageMessage:
-    """One message as it is shown."""
+    """One message as shown."""
 
     no: int
     page: str
@@ -61,7 +61,7 @@ class PageMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageUpdate:
-    """Something that a person did there."""
+    """One action of the user."""
 
     no: int
     page: str
@@ -69,17 +69,17 @@ class PageUpdate:
     act: Act
     text: str
     message: int
-    """The number of the message that was said, or whose button was pressed."""
+    """The number of the message that was sent, or whose button was pressed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What a browser has to prove that it has."""
+    """The secret that a browser must prove it has."""
 
     secret: str
     owner: str
     is_link: bool
-    """Whether it is a link's, which pairs the browser, or one of a browser that is paired."""
+    """True for a link, which pairs a browser; False for a browser that is paired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,83 +99,87 @@ class Pages:
     async def link(
         self, owner: str, *, process: str | None = None, seconds: float = pairings.SECONDS
     ) -> str:
-        """A token that makes the first browser to prove that it has it that owner's. Only the
-        gateway `process` takes it; None for this one. The token itself is not kept."""
-        token = secrets.token_urlsafe(16)  # in a link that still fits on a line, and in a camera
+        """Create a token. The first browser that proves it has the token is paired with `owner`.
+
+        Only the gateway `process` accepts it; None means this one. The token itself is not stored.
+        """
+        token = secrets.token_urlsafe(16)  # short, so that the link fits on a line and in a QR code
         await self._engine.write(link, owner, token, process, seconds)
         return token
 
     async def credential(self, key: str, origin: str) -> Credential | None:
-        """What a page that was loaded from `origin` has to prove: `key` is the id of a browser that
-        was paired there, or of a link to this gateway. None for any other."""
+        """The credential that a page loaded from `origin` must prove, or None.
+
+        `key` is the id of a browser that was paired at this origin, or of a link to this gateway.
+        """
         return await self._engine.read(credential, key, origin)
 
     async def admit(self, key: str, sender: Sender, secret: str, origin: str) -> None:
-        """Pair a browser by the link with that id: it is a user of the platform, linked to the
-        owner. PairingRefused when the link was used, or its time is over."""
+        """Pair a browser through the link with this id: the browser becomes a platform user linked
+        to the owner. Raise PairingRefused if the link was used or has expired."""
         await self._engine.write(admit, key, sender, secret, origin)
 
     async def forget(self, port: int) -> int:
-        """Unpair the browsers that were paired on that port; their number."""
+        """Unpair the browsers that were paired on this port, and return how many there were."""
         return await self._engine.write(forget, port)
 
     # Where it is served
 
     async def place(self, machine: str) -> Place | None:
-        """Where the page was served last on that machine."""
+        """Where the page was last served on this machine, or None."""
         return await self._engine.read(place, machine)
 
     async def settle(self, machine: str, place: Place) -> None:
-        """Remember that the page is served there."""
+        """Record where the page is served."""
         await self._engine.write(settle, machine, place)
 
     # Conversations
 
     async def begin(self, owner: str, title: str, *, key: str) -> Page:
-        """A new one; the one that was begun under that key, if there is one."""
+        """Start a conversation, or return the one started with the same key."""
         return await self._engine.write(begin, owner, title, key)
 
     async def get(self, page: str) -> Page | None:
         return await self._engine.read(get, page)
 
     async def list(self, owner: str, *, limit: int = 100) -> tuple[Page, ...]:
-        """The owner's, the last active first."""
+        """The owner's conversations, most recently active first."""
         return await self._engine.read(list_pages, owner, limit)
 
     async def changes(self, page: str, after: int, *, limit: int = 200) -> tuple[PageMessage, ...]:
-        """The last messages that are newer or were changed since `after`, in order."""
+        """The newest messages that were added or changed after rev `after`, in order."""
         return await self._engine.read(changes, page, after, limit)
 
     async def message(self, no: int) -> PageMessage | None:
         return await self._engine.read(message, no)
 
-    # What the agent says
+    # Messages from the agent
 
     async def show(self, page: str, key: str, body: str, buttons: Buttons = ()) -> PageMessage:
-        """Let the agent say it; under a key that was used it is said already."""
+        """Show a message from the agent, or return the one shown with the same key."""
         return await self._engine.write(show, page, key, Author.AGENT, body, buttons)
 
     async def edit(self, no: int, body: str, buttons: Buttons = ()) -> PageMessage | None:
-        """Let that message say this instead; None when it is gone."""
+        """Replace the text and buttons of a message. Return None if it no longer exists."""
         return await self._engine.write(edit, no, body, buttons)
 
-    # What people do
+    # Actions of the user
 
     async def say(self, page: str, key: str, browser: str, body: str) -> PageMessage:
-        """A person says something; under a key that was used they have said it already."""
+        """Record a message from the user, or return the one recorded with the same key."""
         return await self._engine.write(say, page, key, browser, body)
 
     async def press(self, page: str, key: str, browser: str, no: int, data: str) -> bool:
-        """A person presses a button, and the message has none any longer; False when it has none
-        such. Under a key that was used they have pressed it already."""
+        """Record a button press and remove the message's buttons. Return False if it has no such
+        button, True if the press was already recorded with the same key."""
         return await self._engine.write(press, page, key, browser, no, data)
 
     async def unheard(self, *, limit: int = 100) -> tuple[PageUpdate, ...]:
-        """What people did and nobody has confirmed, in order."""
+        """The user's actions that the adapter has not confirmed yet, in order."""
         return await self._engine.read(unheard, limit)
 
     async def heard(self, no: int) -> None:
-        """That update is recorded elsewhere."""
+        """Confirm that this action is recorded elsewhere."""
         await self._engine.write(heard, no)
 
 
@@ -301,7 +305,7 @@ def list_pages(tx: Tx, owner: str, limit: int) -> tuple[Page, ...]:
 
 
 def arrived(tx: Tx, page: str, session_id: str) -> None:
-    """That session is bound to the page from now on."""
+    """Record that the session is now bound to the page."""
     sql = "UPDATE pages SET session = :session WHERE id = :page"
     tx.change(sql, session=session_id, page=page)
 
@@ -374,7 +378,7 @@ def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
 def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
     if tx.row("SELECT 1 FROM page_updates WHERE key = :key", key=own_key(page, key)):
         return True
-    # Whoever changes a message changes its page first: until the end of this, nobody does.
+    # Every change to a message updates its page first, so this lock blocks them all.
     tx.row(f"SELECT rev FROM pages WHERE id = :id {tx.for_update}", id=page)
     there = message(tx, no)
     if there is None or there.page != page or data not in {button for _, button in there.buttons}:
@@ -385,7 +389,7 @@ def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool
 
 
 def own_key(page: str, key: str) -> str:
-    """What a browser calls a key, as one that no other conversation can have."""
+    """A browser's key, made unique across conversations."""
     return f"{page}/{key}"
 
 
@@ -417,7 +421,7 @@ def unheard(tx: Tx, limit: int) -> tuple[PageUpdate, ...]:
 
 
 def heard(tx: Tx, no: int) -> None:
-    # That one alone: on PostgreSQL one with a lower number may be committed later.
+    # Only this one: on PostgreSQL, a lower number may be committed later.
     tx.change("UPDATE page_updates SET heard = 1 WHERE no = :no", no=no)
 
 

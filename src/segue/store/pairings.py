@@ -1,4 +1,4 @@
-"""Pairing: who sends a one-time code to the bot is the Owner who was shown it."""
+"""Pairing: a platform user who sends a one-time code is linked to the Owner it was shown to."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from segue.store.leases import until
 from segue.store.values import text
 
 SECONDS = 600.0
-"""How long a code can be used."""
+"""How long a code is valid."""
 MOST_OPEN = 5
-"""So many codes of one owner can wait at a time."""
+"""How many open codes an owner can have."""
 
 
 class Pairings:
@@ -25,22 +25,26 @@ class Pairings:
         self._engine = engine
 
     async def begin(self, owner: str, *, seconds: float = SECONDS) -> str:
-        """A code that makes whoever sends it first that owner. Only its digest is kept. The oldest
-        is void when more than MOST_OPEN wait."""
+        """Create a code. The first platform user who sends it is linked to `owner`.
+
+        Only its digest is stored. The oldest code is void when more than MOST_OPEN are open.
+        """
         code = pairing.new_code(secrets.token_bytes(16))
         await self._engine.write(begin, owner, digest(code), seconds)
         return code
 
     async def redeem(self, code: str, sender: Sender) -> Owner:
-        """Link `sender` to the owner who was shown `code`, however it is spelt; PairingRefused when
-        it is no code, was used, or its time is over. IdentityTaken when the sender is another
-        owner's already: the code can still be used."""
+        """Link `sender` to the owner of `code`, in any spelling, and return the owner.
+
+        Raise PairingRefused if the code is invalid, used or expired. Raise IdentityTaken if the
+        sender is already linked to another owner: the code stays valid.
+        """
         if not pairing.looks_like_code(code):
             raise PairingRefused
         return await self._engine.write(redeem, digest(code), sender)
 
     async def open_codes(self) -> int:
-        """How many can still be used, of all owners."""
+        """How many codes of all owners are still valid."""
         return await self._engine.read(open_codes)
 
 
@@ -63,7 +67,7 @@ def begin(tx: Tx, owner: str, digest: str, seconds: float) -> None:
 
 
 def redeem(tx: Tx, digest: str, sender: Sender) -> Owner:
-    if text(sender.user_id) != sender.user_id:  # nobody's id, so nobody can be linked to it
+    if text(sender.user_id) != sender.user_id:  # not a valid user id
         raise PairingRefused
     owner = _take(tx, digest)
     if owner is None:
@@ -73,12 +77,12 @@ def redeem(tx: Tx, digest: str, sender: Sender) -> Owner:
 
 
 def void(tx: Tx, digest: str) -> bool:
-    """Use a code up without linking its sender; False when there is no such code."""
+    """Use up a code without linking its sender. Return False if the code is not valid."""
     return _take(tx, digest) is not None
 
 
 def _take(tx: Tx, digest: str) -> str | None:
-    """Whose code it was; None when there is no such code."""
+    """Delete a valid code and return its owner, or None if there is none."""
     row = tx.row(
         "DELETE FROM pairings WHERE digest = :digest AND until > :ticks RETURNING owner",
         digest=digest,
@@ -92,5 +96,5 @@ def open_codes(tx: Tx) -> int:
 
 
 def digest(code: str) -> str:
-    """What is kept of a code, however it is spelt."""
+    """The stored digest of a code, the same for every spelling."""
     return hashlib.sha256(pairing.normal(code).encode()).hexdigest()

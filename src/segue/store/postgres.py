@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database, in a schema of its own, shared by several machines."""
+"""The store in a PostgreSQL database, in the schema `segue`, shared by several machines."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _RETRY = (refusals.SerializationFailure, refusals.DeadlockDetected)
 
 @cache
 def _native(sql: str) -> bytes:
-    """The same statement with the driver's parameters: `:name` becomes `%(name)s`."""
+    """Translate parameters to the driver's syntax: `:name` becomes `%(name)s`."""
     return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%")).encode()
 
 
@@ -117,8 +117,8 @@ class PostgresTx:
     def dead(self, process: str) -> bool:
         if self.was_cut_off:
             return False
-        # Shared, so that several can find out at once; until this transaction ends, a process that
-        # was only cut off cannot come back in the middle of it.
+        # A shared lock, so that several processes can check at once. It lasts until this
+        # transaction ends, so a process that was only cut off cannot come back in the middle of it.
         sql = f"SELECT pg_try_advisory_xact_lock_shared({LOCK})"
         return self._connection.execute(sql.encode(), {"process": process}).fetchall() == [(True,)]
 
@@ -126,8 +126,8 @@ class PostgresTx:
         self.nudges.add(topic)
 
     def commit(self, slot: str, number: int) -> None:
-        """End it, leaving `number` in `slot` as a sign that it took effect."""
-        # In one round trip, and heard only if the commit succeeds.
+        """Commit, and record `number` in `slot` as proof that the commit took effect."""
+        # One round trip. Listeners are notified only if the commit succeeds.
         sign = (
             f"INSERT INTO commits (slot, last, at) VALUES ('{slot}', {number}, {_NOW})"
             " ON CONFLICT (slot) DO UPDATE SET last = excluded.last, at = excluded.at; "
@@ -141,7 +141,7 @@ class PostgresTx:
 
 
 class Line:
-    """One thread's connection, and the slot in which it signs its commits."""
+    """One thread's connection, and the slot in which it records its commits."""
 
     def __init__(self, url: str, process: str) -> None:
         self.connection = connect(url)
@@ -153,7 +153,7 @@ class Line:
 
 
 class PostgresEngine:
-    """An open PostgreSQL store: a few threads, each with a connection of its own."""
+    """An open PostgreSQL store: a few threads with one connection each."""
 
     def __init__(self, url: str, clock: Clock | None) -> None:
         self._url = url
@@ -186,7 +186,7 @@ class PostgresEngine:
     async def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        # The machine of the server may lose its power while those that use it go on.
+        # Marks must be durable: the server can lose power while its clients keep running.
         return await self.write(work, *args, **kwargs)
 
     async def close(self) -> None:
@@ -228,7 +228,8 @@ class PostgresEngine:
         raise AssertionError("unreachable")
 
     def _again_if_cut_off(self, attempt: Callable[[], T]) -> T:
-        """A connection that broke since it was last used is replaced, once: nothing was done."""
+        """Retry once on a new connection if the old one broke since its last use: nothing was
+        done."""
         try:
             return attempt()
         except psycopg.OperationalError:
@@ -269,7 +270,7 @@ class PostgresEngine:
         return result
 
     def _committed(self, line: Line, error: psycopg.OperationalError) -> bool:
-        """Whether a COMMIT took effect whose answer was lost."""
+        """Whether a COMMIT took effect although its response was lost."""
         for pause in (0.0, 0.1, 0.5, 1.0, 2.0, 4.0):
             time.sleep(pause)
             try:
@@ -291,11 +292,11 @@ class PostgresEngine:
     def _hang_up(self) -> None:
         line: Line | None = getattr(self._local, "line", None)
         if line is not None:
-            with contextlib.suppress(psycopg.Error):  # swept away by the next to open it
+            with contextlib.suppress(psycopg.Error):  # deleted later, by `_prepare`
                 line.connection.execute("DELETE FROM commits WHERE slot = %s", (line.slot,))
             line.connection.close()
 
-    # Waking up
+    # Wake-ups
 
     async def _watch(self, ring: Ring) -> None:
         ring(None)
@@ -318,7 +319,7 @@ async def open_postgres(url: str, clock: Clock | None) -> PostgresEngine:
 
 
 def _prepare(url: str) -> None:
-    """Bring the schema into being, one process at a time."""
+    """Create or migrate the schema, one process at a time."""
     try:
         with connect(url) as connection, connection.transaction():
             if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
@@ -331,7 +332,7 @@ def _prepare(url: str) -> None:
                 connection.execute("INSERT INTO segue.schema_version VALUES (0)")
             if schema.migrate(Dialect.POSTGRES, max(version, 0), lambda s: _run(connection, s)):
                 connection.execute("UPDATE segue.schema_version SET version = %s", (schema.LATEST,))
-            # What processes that were killed left behind.
+            # Left behind by processes that were killed.
             connection.execute(f"DELETE FROM commits WHERE at < {_NOW} - {_DAY}".encode())
     except psycopg.Error as error:
         raise _told(error, url) from error
@@ -342,7 +343,7 @@ def _run(connection: psycopg.Connection[Row], script: str) -> None:
 
 
 def _version(connection: psycopg.Connection[Row], url: str) -> int:
-    """The schema's version; -1 for none yet."""
+    """The version of the schema, or -1 if there is none yet."""
     row = connection.execute(
         "SELECT to_regnamespace('segue') IS NOT NULL, to_regclass('segue.schema_version')::text"
     ).fetchone()
@@ -359,7 +360,7 @@ def _version(connection: psycopg.Connection[Row], url: str) -> int:
 
 
 def _is_over(asking: psycopg.Connection[Row], backend: Row) -> bool:
-    """Make sure that the other end of a broken connection does nothing any more."""
+    """Terminate the server side of a broken connection. Return True once it is gone."""
     asking.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE pid = %s AND backend_start = %s",
@@ -389,11 +390,11 @@ def _connecting(url: str) -> Generator[None]:
         yield
     except psycopg.OperationalError as error:
         raise StoreUnreachable(path=shown(url), reason=_reason(error)) from error
-    except psycopg.ProgrammingError as error:  # an option that it does not know
+    except psycopg.ProgrammingError as error:  # an unknown option in the URL
         raise BadStoreUrl(url=shown(url)) from error
 
 
-# What went wrong, for people
+# Errors, as the user sees them
 
 
 def _reason(error: psycopg.Error) -> str:
@@ -401,7 +402,7 @@ def _reason(error: psycopg.Error) -> str:
 
 
 def _told(error: Exception, url: str) -> Exception:
-    """The error as a person can use it; what is not the database's stays as it is."""
+    """Map a database error to a StoreError. Return any other error unchanged."""
     path = shown(url)
     match error:
         case SegueError():

@@ -1,7 +1,7 @@
-"""Which processes of this machine have the store open, told by the kernel rather than a clock.
+"""Which processes on this machine have the store open, according to the kernel, not a clock.
 
-Each opening of the store holds an flock on a file of its own. The kernel frees it however the
-process ends, so the next one need not wait for a lease to run out.
+Each opening of the store holds an flock on a lock file. The kernel frees it however the process
+ends, so other processes need not wait for a lease to expire.
 """
 
 from __future__ import annotations
@@ -16,30 +16,31 @@ _SUFFIX = ".lock"
 
 
 def new_process_name() -> str:
-    """A name that no other opening of the store has had, and that tells a person which it is."""
+    """A unique name for an opening of the store, readable in logs: machine, process id, random
+    part."""
     return f"{machine()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def machine() -> str:
-    """This machine, as the names of its processes tell it."""
+    """This machine's name, as used in process names."""
     return "".join(c for c in socket.gethostname() if c.isalnum() or c in "-.")[:24]
 
 
 def whose(process: str) -> tuple[str, int]:
-    """The machine and the process id that a name tells."""
+    """The machine and the process id in a process name."""
     machine, pid, _ = process.rsplit("-", 2)
     return machine, int(pid)
 
 
 def open_private(path: Path) -> int:
-    """A descriptor of a file that nobody else may read, from its first moment."""
+    """Open a file that only this user can access, from the moment it is created."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    os.fchmod(fd, 0o600)  # even under an odd umask
+    os.fchmod(fd, 0o600)  # regardless of the umask
     return fd
 
 
 class Processes:
-    """The lock files of one store's run folder."""
+    """The lock files in the run folder of one store."""
 
     def __init__(self, folder: Path, me: str) -> None:
         self.me = me
@@ -49,7 +50,7 @@ class Processes:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def dead(self, process: str) -> bool:
-        """Whether `process` has ended. What it left behind is removed."""
+        """Whether `process` has ended. If it has, remove its files."""
         if process == self.me:
             return False
         path = self._folder / (process + _SUFFIX)
@@ -58,7 +59,7 @@ class Processes:
         except FileNotFoundError:
             return True
         except PermissionError:
-            return False  # another account's, which is more than can be known from here
+            return False  # another user's process: we cannot know
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Keeping what has happened already: the store is asked again until it is in order."""
+"""Retries for writes that record what has already happened, until the store works again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segue.core.errors import StoreError, StoreUncertain
 
 PAUSE = 0.1
 LONGEST_PAUSE = 1.0
-"""Seconds between two attempts: a store that is back learns at once what happened meanwhile."""
+"""Seconds between attempts. Short, so that a store that is back catches up at once."""
 
 T = TypeVar("T")
 
@@ -19,8 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
-    """Return what `work` returns, however long the store is out of order. `what` is for the log.
-    Unless it is `repeatable`, StoreUncertain is raised: it may have been kept."""
+    """Call `work` until the store accepts it, and return its result.
+
+    Retries on StoreError without limit. `what` names the work in the log. If the work is not
+    `repeatable`, StoreUncertain is raised instead, because the write may have taken effect.
+    """
     failed = 0
     while True:
         try:

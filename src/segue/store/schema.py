@@ -1,4 +1,4 @@
-"""The numbered scripts that bring a database to the schema this program knows."""
+"""Migrations: numbered scripts that bring a database to the current schema."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORDS = {
 
 def scripts(dialect: Dialect, version: int) -> list[str]:
     """The scripts that lead from `version` to LATEST, in order."""
-    # A number's common script comes before the one for a single database.
+    # The common script of a number comes before the one for a single database.
     paths = sorted(_FOLDER.glob("*.sql"), key=lambda path: (path.name[:4], len(path.suffixes)))
     wanted = [p for p in paths if p.suffixes in ([".sql"], [f".{dialect}", ".sql"])]
     return [
@@ -45,7 +45,7 @@ def scripts(dialect: Dialect, version: int) -> list[str]:
 
 
 def migrate(dialect: Dialect, version: int, run: Callable[[str], None]) -> bool:
-    """Run what is missing, inside the caller's transaction; False when nothing is."""
+    """Run the missing scripts in the caller's transaction. Return False if there are none."""
     if version > LATEST:
         raise StoreNewer(found=version, known=LATEST)
     missing = scripts(dialect, version)

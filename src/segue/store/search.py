@@ -1,4 +1,4 @@
-"""Finding a message by its words."""
+"""Full-text search in messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SELECT = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One message that was found."""
+    """A message that matches a search."""
 
     session_id: str
     title: str | None
@@ -67,7 +67,8 @@ def _snippet(content: str, word: str) -> str:
 
 
 def _query(dialect: Dialect, words: list[str]) -> tuple[str, str]:
-    """How each database finds the ids of messages that hold all the words or begin with them."""
+    """The SQL that finds the ids of messages with all the words (or longer words that start with
+    them), and its query string."""
     if dialect is Dialect.SQLITE:
         return (
             "SELECT rowid FROM words WHERE words MATCH :query",
@@ -80,7 +81,7 @@ def _query(dialect: Dialect, words: list[str]) -> tuple[str, str]:
 
 
 def index_some(tx: Tx, owner: str) -> bool:
-    """Index the owner's next few messages that are not yet; False when there are none left."""
+    """Index the owner's next unindexed messages. Return False if there are none left."""
     row = tx.row(
         "SELECT no, indexed_seq, last_seq FROM sessions"
         f" WHERE owner = :owner AND indexed_seq < last_seq LIMIT 1 {tx.for_update}",
@@ -93,7 +94,7 @@ def index_some(tx: Tx, owner: str) -> bool:
     if tx.dialect is Dialect.SQLITE:
         insert = "INSERT INTO words (rowid, content) SELECT id, content"
     else:
-        # It would take a path or an address for one word, and refuses more than a megabyte.
+        # PostgreSQL would take a path or an address for one word, and rejects more than a megabyte.
         words = f"translate(left(content, 100000), {_PUNCTUATION}, repeat(' ', 32))"
         insert = f"INSERT INTO words (id, vector) SELECT id, to_tsvector('simple', {words})"
     tx.change(
@@ -106,7 +107,7 @@ def index_some(tx: Tx, owner: str) -> bool:
 
 
 def forget(tx: Tx, no: int) -> None:
-    """Take a session's messages out of the index, before they are deleted."""
+    """Remove a session's messages from the index, before they are deleted."""
     if tx.dialect is Dialect.SQLITE:
         forget = (
             "INSERT INTO words (words, rowid, content) SELECT 'delete', m.id, m.content"

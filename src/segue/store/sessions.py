@@ -1,4 +1,4 @@
-"""Sessions: made, named, found, ended and deleted. What is said in them is in `transcripts`."""
+"""Sessions: create, name, find, end and delete. Their messages are in `transcripts`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Sessions:
         cwd: str | None = None,
         model: str | None = None,
     ) -> Session:
-        """A new session. Under a taken title it becomes the next of that lineage."""
+        """Create a session. If its title is taken, it becomes the next of that lineage."""
         return await self._engine.write(
             create, owner, source, title=title, parent=parent, cwd=cwd, model=model
         )
@@ -66,8 +66,8 @@ class Sessions:
         return await self._engine.read(get, session_id)
 
     async def find(self, owner: str, name: str) -> Session:
-        """The owner's session that a person means by `name`: a title (the newest of its lineage),
-        an id or the beginning of one, or `latest`; SessionNotFound or AmbiguousSession else."""
+        """Return the owner's session that `name` refers to: a title (the newest of its lineage), an
+        id or its prefix, or `latest`. Raise SessionNotFound or AmbiguousSession."""
         return await self._engine.read(find, owner, name)
 
     async def list(
@@ -80,8 +80,8 @@ class Sessions:
         active_before: datetime | None = None,
         limit: int = 50,
     ) -> tuple[Session, ...]:
-        """The owner's sessions, the last active first. `platform` is where they are now, or, for
-        those set aside, where they began."""
+        """The owner's sessions, most recently active first. `platform` is where they are now or, if
+        set aside, where they began."""
         return await self._engine.read(
             list_sessions,
             owner,
@@ -93,48 +93,50 @@ class Sessions:
         )
 
     async def count(self) -> int:
-        """How many there are, of all owners."""
+        """How many sessions there are, of all owners."""
         return await self._engine.read(count)
 
     async def search(
         self, owner: str, words: str, *, limit: int = 20, without: str | None = None
     ) -> tuple[search.Hit, ...]:
-        """Messages of the owner's sessions that hold all the words, the newest first. `without`
-        is a session that is left out."""
+        """Messages in the owner's sessions that contain all the words, newest first. `without` is a
+        session to exclude."""
         while await self._engine.write(search.index_some, owner):
             pass
         return await self._engine.read(search.find, owner, words, limit=limit, without=without)
 
     async def rename(self, session_id: str, title: str, *, chosen: bool = True) -> Session:
-        """Give it a title. One that a person chose is refused when it is taken (TitleTaken); any
-        other is numbered instead, and never replaces one that a person chose."""
+        """Set the title. One that the user has `chosen` must be free (TitleTaken). A generated one
+        gets a number if it is taken, and never replaces a chosen one."""
         return await self._engine.write(rename, session_id, title, chosen=chosen)
 
     async def describe(
         self, lease: Lease, *, cwd: str | None = None, model: str | None = None
     ) -> None:
-        """Record where it works and which model answers; None leaves it as it is."""
+        """Record the working directory and the model. None keeps the current value."""
         await self._engine.write(describe, lease, cwd=cwd, model=model)
 
     async def end(self, session_id: str, reason: EndReason, *, lease: Lease | None = None) -> None:
-        """Close it and leave its place. Refused while somebody else has it in hand."""
+        """End the session and remove its binding. Refused while another process holds it or a
+        handoff is in flight."""
         await self._engine.write(end, session_id, reason, lease=lease)
 
     async def reopen(self, session_id: str) -> None:
-        """An ended session is as if it had not been."""
+        """Undo the end of a session."""
         await self._engine.write(reopen, session_id)
 
     async def delete(self, session_id: str, *, lease: Lease | None = None) -> None:
-        """Gone, with all that was said. Refused while somebody else has it in hand."""
+        """Delete the session and its transcript. Refused while another process holds it or a
+        handoff is in flight."""
         await self._engine.write(delete, session_id, lease=lease)
 
     async def grant(self, lease: Lease, fingerprint: str) -> None:
-        """Allow that very call as often as it comes in this session, wherever it goes on;
-        SessionMoved when the lease is no longer the session's."""
+        """Allow this exact call for the rest of the session, wherever it moves. Raise SessionMoved
+        if the lease was lost."""
         await self._engine.write(grants.grant, lease, fingerprint)
 
     async def granted(self, session_id: str) -> frozenset[str]:
-        """The fingerprints of the calls that were allowed for this session."""
+        """The fingerprints of the calls that are allowed for this session."""
         return await self._engine.read(grants.granted, session_id)
 
 
@@ -172,7 +174,7 @@ def get(tx: Tx, session_id: str) -> Session | None:
 
 
 def found(tx: Tx, session_id: str) -> Session:
-    """The session, or SessionNotFound."""
+    """Return the session, or raise SessionNotFound."""
     if (session := get(tx, session_id)) is None:
         raise SessionNotFound(name=session_id)
     return session
@@ -195,7 +197,8 @@ def find(tx: Tx, owner: str, name: str) -> Session:
 
 
 def calling(tx: Tx, session: Session) -> str:
-    """What its owner types to mean it: the title, unless that means another one by now."""
+    """The name that its owner can type for it: the title, or the id if the title now means another
+    session."""
     with contextlib.suppress(SessionError):
         if find(tx, session.owner, session.name).id == session.id:
             return session.name
@@ -203,7 +206,7 @@ def calling(tx: Tx, session: Session) -> str:
 
 
 def _meanings(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
-    """What `name` can mean, the likeliest first."""
+    """Conditions for what `name` can mean, most likely first."""
     yield "s.id = :id", {"id": text(name)}
     base, number = split_title(text(name).strip())
     if base != text(name).strip():
@@ -213,7 +216,7 @@ def _meanings(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
         {"base": lineage_key(text(name).strip())},
     )
     if len(name) >= _PREFIX_MINIMUM and name.replace("_", "").isalnum() and name.isascii():
-        # Not a range: what lies between two texts depends on the database's language.
+        # Not a range comparison: its result depends on the database's collation.
         yield (
             "substr(s.id, 1, :length) = :prefix ORDER BY s.active DESC LIMIT 6",
             {"length": len(name), "prefix": name.lower()},
@@ -311,7 +314,7 @@ def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = Non
 
 
 def close(tx: Tx, session_id: str, reason: EndReason, lease: Lease | None) -> None:
-    """End it where it is: its address leads to it still."""
+    """End the session but keep its binding."""
     no = in_hand(tx, session_id, lease)
     approvals.void(tx, session_id)
     tx.change(
@@ -339,8 +342,11 @@ def delete(tx: Tx, session_id: str, *, lease: Lease | None) -> None:
 
 
 def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
-    """The session's number, if the caller may dispose of it: `lease` is its lease, or nobody
-    holds it; and no handoff of it is under way. Whoever holds it is woken."""
+    """Return the session's number, if the caller may end or delete it, and wake its holder.
+
+    The caller may if `lease` is the session's lease or the session is not held (else SessionMoved
+    or SessionHeld), and if it is not being handed off (else SessionBusy).
+    """
     sql = f"SELECT no, epoch, process FROM sessions WHERE id = :id {tx.for_update}"
     if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
@@ -353,7 +359,7 @@ def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
 
 
 def is_moving(tx: Tx, no: int) -> bool:
-    """Whether a handoff of the session is under way, and not void."""
+    """Whether a handoff of the session is in flight, and not void."""
     row = tx.row(
         "SELECT 1 FROM handoffs WHERE session_no = :no AND state IN ('pending', 'running')"
         " AND claim_by > :ticks",

@@ -2,15 +2,15 @@
 
     conversations.db            the database, mode 0600, in WAL mode
     conversations.db-run/       mode 0700
-        created                 there once the database was: it is never made anew in silence
-        turn, gate              who writes next, and who writes now
+        created                 exists once the database does: a lost one is not recreated silently
+        turn, gate              locks: who writes next, and who writes now
         <process>.lock, .sock   one per opening: see processes.py and wake.py
 
-How these files come to be is in files.py.
+files.py creates the database and the run folder.
 """
 
 # pyright: reportUnknownMemberType=false
-# apsw's types name a buffer that Python has had only since 3.12.
+# apsw's types refer to `Buffer`, which Python has only since 3.12.
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from segue.store.wake import Bell, Mailbox, Ring
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SAFE_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL database that processes share
+SAFE_SQLITE = (3, 51, 3)  # earlier versions can corrupt a WAL database that processes share
 BATCH = 64
 READERS = 2
 LOOK_SECONDS = 0.5
 
-# How many stores of this process have a file open; while there are any, it must not be probed.
+# How many stores in this process have each file open. A file that is open must not be probed.
 _open_here: Counter[Path] = Counter()
 _open_here_lock = threading.Lock()
 
@@ -78,7 +78,7 @@ class SqliteTx:
         return cast("Iterator[Row]", self._connection.execute(sql, values))
 
     def row(self, sql: str, **values: Any) -> Row | None:
-        # All of them are fetched, so that an UPDATE … RETURNING has run to its end.
+        # Fetch all rows, so that an UPDATE … RETURNING runs to its end.
         rows = self.rows(sql, **values)
         return rows[0] if rows else None
 
@@ -93,7 +93,7 @@ class SqliteTx:
         self._connection.executemany(sql, values)
 
     def lock(self, name: str) -> None:
-        """Nothing to do: there is one writer at a time."""
+        """Do nothing: there is one writer at a time."""
 
     def dead(self, process: str) -> bool:
         return self._processes.dead(process)
@@ -103,7 +103,7 @@ class SqliteTx:
 
 
 class Gate:
-    """Whose turn it is to write. SQLite's own waiting lets one process starve the others."""
+    """Makes the writers take turns. SQLite's own locking lets one process starve the others."""
 
     def __init__(self, folder: Path) -> None:
         self._turn = open_private(folder / "turn")
@@ -112,8 +112,8 @@ class Gate:
     @contextlib.contextmanager
     def passed(self) -> Generator[None]:
         """Wait for the turn, then hold the gate."""
-        # One process waits at the gate, the others behind it; whoever just wrote must queue
-        # again, so it cannot slip in before the one that has waited longest at the gate.
+        # One process waits at the gate, the others wait for the turn. A process that has just
+        # written must queue again, so it cannot overtake the one at the gate.
         fcntl.flock(self._turn, fcntl.LOCK_EX)
         try:
             fcntl.flock(self._gate, fcntl.LOCK_EX)
@@ -130,7 +130,7 @@ class Gate:
 
 
 class SqliteEngine:
-    """An open SQLite store: one thread writes, a few read."""
+    """An open SQLite store: one writer thread, a few reader threads."""
 
     def __init__(self, path: Path, clock: Clock, run: Path) -> None:
         self._path = path
@@ -141,7 +141,7 @@ class SqliteEngine:
         self._mailbox = Mailbox(run, self._processes.me)
         self._file: tuple[int, int] | None = None
         self._waits = True
-        """Whether the writer's commits wait for the disk now."""
+        """Whether the writer's commits currently wait for the disk."""
         self._local = threading.local()
         self.bell = Bell(self._watch)
         self._writer = Threads(
@@ -174,7 +174,7 @@ class SqliteEngine:
     async def close(self) -> None:
         await self.bell.close()
         if not (await self._writer.close() and await self._readers.close()):
-            return  # a thread waits for another program's lock: it still needs the files
+            return  # a thread waits for another program's lock and needs the files
         self._mailbox.close()
         self._processes.close()
         self._gate.close()
@@ -221,16 +221,17 @@ class SqliteEngine:
                 files.prepare(self._path, self._run, self._clock)
                 self._file = files.identity(self._path)
             elif self._file != files.identity(self._path):
-                # What is written to a file that was removed or replaced is lost.
+                # Writes to a file that was removed or replaced would be lost.
                 raise StoreMissing(path=self._path, marker=self._run / "created")
             outcomes = self._transact(begun, nudges)
         if nudges:
             for process in self._mailbox.nudge(nudges):
-                self._processes.dead(process)  # clears away what it left behind
+                self._processes.dead(process)  # removes its files
         return outcomes
 
     def _transact(self, jobs: list[Job], nudges: set[Topic]) -> list[Outcome]:
-        """Do `jobs` in one transaction, for the price of one; what fails is undone by itself."""
+        """Run `jobs` in one transaction, at the cost of one commit. A job that fails is rolled back
+        alone."""
         connection = self._connection()
         try:
             self._wait_for_disk(connection, wait=any(job.lasting for job in jobs))
@@ -262,7 +263,7 @@ class SqliteEngine:
         try:
             outcome = self._do(job, connection, nudges)
         except Exception as error:
-            if not connection.in_transaction:  # a full disk ends the whole transaction
+            if not connection.in_transaction:  # a full disk aborts the whole transaction
                 raise
             connection.execute("ROLLBACK TO job")
             outcome = Outcome(job, error=files.told(error, self._path))
@@ -270,10 +271,11 @@ class SqliteEngine:
         return outcome
 
     def _commit_failed(self, connection: apsw.Connection, error: apsw.Error) -> Exception:
-        """What a failed COMMIT means. Its pages may be in the log, to come back after a crash.
+        """Return the error for a failed COMMIT, after making sure that it stays undone.
 
-        The next commit is written over them. So one is made at once, and when that succeeds, the
-        failed one is gone for good.
+        Its pages may be in the WAL and come back after a crash. The next commit overwrites them, so
+        one is made at once. If that succeeds, the failed one is gone for good. If not, the outcome
+        of a failed write to disk is uncertain.
         """
         files.roll_back(connection)
         try:
@@ -285,26 +287,28 @@ class SqliteEngine:
         return files.told(error, self._path)
 
     def _wait_for_disk(self, connection: apsw.Connection, *, wait: bool) -> None:
-        """Whether the next commit does. One that does takes everything before it to the disk."""
+        """Set whether the next commit waits for the disk. One that does also flushes all earlier
+        ones."""
         if wait is not self._waits:
             connection.pragma("synchronous", "FULL" if wait else "NORMAL")
             self._waits = wait
 
-    # Waking up
+    # Wake-ups
 
     async def _watch(self, ring: Ring) -> None:
         seen: dict[int, int] = {}
         async with self._mailbox.receive(ring):
             while True:
                 thread, version = await self.read(_data_version)
-                if seen.get(thread) != version:  # nobody listens before the first look
+                if seen.get(thread) != version:  # the first look always rings: see `Bell`
                     ring(None)
                 seen[thread] = version
                 await asyncio.sleep(LOOK_SECONDS)
 
 
 def _data_version(tx: Tx) -> tuple[int, int]:
-    """A number that changes with every commit of others. Each connection counts for itself."""
+    """The thread, and a number that changes with every commit of other connections. Each connection
+    has a separate count."""
     return threading.get_ident(), tx.one("PRAGMA data_version")[0]
 
 
@@ -314,7 +318,7 @@ def _data_version(tx: Tx) -> tuple[int, int]:
 async def open_sqlite(given: Path, clock: Clock) -> SqliteEngine:
     engine = await asyncio.to_thread(_find, given, clock)
     try:
-        await engine.write(lambda tx: None)  # the first write brings file and schema into being
+        await engine.write(lambda tx: None)  # the first write creates the file and the schema
     except BaseException:
         await engine.close()
         raise

@@ -1,4 +1,4 @@
-"""The store as the rest of the program sees it."""
+"""The store's API for the rest of the program."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ T = TypeVar("T")
 
 
 class Store:
-    """Everything that must survive: the only thing that terminal and gateway share.
+    """All persistent state, and the only thing that the terminal and the gateway share.
 
-    Handoffs are on the store itself, under the names that this field knows; the rest is sorted
-    by what it is about.
+    The handoff methods are on the store itself, under the names used in this field. The others are
+    grouped by subject.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -60,38 +60,41 @@ class Store:
 
     @property
     def process(self) -> str:
-        """The name of this opening of the store."""
+        """The unique name of this opening of the store."""
         return self._engine.process
 
     def listen(self, *topics: Topic) -> AbstractAsyncContextManager[Waiter]:
-        """`async with store.listen(Topic.HANDOFFS) as wake: await wake.wait()`."""
+        """Use as `async with store.listen(Topic.HANDOFFS) as wake: await wake.wait()`."""
         return self._engine.bell.listen(*topics)
 
     def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[T]:
-        """Several operations in one transaction: `work(tx, …)` calls the functions of
-        `segue.store.sessions`, `.transcripts`, `.inbox` and so on, and nothing else."""
+        """Run several operations in one transaction.
+
+        `work(tx, …)` may call the functions of `segue.store.sessions`, `.transcripts`, `.inbox` and
+        so on, and must do nothing else.
+        """
         return self._engine.write(work, *args, **kwargs)
 
     def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[T]:
-        """The same, for what a power cut may take back: who is at work on what."""
+        """Like `write`, for marks (which process works on what), which a power cut may undo."""
         return self._engine.mark(work, *args, **kwargs)
 
     def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[T]:
-        """The same, for several that change nothing: they see the store at one moment."""
+        """Like `write`, for several reads of one consistent snapshot."""
         return self._engine.read(work, *args, **kwargs)
 
     async def health(self) -> health.Health:
-        """How large it is, and, where that is quickly done, whether it is whole."""
+        """The size of the store and, where that is quick to check, its integrity."""
         return await self._engine.read(health.look)
 
     async def close(self) -> None:
-        """Finish what was begun. Closing twice does no harm."""
+        """Finish pending work and close the store. Idempotent."""
         if not self._closed:
             self._closed = True
             await self._engine.close()
@@ -120,10 +123,10 @@ class Store:
         key: str | None = None,
         claim_seconds: float = handoffs.CLAIM_SECONDS,
     ) -> Handoff:
-        """Ask for the session to be moved. `lease` is the asker's, if it holds one.
+        """Request that the session moves. `lease` is the caller's lease, if it has one.
 
-        Refused with SessionNotFound, SessionMoved, SessionHeld (somebody else has it open) or
-        HandoffInFlight. Asking again with the same `key` returns the first request.
+        Raise SessionNotFound, SessionMoved, SessionHeld (another process has it open) or
+        HandoffInFlight. Calling it again with the same `key` returns the first request.
         """
         return await self._engine.mark(
             handoffs.request,
@@ -137,7 +140,8 @@ class Store:
         )
 
     async def get_handoff_state(self, session_id: str) -> Handoff | None:
-        """The session's latest handoff; None when there is none, or no such session."""
+        """The session's latest handoff, or None if it has none or does not exist. A void handoff is
+        failed first."""
         latest, due = await self._engine.read(handoffs.due, session_id)
         if due:
             await self.expire_handoffs()
@@ -145,33 +149,36 @@ class Store:
         return latest
 
     async def list_handoffs(self, session_id: str, *, limit: int = 20) -> tuple[Handoff, ...]:
-        """The session's handoffs, the newest first."""
+        """The session's handoffs, newest first."""
         return await self._engine.read(handoffs.history, session_id, limit)
 
     async def recent_handoffs(self, limit: int = 20) -> tuple[Handoff, ...]:
-        """The handoffs of all sessions, the newest first."""
+        """The handoffs of all sessions, newest first."""
         return await self._engine.read(handoffs.recent, limit)
 
     async def in_flight(self) -> tuple[Handoff, ...]:
-        """The handoffs of all sessions that are not over, the oldest first."""
+        """The pending and running handoffs of all sessions, oldest first."""
         return await self._engine.read(handoffs.in_flight)
 
     async def cancel_handoff(self, handoff_id: int, reason: str | None = None) -> bool:
-        """Call it off, whether or not a gateway works on it; False when it is already over. A
-        thread that was opened for it is told that the session stayed, as it is below."""
+        """Cancel a handoff, even if a gateway is working on it. Return False if it is already over.
+
+        If a thread was opened for it, a message there says that the session stayed. `fail_handoff`
+        and `expire_handoffs` do the same.
+        """
         return await self._engine.write(handoffs.cancel, handoff_id, reason)
 
-    # Handoffs, for the gateway. A claim is the Handoff that claiming returned.
+    # Handoffs, for the gateway. A claim is the Handoff that a claim method returned.
 
     async def list_pending_handoffs(self) -> tuple[Handoff, ...]:
-        """Those that wait for a gateway and are not void, the oldest first."""
+        """Handoffs that wait for a gateway and are not void, oldest first."""
         return await self._engine.read(handoffs.pending)
 
     async def claim_handoff(
         self, handoff_id: int, *, seconds: float = handoffs.LEASE_SECONDS
     ) -> Handoff | None:
-        """Take it up, also from a gateway that is gone; None when somebody else has it, it is
-        over, or its time is."""
+        """Claim a handoff, even from a gateway that is gone. Return None if another gateway has it,
+        or if it is over or void."""
         return await self._engine.mark(handoffs.claim, handoff_id, seconds)
 
     async def claim_next_handoff(
@@ -181,14 +188,15 @@ class Store:
         seconds: float = handoffs.LEASE_SECONDS,
         besides: Collection[int] = (),
     ) -> Handoff | None:
-        """Take up the oldest that waits for one of `platforms`, or one whose gateway is gone; none
-        of `besides`."""
+        """Claim the oldest handoff to one of `platforms` that is pending, or else one whose gateway
+        is gone and that is not in `besides`."""
         return await self._engine.mark(handoffs.claim_next, platforms, seconds, besides)
 
     async def heartbeat_handoff(
         self, claim: Handoff, *, seconds: float = handoffs.LEASE_SECONDS
     ) -> bool:
-        """Still at it. False, here and below, when the claim is no longer the newest: stop."""
+        """Extend the claim. Here and below, False means that it is no longer the newest claim:
+        stop."""
         return await self._engine.mark(handoffs.heartbeat, claim, seconds)
 
     async def record_handoff_step(
@@ -200,8 +208,8 @@ class Store:
         reply: bytes | None = None,
         detail: str | None = None,
     ) -> bool:
-        """How far it has come, the thread that was opened for it, and what the agent answered
-        there, in UTF-8. What is not given stays as it is, but for the `detail` of the step."""
+        """Record the step, the thread that was opened, and the agent's reply there, in UTF-8. None
+        keeps the recorded thread and reply, but clears `detail`."""
         return await self._engine.write(handoffs.record_step, claim, step, thread, reply, detail)
 
     async def complete_handoff(
@@ -213,10 +221,13 @@ class Store:
         usage: Usage | None = None,
         drafts: Sequence[Draft] = (),
     ) -> handoffs.Completion | None:
-        """Make it real, in one transaction: the session moves to `address`, its epoch rises, the
-        confirming turn's messages are kept and the drafts queued. None when the claim is no
-        longer the newest or the handoff was cancelled; SessionChanged when the session went on
-        elsewhere meanwhile. In both cases nothing has changed."""
+        """Complete the handoff in one transaction.
+
+        The session moves to `address`, its epoch rises, the messages of the confirming turn are
+        appended and the drafts are queued. Return None if the claim is no longer the newest or the
+        handoff was cancelled. Raise SessionChanged if the session continued elsewhere meanwhile. In
+        both cases nothing changes.
+        """
         return await self._engine.write(
             handoffs.complete,
             claim,
@@ -227,9 +238,9 @@ class Store:
         )
 
     async def fail_handoff(self, claim: Handoff, reason: str) -> bool:
-        """It cannot be done. The session stays where it is, and the thread is told so."""
+        """Fail the handoff. The session stays where it is, and the thread is notified."""
         return await self._engine.write(handoffs.fail, claim, reason)
 
     async def expire_handoffs(self) -> int:
-        """Fail those that nobody took up in time, and say how many they were."""
+        """Fail the handoffs that no gateway claimed in time, and return how many there were."""
         return await self._engine.write(handoffs.expire)

@@ -1,4 +1,4 @@
-"""What was said in a session: appended under its lease, read whole or from the end."""
+"""Transcripts: messages are appended under the session's lease, and read whole or from the end."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _SEQ = 0xFFFFFFFF
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The first line of an export; every other line is a Message."""
+    """The first line of an export. Every other line is a Message."""
 
     segue: Literal[1]
-    """The format's version."""
+    """The version of the format."""
     id: str
     source: Platform
     started: Annotated[datetime, msgspec.Meta(tz=True)]
@@ -55,12 +55,14 @@ class Transcripts:
         takes: Sequence[int] = (),
         deliver: Address | None = None,
     ) -> int:
-        """Keep `messages`, all or none, and return the seq of the last; SessionMoved when the
-        lease is no longer the session's.
+        """Append `messages`, all or none, and return the seq of the last one.
 
-        `answers` are inbox entries that are done with it. `takes` are those that `messages` stand
-        for, and which wait for an answer from this session from now on; MessageTaken when they do
-        so already. What the agent says in `messages` is queued for `deliver`.
+        `answers` are the inbox entries to finish. `takes` are the inbox entries that `messages`
+        come from: from now on they wait for an answer from this session. The agent's text in
+        `messages` is queued for `deliver`.
+
+        Raise SessionMoved if the lease was lost, or MessageTaken if one of `takes` is already
+        taken.
         """
         return await self._engine.write(
             append,
@@ -73,7 +75,7 @@ class Transcripts:
         )
 
     async def load(self, session_id: str) -> Transcript:
-        """All of it, in order, without what was undone."""
+        """The whole transcript in order, without messages that were undone."""
         return await self._engine.read(load, session_id)
 
     async def last(self, session_id: str, count: int) -> Transcript:
@@ -81,25 +83,26 @@ class Transcripts:
         return await self._engine.read(last, session_id, count)
 
     async def tail(self, session_id: str, budget: int) -> Transcript:
-        """What fits `budget` tokens, counted from the end: see `Transcript.tail`. Reads no more
-        of the session than that, here and in `window`."""
+        """The newest messages that fit in `budget` tokens: see `Transcript.tail`. Like `window`, it
+        reads no more of the session than that."""
         return await self._engine.read(tail, session_id, budget)
 
     async def window(self, session_id: str, budget: int) -> Transcript:
-        """What a model with room for `budget` tokens is shown: see `Transcript.window`."""
+        """The messages to show a model with room for `budget` tokens: see `Transcript.window`."""
         return await self._engine.read(window, session_id, budget)
 
     async def undo(self, lease: Lease, turns: int = 1) -> Transcript:
-        """Hide the last turns, and return what was hidden; NothingToUndo when there are fewer."""
+        """Hide the last turns, and return what was hidden. Raise NothingToUndo if there are
+        fewer."""
         return await self._engine.write(undo, lease, turns)
 
     async def restore(self, lease: Lease) -> Transcript:
-        """Bring back what was undone since the last message; NothingToRestore when the
-        conversation has gone on instead."""
+        """Restore what was undone since the last message. Raise NothingToRestore if the
+        conversation has continued since."""
         return await self._engine.write(restore, lease)
 
     async def export(self, owner: str, session_id: str) -> AsyncIterator[bytes]:
-        """The owner's session as JSON lines: a header, then its messages."""
+        """Yield the owner's session as JSON lines: a header, then its messages."""
         yield msgspec.json.encode(await self._engine.read(_header, owner, session_id)) + b"\n"
         after = 0
         while page := await self._engine.read(_page, session_id, after):
@@ -108,7 +111,8 @@ class Transcripts:
                 yield msgspec.json.encode(entry) + b"\n"
 
     async def import_lines(self, owner: str, lines: Iterable[bytes]) -> Session:
-        """A new session of the owner's from an export, all or nothing; BadImport names the line."""
+        """Create a session of the owner's from an export, all or nothing. Raise BadImport with the
+        line."""
         header, messages = _parse(lines)
         return await self._engine.write(_import, owner, header, messages)
 
@@ -142,7 +146,7 @@ def append(
     if row is None:
         raise leases.moved(tx, lease.session_id)
     no, last, active = row
-    # To the second is exact enough, and spares the index on it most of the time.
+    # A precision of one second is enough, and avoids most updates of the index.
     if abs(tx.now - active) >= SECOND:
         tx.change("UPDATE sessions SET active = :now WHERE no = :no", now=tx.now, no=no)
     insert(tx, no, last - len(messages), messages)
@@ -157,7 +161,7 @@ def append(
 def _drafts(
     session_id: str, after: int, messages: Sequence[Message], address: Address
 ) -> Iterator[outbox.Draft]:
-    """What there is to say of `messages`: the agent's, if there is anything to see in them."""
+    """Drafts for those of `messages` that are the agent's and have visible text."""
     for seq, entry in enumerate(messages, after + 1):
         if entry.role is Role.ASSISTANT and not is_empty(entry.content):
             yield outbox.Draft(
@@ -169,7 +173,7 @@ def _drafts(
 
 
 def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
-    """Write the rows; the caller has made room for them in the session's row."""
+    """Insert the rows. The caller has already reserved their seqs in the session's row."""
     first = (no << 32) + after + 1
     tx.change_many(
         "INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id, tool_name,"
@@ -180,7 +184,7 @@ def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
 
 
 def _last_summary(messages: Sequence[Message]) -> int:
-    """The place of the last summary among `messages`, counted from 1; 0 for none."""
+    """The position of the last summary in `messages`, counted from 1, or 0 if there is none."""
     return max((i for i, m in enumerate(messages, 1) if m.kind is Kind.SUMMARY), default=0)
 
 
@@ -212,7 +216,7 @@ def window(tx: Tx, session_id: str, budget: int) -> Transcript:
 
 
 def _summary(tx: Tx, no: int, seq: int) -> list[Message]:
-    """The summary at `seq`, if there is one, and before it what it keeps."""
+    """The messages that the summary at `seq` keeps, then the summary. Empty if `seq` is 0."""
     if not seq:
         return []
     (summary,) = _back(tx, no, seq, seq + 1, 1)
@@ -221,14 +225,16 @@ def _summary(tx: Tx, no: int, seq: int) -> list[Message]:
 
 
 def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
-    """At least all that `budget` allows of the messages from `low` to `before`, and little more."""
+    """All messages from `low` to `before` that fit in `budget`, counted from the end, and a few
+    more."""
     newest: list[Message] = []
     left = budget
     while page := _back(tx, no, low, before, _PAGE):
         newest += page
         before = page[-1].seq
         left -= sum(m.tokens for m in page)
-        # More than fits, and the newest group whole: the oldest, maybe torn, will not be kept.
+        # More than fits, including the whole newest group. The oldest group may be cut, but is
+        # dropped later.
         if left < 0 and any(m.role is not Role.TOOL for m in newest):
             break
     return Transcript(tuple(reversed(newest)))
@@ -274,7 +280,7 @@ def restore(tx: Tx, lease: Lease) -> Transcript:
 
 
 def _place(tx: Tx, session_id: str) -> tuple[int, int, int]:
-    """Its number, the seq of its last summary, and the first seq that is still free."""
+    """The session's number, the seq of its last summary, and the next free seq."""
     sql = "SELECT no, summary_seq, last_seq + 1 FROM sessions WHERE id = :id"
     if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
@@ -282,15 +288,16 @@ def _place(tx: Tx, session_id: str) -> tuple[int, int, int]:
 
 
 def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
-    """Its number and last seq, if the lease is the session's and nobody hands it off."""
+    """The session's number and last seq. Raise SessionMoved if the lease was lost, or SessionBusy
+    if the session is being handed off."""
     no, last = leases.own(tx, lease)
-    if sessions.is_moving(tx, no):  # what is being handed off is what was there when asked
+    if sessions.is_moving(tx, no):  # the handoff moves what was there when it was requested
         raise SessionBusy
     return no, last
 
 
 def _back(tx: Tx, no: int, low: int, before: int, count: int, condition: str = "") -> list[Message]:
-    """Up to `count` messages from `before` (not included) back to `low`, the newest first."""
+    """Up to `count` messages from `before` (excluded) back to `low`, newest first."""
     rows = tx.rows(
         f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id >= :low AND id < :before AND undone = 0"
         f" {condition} ORDER BY id DESC LIMIT :count",

@@ -1,4 +1,4 @@
-"""How values stand in columns: times as whole microseconds, structures as JSON text."""
+"""Conversion between values and columns: times are microseconds, structures are JSON text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from segue.core.text import one_line, whole
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
-"""The most bytes of text that one message may hold."""
+"""The maximum size of one message, in bytes."""
 
 Buttons = tuple[tuple[str, str], ...]
-"""What a person can press under a message: label and data of each."""
+"""The buttons under a message: label and data of each."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -36,7 +36,7 @@ MESSAGE_COLUMNS = (
 
 
 def shown(url: str) -> str:
-    """A store's URL as it may be shown: without user, password and parameters."""
+    """A store URL that is safe to show: without user, password and parameters."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url if url.replace("/", "").isalnum() else "…"
@@ -45,7 +45,7 @@ def shown(url: str) -> str:
 
 
 def listed(platforms: Iterable[Platform]) -> str:
-    """Platforms as literals for IN (…). Theirs is a closed set of plain words."""
+    """Platforms as SQL literals for IN (…). They are a closed set of plain words."""
     return ", ".join(f"'{platform.value}'" for platform in sorted(platforms)) or "''"
 
 
@@ -62,7 +62,8 @@ def moment_or_none(stored: int | None) -> datetime | None:
 
 
 def readable_address(key: str) -> Address:
-    """The Address of a row that has to be listed, also when its key is no session key."""
+    """The Address for a session key, or a placeholder if the key is invalid, so that its row can
+    still be listed."""
     try:
         return Address.parse(key)
     except ValueError:
@@ -70,7 +71,7 @@ def readable_address(key: str) -> Address:
 
 
 def unreadable(error: ValueError) -> str:
-    """Why a row is set aside that does not hold what it should."""
+    """The error of a row that cannot be read."""
     return f"It cannot be read: {one_line(str(error), 200)}."
 
 
@@ -79,12 +80,13 @@ def address_or_none(key: str | None) -> Address | None:
 
 
 def text(value: str) -> str:
-    """`value` as both databases can keep it: what UTF-8 or PostgreSQL cannot hold is marked."""
+    """`value` as both databases can store it: U+FFFD replaces what UTF-8 or PostgreSQL cannot
+    hold."""
     return whole(value).replace("\0", "\ufffd")
 
 
 def buttons_json(buttons: Buttons) -> str | None:
-    """As they stand in a column; NULL for none."""
+    """Encode buttons for a column. None if there are none."""
     if not buttons:
         return None
     return msgspec.json.encode([(text(label), text(data)) for label, data in buttons]).decode()
@@ -95,7 +97,7 @@ def parse_buttons(stored: str | None) -> Buttons:
 
 
 def message_columns(message: Message, message_id: int) -> dict[str, Any]:
-    """One row of `messages`; MessageTooLong when it would not be sensible to keep."""
+    """The columns of one row of `messages`. Raise MessageTooLong if it exceeds MESSAGE_LIMIT."""
     calls = extras = images = None
     if message.tool_calls:
         kept = [ToolCall(text(c.id), text(c.name), text(c.arguments)) for c in message.tool_calls]
@@ -125,7 +127,7 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The same JSON, of text that can be kept."""
+    """The same JSON value, with text that can be stored."""
     match value:
         case str():
             return whole(value)
@@ -138,12 +140,12 @@ def _plain(value: Any) -> Any:
 
 
 def message(row: tuple[Any, ...]) -> Message:
-    """The Message in a row of MESSAGE_COLUMNS."""
+    """Return the Message in a row of MESSAGE_COLUMNS."""
     role, content, at, calls, call_id, name, tokens, kind, extras, images, keeps, message_id = row
     return Message(
         _ROLES[role],
         content,
-        datetime.fromtimestamp(at / 1_000_000, UTC),  # exact for all times that have microseconds
+        datetime.fromtimestamp(at / 1_000_000, UTC),  # exact to the microsecond
         _tool_calls.decode(calls) if calls else (),
         call_id,
         name,

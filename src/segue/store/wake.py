@@ -1,7 +1,7 @@
-"""Waking a waiter the moment there is something to do.
+"""Wake-ups: listeners run the moment there is something to do.
 
-A committed change nudges: on SQLite one datagram to each listening process of the machine, on
-PostgreSQL a NOTIFY. A nudge can get lost, so each engine also looks by itself now and then.
+A committed change sends a nudge: on SQLite a datagram to each listening process on the machine, on
+PostgreSQL a NOTIFY. A nudge can get lost, so each engine also polls now and then.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Any
 
 from segue.core.errors import StoreClosed
 
-_PATH_LIMIT = 100  # bytes; the kernel's is 104 to 108
+_PATH_LIMIT = 100  # bytes; the kernel's limit is 104 to 108
 
 
 class Waiter:
-    """One listener's wake-ups. Those that come while it is busy are remembered as one."""
+    """One listener's wake-ups. Several that arrive while it is busy count as one."""
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
         self._error: BaseException | None = None
 
     def wake(self, error: BaseException | None = None) -> None:
-        """There may be something new, or nothing will be heard any more because of `error`."""
+        """Signal that there may be a change, or that watching stopped because of `error`."""
         self._error = error or self._error
         self._woken.set()
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """True once there may be something new; False after `seconds` without. Raises what
-        keeps the store from being watched: a broken database must not look like an idle one."""
+        """Return True once there may be a change, or False after `seconds` without one. Raise the
+        error that stopped the watching: a broken database must not look like an idle one."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -47,14 +47,14 @@ class Waiter:
 
 
 Ring = Callable[[Iterable[str] | None], None]
-"""Called with the topics that changed, or None for any of them."""
+"""Called with the topics that changed, or None for all of them."""
 
 Watch = Callable[[Ring], Coroutine[Any, Any, None]]
 """Watches a database and rings, until it is cancelled."""
 
 
 class Bell:
-    """All the listeners of one open store, and the source that rings for them."""
+    """All listeners of one open store, and the task that watches the database for them."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -65,7 +65,7 @@ class Bell:
 
     @contextlib.asynccontextmanager
     async def listen(self, *topics: str) -> AsyncGenerator[Waiter]:
-        """Hear of every change to `topics` from now on."""
+        """Yield a Waiter that wakes for every change to `topics` from now on."""
         if self._shut:
             raise StoreClosed
         waiter = Waiter()
@@ -83,7 +83,8 @@ class Bell:
                 await self._rest()
 
     def ring(self, topics: Iterable[str] | None = None) -> None:
-        """Wake the listeners of `topics`, or all of them. The first ring says: I am watching."""
+        """Wake the listeners of `topics`, or all of them. The first ring also signals that watching
+        has started."""
         self._ready.set()
         changed = None if topics is None else frozenset(topics)
         for waiter, wanted in self._waiters.items():
@@ -92,13 +93,13 @@ class Bell:
 
     def _stopped(self, watching: asyncio.Task[None]) -> None:
         if not watching.cancelled() and (error := watching.exception()):
-            self._watching = None  # the next to listen tries again
+            self._watching = None  # the next `listen` tries again
             self._ready.set()
             for waiter in self._waiters:
                 waiter.wake(error)
 
     async def close(self) -> None:
-        """Nothing will be heard any more; whoever waits is told."""
+        """Stop watching. Listeners that wait get StoreClosed."""
         self._shut = True
         for waiter in self._waiters:
             waiter.wake(StoreClosed())
@@ -112,7 +113,8 @@ class Bell:
 
 
 class Mailbox:
-    """A datagram socket in the run folder: how the processes of one machine nudge each other."""
+    """A datagram socket in the run folder, through which the processes of a machine nudge each
+    other."""
 
     SUFFIX = ".sock"
 
@@ -131,12 +133,12 @@ class Mailbox:
         path = os.fspath(self._folder / name)
         if len(os.fsencode(path)) <= _PATH_LIMIT:
             return path
-        if sys.platform == "linux":  # a short name for the same folder
+        if sys.platform == "linux":  # a shorter path to the same folder
             return f"/proc/self/fd/{self._folder_fd}/{name}"
-        return None  # the engine's own looking does it, a little slower
+        return None  # the engine polls instead, a little slower
 
     def nudge(self, topics: Iterable[str]) -> list[str]:
-        """Send `topics` to every listening process; return the names of those that are gone."""
+        """Send `topics` to every listening process. Return the names of those that are gone."""
         gone: list[str] = []
         payload = ",".join(topics).encode()
         for name in self._listeners():
@@ -147,8 +149,8 @@ class Mailbox:
             except (ConnectionRefusedError, FileNotFoundError):
                 gone.append(name.removesuffix(self.SUFFIX))
             except OSError:
-                # What was committed stays so. A full mailbox belongs to somebody who has
-                # wake-ups waiting already; whoever cannot be reached looks by themselves.
+                # The change is committed all the same. A full mailbox means that its process
+                # already has wake-ups to handle; a process that cannot be reached polls.
                 continue
         return gone
 
@@ -161,7 +163,7 @@ class Mailbox:
 
     @contextlib.asynccontextmanager
     async def receive(self, ring: Callable[[Iterable[str] | None], None]) -> AsyncGenerator[None]:
-        """Call `ring` with the topics of each nudge while this is open."""
+        """Call `ring` with the topics of each nudge while this context is open."""
         path = self._path(self._name)
         if path is None:
             yield

@@ -1,4 +1,4 @@
-"""Turns: how a conversation goes on, wherever it takes place."""
+"""Turns: how the agent answers in a session, on every platform."""
 
 from segue.turns.hold import Held as Held
 from segue.turns.hold import hold as hold

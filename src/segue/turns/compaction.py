@@ -1,5 +1,7 @@
-"""Compaction: a summary joins the transcript, and the model's window starts from it. Nothing is
-deleted: history, search, export and undo still see everything."""
+"""Compaction: append a summary to the transcript, so that the model's window starts from it.
+
+Nothing is deleted: history, search, export and undo still see every message.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +18,25 @@ from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import Store
 
 FULL = 0.8
-"""How much of the model's room may be taken before a turn begins."""
+"""Compact before a turn if the window takes more than this share of the model's room."""
 KEPT = 0.25
-"""How much of it the newest turns may take that stay word for word."""
+"""The share of the room that the newest turns, which stay word for word, may take."""
 MOST_KEPT_TURNS = 2
 _LEAST = 2
-"""Fewer messages than this are not worth a summary."""
+"""The fewest messages that are worth a summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """What the model sees from now on, and the summary with which it begins."""
+    """The summary, and the model's window that starts with it."""
 
     summary: Message
     window: Transcript
 
 
 def is_due(window: Transcript, room: int) -> bool:
-    """Whether too little of `room` would be left, even without the oldest tool output."""
+    """Whether `window` leaves too little of `room`, even without its oldest tool output, and has
+    enough messages to summarise."""
     limit = int(room * FULL)
     if window.trimmed(limit).tokens <= limit:
         return False
@@ -43,8 +46,10 @@ def is_due(window: Transcript, room: int) -> bool:
 async def compress(
     store: Store, lease: Lease, model: Model, window: Transcript, room: int, now: datetime
 ) -> Compressed:
-    """Tell all but the newest turns of `window` in fewer words, and keep that in the store.
-    NothingToCompress when that is too little; ModelError when the model cannot."""
+    """Summarise all but the newest turns of `window`, and append the summary to the transcript.
+
+    Raise NothingToCompress if there is too little to summarise, or ModelError if the model fails.
+    """
     keeps = _keeps(window.messages, room)
     split = len(window) - keeps
     if split < _LEAST:
@@ -63,8 +68,8 @@ async def compress(
 
 
 def _keeps(messages: Sequence[Message], room: int) -> int:
-    """How many of the newest messages stay as they are: whole turns, and in any case a message
-    that nobody has answered yet."""
+    """How many of the newest messages stay as they are: whole turns, and always a user message that
+    has no answer yet."""
     left = room * KEPT
     kept = turns = 0
     for count, message in enumerate(reversed(messages), 1):

@@ -1,4 +1,4 @@
-"""Holding a session: its lease, kept for as long as it is needed, and let go at the end."""
+"""Holding a session: acquire its lease, keep it renewed, and release it at the end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ async def hold(
     address: Address | None = None,
     seconds: float = SECONDS,
 ) -> AsyncGenerator[Held]:
-    """Nobody else can append to the session while this is open; SessionHeld when somebody else
-    has it, unless it is to be taken over. With an `address`, it is there from now on."""
+    """Hold the session while this context is open, so that no other process can append to it.
+
+    Raise SessionHeld if another process holds it, unless `take_over` is set. With an `address`,
+    also bind the session there.
+    """
     take = store.write if address is not None else store.mark
     lease = await take(
         _take, session_id, holder, take_over=take_over, address=address, seconds=seconds

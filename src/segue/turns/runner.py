@@ -1,5 +1,7 @@
-"""Taking a turn: lease → window → agent → append as it goes → release. Terminal, chats and page
-all take theirs here."""
+"""Runs a turn: lease → window → agent → append each message → release.
+
+The terminal, the chats and the web page all run their turns here.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,9 @@ from segue.turns.hold import Held, hold
 from segue.turns.synthetic import Aside, nobody
 
 READ_AHEAD = 2
-"""How many times the model's room is read: it may fit once old tool output is left out."""
+"""Read this many times the model's room: more may fit once old tool output is left out."""
 _FAREWELL = 2.0
-"""Seconds that titles still under way get at the end."""
+"""Seconds to wait on exit for titles that are still being generated."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,14 +63,14 @@ _TERMINAL = Context(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a turn takes place, and who can be asked there."""
+    """Where a turn runs, and how to ask for approval there."""
 
     context: Context = _TERMINAL
     holder: str = "the terminal"
-    """As others are told who has the session open."""
+    """The name of the lease holder, as others see it."""
     approve: Approve = nobody
     deliver: Address | None = None
-    """Where all that the agent says is sent; None where the person sees it come."""
+    """Where the agent's messages are sent. None if the user sees them directly."""
 
 
 HERE = Place()
@@ -76,29 +78,29 @@ HERE = Place()
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a session, and of its owner."""
+    """The session and its owner's data that a turn needs."""
 
     session: Session
     notes: tuple[Note, ...]
     homes: tuple[HomeChannel, ...]
     granted: frozenset[str]
-    """What the person has allowed for the whole session."""
+    """The fingerprints of the calls that the owner allowed for the whole session."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """How a turn begins, after whatever came before."""
+    """The state in which a turn starts."""
 
     known: _Known
     mended: tuple[Message, ...] = ()
-    """Results for tool calls that a crash cut off: what they did is not known."""
+    """Results for tool calls that a crash interrupted: their effect is unknown."""
     not_begun: tuple[ToolCall, ...] = ()
-    """Tool calls that waited for a person's answer, and still do."""
+    """Tool calls that were waiting for an approval, and still are."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One turn under way."""
+    """One turn in progress."""
 
     held: Held
     place: Place
@@ -112,7 +114,7 @@ def _now() -> datetime:
 
 
 class Turns:
-    """Takes turns in the sessions of one store, as many at once as there are sessions."""
+    """Runs turns in the sessions of one store, in any number of sessions at once."""
 
     def __init__(
         self,
@@ -123,7 +125,7 @@ class Turns:
         titles: bool = True,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        """`titles`: whether sessions are given names after their first exchange."""
+        """`titles`: whether sessions get a title after their first exchange."""
         self._store = store
         self._settings = settings
         self._models = models or Pool(settings)
@@ -159,14 +161,16 @@ class Turns:
         interrupt: asyncio.Event | None = None,
         answers: Sequence[int] = (),
     ) -> AsyncGenerator[Event]:
-        """Answer `said`, or go on from where the transcript ends; set `interrupt` to stop at once.
+        """Answer `said`, or continue from the end of the transcript. Set `interrupt` to stop at
+        once.
 
-        What was said is in the store before the first event; each Message is there before it is
-        emitted. The last event is TurnDone, TurnFailed or TurnInterrupted. An error is raised only
-        when nothing was stored: SessionHeld, for one, when somebody else has the session. `held` is
-        for a caller that holds it for longer than a turn. `answers` are the inbox entries that
-        `said` stands for: they are done with when the agent has said its last, which is left to the
-        caller if the turn ends in any other way.
+        `said` is stored before the first event, and each Message before its event. The last event
+        is TurnDone, TurnFailed or TurnInterrupted. An error is raised only if nothing was stored,
+        such as SessionHeld if another process holds the session.
+
+        `held` is for a caller that holds the session for longer than one turn. `answers` are the
+        inbox entries that `said` comes from. They are finished with the agent's last message. If
+        the turn ends in any other way, the caller must finish them.
         """
         async with self._in_hand(session_id, place, held) as held:
             begun = await self._begin(held, said, answers)
@@ -190,11 +194,12 @@ class Turns:
         *,
         only: Collection[str] | None = None,
     ) -> Aside:
-        """What the agent has to say to a prompt of the program's own, on all that was said in the
-        session. Nothing of it is kept here, and nobody is asked: it uses no tool that would need
-        an answer, and with `only` none but those, which are allowed.
+        """Return the agent's answer to a prompt from the program, based on the session so far.
 
-        It is a path of its own: nothing that comes in from a platform can take it.
+        Nothing is stored, and the user is not asked: a tool that needs approval is refused. With
+        `only`, the agent has just these tools, and they need no approval.
+
+        This is a separate path that no message from a platform can reach.
         """
         agent = await self._agent(await self._store.read(_known, session_id), place)
         if only is not None:
@@ -204,8 +209,8 @@ class Turns:
         return await synthetic.take(agent, window, prompt)
 
     async def compress(self, session_id: str, place: Place, *, held: Held | None = None) -> Message:
-        """The summary from which the conversation goes on; NothingToCompress when there is too
-        little to tell."""
+        """Compact the session and return the summary from which it continues. Raise
+        NothingToCompress if there is too little to summarise."""
         async with self._in_hand(session_id, place, held) as held:
             agent = await self._agent(await self._store.read(_known, session_id), place, held)
             window = await self._window(session_id, agent)
@@ -216,25 +221,24 @@ class Turns:
             return done.summary
 
     async def model(self, session: Session | None) -> Model:
-        """The model that the session talks to, or any without a choice of its own."""
+        """The session's model, or the default model if it has none."""
         return await self._models.get(session.model if session else None)
 
     async def use_model(self, held: Held, name: str) -> Model:
-        """From now on the session talks to the model of that name; a ModelError, and no change,
-        when it cannot."""
+        """Switch the session to the model of that name. If it cannot be used, raise a ModelError
+        and change nothing."""
         model = await self._models.get(name)
         await self._store.sessions.describe(held.lease, model=model.name)
         return model
 
     async def agent(self, session: Session, place: Place) -> Agent:
-        """What a turn of the session is taken with; NoModel when there is nothing to take it
-        with."""
+        """The agent that runs the session's turns. Raise NoModel if there is no model for it."""
         return await self._agent(await self._store.read(_known, session.id), place)
 
     # One turn
 
     async def _agent(self, known: _Known, place: Place, held: Held | None = None) -> Agent:
-        """Approvals for the session are kept if it is in hand."""
+        """Build the agent. What the owner allows for the session is stored only if it is `held`."""
         session = known.session
         model = await self.model(session)
         cwd = Path(session.cwd) if session.cwd else Path.home()
@@ -280,7 +284,7 @@ class Turns:
     async def _begin(
         self, held: Held, said: str | Message | None, answers: Sequence[int]
     ) -> _Begun:
-        """Mend what a crash may have left, and keep what was said."""
+        """Complete what a crash may have interrupted, and store what the user said."""
         now = self._now()
         if isinstance(said, str):
             said = spoken(said, now)
@@ -315,7 +319,7 @@ class Turns:
                             answers=turn.answers if is_last else (),
                             deliver=place.deliver,
                         )
-                        if place.deliver is None:  # the person sees that it was not kept
+                        if place.deliver is None:  # the user sees that it was not stored
                             await append()
                         else:
                             await retries.keep(f"turn of {session.id}", append, repeatable=False)
@@ -335,7 +339,8 @@ class Turns:
     async def _compressed(
         self, held: Held, agent: Agent, window: Transcript
     ) -> compaction.Compressed | None:
-        """None when the model cannot: the turn then does with the part that fits."""
+        """The compacted window, or None if the model fails: the turn then uses the part that
+        fits."""
         try:
             return await compaction.compress(
                 self._store, held.lease, agent.model, window, agent.room, self._now()
@@ -354,8 +359,8 @@ class Turns:
     # Titles
 
     async def _name(self, session: Session, model: Model, transcript: Transcript) -> None:
-        """Give the session a name if it has none: at once one from the person's own words, and a
-        better one when the model has found it. A small model is not asked: it is slow, and busy."""
+        """Give the session a title if it has none: at once from the user's own words, and a better
+        one when the model has found it. A small model is not asked: it is slow, and busy."""
         if not self._titles or session.title is not None:
             return
         if words := summaries.title_from_words(transcript):
@@ -376,7 +381,7 @@ class Turns:
     async def _rename(self, session_id: str, title: str) -> None:
         try:
             await self._store.sessions.rename(session_id, title, chosen=False)
-        except UserError as error:  # a conversation goes on under whatever name
+        except UserError as error:  # a title is not worth failing for
             logger.warning("%s keeps its name: %s", session_id, error)
 
 
@@ -393,11 +398,12 @@ def _known(tx: Tx, session_id: str) -> _Known:
 def _begin(
     tx: Tx, lease: Lease, said: Message | None, answers: Sequence[int], now: datetime
 ) -> _Begun:
-    """In one transaction, so that what was said stands behind what it mends."""
+    """Run in one transaction, so that `said` comes right after the results that complete the last
+    turn."""
     known = _known(tx, lease.session_id)
     newest = transcripts.tail(tx, lease.session_id, 0)
     if said is None and newest.unanswered:
-        # Tools run one after another: while a person is asked about one, those behind it wait.
+        # Tools run in order: while one waits for approval, those after it wait too.
         asked = approvals.waiting(tx, lease.session_id)
         if asked is not None and asked.call_id == newest.unanswered[0].id:
             return _Begun(known, not_begun=newest.unanswered)

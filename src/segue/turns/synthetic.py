@@ -1,5 +1,5 @@
-"""A turn of the program's own: the agent is asked something that nobody said, such as to confirm a
-handoff. Whoever asks decides what becomes of it."""
+"""Turns that the program starts, with a prompt that no user wrote, such as to confirm a handoff.
+The caller decides what to do with the result."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from segue.core.session import Usage
 from segue.core.transcript import Kind, Message, Role, ToolCall, Transcript, spoken
 
 MOST_STEPS = 4
-"""The answers of the model that it may take."""
+"""The maximum number of model responses in the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aside:
-    """What came of it."""
+    """The result of a synthetic turn."""
 
     messages: tuple[Message, ...]
-    """The prompt and everything after it, fit to be appended as it is."""
+    """The prompt and everything after it, ready to be appended."""
     usage: Usage
     error: UserError | None = None
-    """Why it has no end, if it has none."""
+    """Why the turn failed, or None."""
 
     @property
     def said(self) -> str:
-        """The agent's last words; empty when there are none."""
+        """The agent's last message, or an empty string if there is none or the turn failed."""
         spoken = [m.content for m in self.messages if m.role is Role.ASSISTANT]
         return spoken[-1].strip() if spoken and not self.error else ""
 
 
 def prompted(text: str, at: datetime) -> Message:
-    """What the program itself says to the agent."""
+    """Return a message from the program to the agent."""
     return structs.replace(spoken(text, at), kind=Kind.SYNTHETIC)
 
 
 async def nobody(call: ToolCall, what: str, fingerprint: str) -> Answer:
-    """Where nobody can be asked, nothing is allowed."""
+    """Deny every call: there is no user to ask."""
     return Answer.NEVER
 
 

@@ -1,4 +1,4 @@
-"""The agent's tools for one session: those of the machine, and those that need the store."""
+"""The agent's tools for one session: those for the machine, and those that need the store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _MOST_CHATS = 1000
 def tools(
     store: Store, session: Session, context: Context, environment: dict[str, str], *, small: bool
 ) -> Mapping[str, Tool[Any]]:
-    """By name, in the order in which the model is told of them. A small model gets few."""
+    """The tools by name, in the order in which the model sees them. A small model gets only a
+    few."""
 
     async def find(words: str, limit: int) -> Sequence[Hit]:
         return await store.sessions.search(session.owner, words, limit=limit, without=session.id)
@@ -51,7 +52,7 @@ def tools(
 
 
 class _Channels:
-    """Where the agent may send something: to its owner, and to nobody else."""
+    """Where the agent may send messages: to its owner only."""
 
     def __init__(self, store: Store, session: Session, context: Context) -> None:
         self._store = store
