@@ -1,5 +1,8 @@
-"""Stands in for the real package in the server's process: the same few names, as strict about them,
-and an HTTP server that speaks, without a model, what it is told to."""
+"""A fake of the real package for the server's process.
+
+It has the same few names, is as strict about them, and runs an HTTP server that answers as the
+request asks, without a model.
+"""
 
 from __future__ import annotations
 
