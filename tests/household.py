@@ -65,7 +65,7 @@ class Mind(FakeOpenAI):
         self.plans: deque[Answer] = deque()
         """Answers to give instead, while there are any."""
         self.away = False
-        """Whether the server does not answer."""
+        """Whether the server drops every connection."""
         self._asked = asyncio.Condition()
         self._held: str | None = None
         self._go = asyncio.Event()

@@ -20,7 +20,7 @@ from segue.core.transcript import Message, Transcript
 
 WIRES = ("openai", "anthropic", "gemini")
 _BEYOND = 2.0
-"""How many times as long as the plain requests a turn may take."""
+"""The maximum ratio of the time of a turn to that of the plain requests."""
 _FIRST = {10: 10.0, 1_000: 15.0, 5_000: 40.0}
 """Target in milliseconds until the first word of a one-request answer, by history length."""
 

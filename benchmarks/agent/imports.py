@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, median, milliseconds
 
 PROVIDERS = ("openai", "anthropic", "gemini")
 _BEYOND = 1.5
-"""How many times as long as httpx2 alone a provider may take to import."""
+"""The maximum ratio of the import time of a provider to that of httpx2 alone."""
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:

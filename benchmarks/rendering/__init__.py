@@ -20,7 +20,7 @@ _SECTION = (
 )
 _LENGTH = 100_000
 _BEYOND = 3.0
-"""How many times as long as parsing an answer rendering it may take."""
+"""The maximum ratio of rendering time to parsing time."""
 _UNITS = ("a\n", "@a\n", "a.", "a::", "<!--", '"', "(")
 """Code that is slow to highlight."""
 _WORST = 2000.0

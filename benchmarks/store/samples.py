@@ -129,6 +129,6 @@ _THIS_ONE = "s.id = '20260101_120000_' || CAST(10000000 + i AS TEXT)"
 
 
 def _settle(tx: Tx, table: str) -> None:
-    # PostgreSQL's autovacuum would do this within a minute of so many changes.
+    # PostgreSQL's autovacuum would do this within a minute of this many changes.
     if tx.dialect is Dialect.POSTGRES:
         tx.change(f"ANALYZE {table}")

@@ -1,4 +1,4 @@
-"""A model that answers with one word for each message it has received, and can be made to hang."""
+"""A model that repeats one word of each message it has received, and can be made to hang."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Asked:
     """A parsed request."""
 
     words: tuple[str, ...]
-    """The words that the user has ever said."""
+    """All words of the user so far."""
     last: str
     """The last message, from the user or the program."""
     used: bool

@@ -61,7 +61,7 @@ class Program:
         self._ear = ear
 
     async def says(self, line: str) -> None:
-        """Wait until it prints that line. Raises EOFError if it ends before."""
+        """Wait until it sends that line. Raises EOFError if it ends before."""
         while True:
             assert await asyncio.to_thread(self._ear.poll, BOUND), f"it does not say {line}"
             if self._ear.recv() == line:

@@ -57,9 +57,10 @@ class Crowd:
         return time.monotonic() - began
 
     async def at_pace(self, rate: float, count: int, *, within: float) -> list[Talk]:
-        """Send `count` messages, one chat after another, at `rate` per second without waiting.
+        """Send `count` messages, one chat after another, at `rate` per second.
 
-        Return what was said from the start, once every message is answered.
+        The rate does not depend on the answers. Return the talk of each chat since the start, once
+        every message is answered.
         """
         began = time.monotonic()
         for number, chat in zip(range(count), itertools.cycle(self.chats), strict=False):

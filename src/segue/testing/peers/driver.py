@@ -124,7 +124,7 @@ class Hands(Generic[Chat, Message, Shown]):
         await self._do(control.Hold())
 
     async def release(self, *, backwards: bool = False) -> None:
-        """Deliver the updates that were held back, in reverse order if `backwards`."""
+        """Deliver the held updates, in reverse order if `backwards`."""
         await self._do(control.Release(backwards=backwards))
 
     async def down(self) -> None:

@@ -115,7 +115,7 @@ def message(state: State, it: Message, *, nested: bool = False) -> Json:
     if it.edited:
         told["edit_date"] = it.edited
     if it.origin is not None:
-        # Of the fields used before Bot API 7.0, this one is still sent: `JsonMessage` of
+        # `forward_date`, from before Bot API 7.0, is still sent: `JsonMessage` of
         # tdlib/telegram-bot-api.
         told |= {"forward_origin": origin(state, it.origin, it.date), "forward_date": it.date}
     if it.via_bot:
@@ -154,8 +154,8 @@ def _author(state: State, where: Chat, it: Message) -> Json:
 def _replied(state: State, it: Message) -> Message | None:
     """The message that this one replies to.
 
-    Every message in a topic that replies to nothing else replies to the message that opened the
-    topic (`get_same_chat_reply_to_message_id` of tdlib/telegram-bot-api).
+    A message in a topic without an explicit reply counts as a reply to the message that opened
+    the topic (`get_same_chat_reply_to_message_id` of tdlib/telegram-bot-api).
     """
     target = it.reply_to
     if target is None and it.topic and it.thread != it.id:

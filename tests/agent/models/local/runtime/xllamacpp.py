@@ -1,7 +1,7 @@
 """A fake of the real package for the server's process.
 
-It has the same few names, is as strict about them, and runs an HTTP server that answers as the
-request asks, without a model.
+It has the same few names and is as strict about them. It runs an HTTP server without a model: the
+last message of a request determines the answer.
 """
 
 from __future__ import annotations
