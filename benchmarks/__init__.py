@@ -1,1 +1,1 @@
-"""How fast it is, beside the figures it has to reach: `python -m benchmarks --help`."""
+"""Benchmarks, with a target for most figures: `python -m benchmarks --help`."""

@@ -1,4 +1,4 @@
-"""Measure: `python -m benchmarks [--json] [--quick] [GROUP …]`."""
+"""Run the benchmarks: `python -m benchmarks [--json] [--quick] [GROUP …]`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUPS = ("store", "agent", "rendering", "terminal", "gateway")
 
 class Group(Protocol):
     def measure(self, *, quick: bool) -> Iterable[Figure]:
-        """Every figure of the group, each as soon as it is known."""
+        """Yield each figure of the group as soon as it is measured."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A measured figure beside its target, and how a run's figures are shown."""
+"""Measured figures with their targets, and the output of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BEGAN = time.monotonic()
 
 
 class Better(StrEnum):
-    """Which way is good."""
+    """Whether a lower or a higher value is better."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -21,13 +21,13 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured number."""
+    """One measured value."""
 
     name: str
     value: float
     unit: str
     target: float | None = None
-    """None when it is there only to be read beside the others."""
+    """None for a figure that is only for comparison with the others."""
     better: Better = Better.LOWER
 
     @property
@@ -40,7 +40,7 @@ class Figure:
 
 
 def milliseconds(name: str, seconds: float, target: float | None = None) -> Figure:
-    """A duration; `target` is in milliseconds."""
+    """A duration. `target` is in milliseconds."""
     return Figure(name=name, value=seconds * 1000, unit="ms", target=target)
 
 
@@ -51,12 +51,12 @@ def rate(name: str, unit: str, per_second: float, target: float | None = None) -
 
 
 def growth(name: str, small: float, large: float, target: float = 2.0) -> Figure:
-    """How many times more `large` is than `small`; near 1 is flat."""
+    """The ratio of `large` to `small`. Near 1 means no growth."""
     return Figure(name=name, value=large / small, unit="×", target=target)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that `percent` of them do not exceed."""
+    """The value that `percent` percent of the values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
@@ -66,7 +66,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def progress(text: str) -> None:
-    """What is being done now. Not part of the result."""
+    """Print the current step to standard error. It is not part of the result."""
     print(f"{time.monotonic() - _BEGAN:5.1f} s  {text}", file=sys.stderr, flush=True)
 
 
@@ -86,7 +86,7 @@ def _plain(figure: Figure) -> dict[str, str | float | bool | None]:
 
 
 def as_table(figures: Sequence[Figure]) -> str:
-    """The figures in columns, and below them those that miss their target."""
+    """The figures in columns, followed by those that miss their target."""
     header = ("figure", "value", "unit", "target", "")
     rows = [header, *map(_cells, figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
@@ -122,7 +122,7 @@ def _aim(figure: Figure) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits that mean something, however large or small."""
+    """Format a number with three significant digits, or as an integer from 100 up."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Real processes to measure with, each on a line to the one that started it."""
+"""Worker processes for benchmarks, each connected to its parent by a pipe."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 PATIENCE = 120.0
-"""Seconds after which a worker that says nothing has failed."""
+"""Seconds without a message after which a worker has failed."""
 
 READY = "ready"
 GO = "go"
 
 
 class Line:
-    """One end of the line between a worker and the process that started it."""
+    """One end of the pipe between a worker and its parent."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:
         self._connection = connection
@@ -26,22 +26,22 @@ class Line:
         self._connection.send(what)
 
     def hear(self) -> Any:
-        """What the other end says next; TimeoutError or EOFError when it fails to."""
+        """Receive the next message. Raises TimeoutError or EOFError if there is none."""
         if not self._connection.poll(PATIENCE):
             raise TimeoutError("a worker said nothing for too long")
         return self._connection.recv()
 
     def wait_for_go(self) -> None:
-        """For a worker: everything is prepared, and all of them shall start at once."""
+        """In a worker: report that it is ready, and wait for the common start."""
         self.tell(READY)
         self.hear()
 
 
 @contextlib.contextmanager
 def started(count: int, work: Callable[..., None], *args: object) -> Generator[list[Line]]:
-    """`count` new processes that run `work(line, *args)`; they end with the `with`."""
-    # Each is forked from a clean process that has imported the work already: on a slow machine
-    # forty interpreters that start take longer than what they measure.
+    """Run `work(line, *args)` in `count` new processes, which end with the `with`."""
+    # Workers are forked from a clean process that has already imported the work. On a slow machine,
+    # starting forty interpreters takes longer than the measurement.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([work.__module__])
     lines: list[Line] = []
@@ -58,7 +58,7 @@ def started(count: int, work: Callable[..., None], *args: object) -> Generator[l
 
 
 def together(count: int, work: Callable[..., None], *args: object) -> list[Any]:
-    """What `count` processes tell after they have started their work at the same moment."""
+    """Start `count` workers at the same moment and return the result of each."""
     with started(count, work, *args) as lines:
         for line in lines:
             line.hear()

@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures and hooks for all tests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples in every run and on every machine. What searches for new ones is `make fuzz`,
-# which takes the profile "fuzz" and a seed.
+# The same examples in every run and on every machine. `make fuzz` searches for new ones, with
+# the profile "fuzz" and a seed.
 settings.register_profile(
     "test",
     max_examples=30,
@@ -36,27 +36,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # Who starts the tests in the background may ignore Ctrl-C, and so would all that they start.
+    # If the tests run in the background, SIGINT may be ignored, and child processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def seed(pytestconfig: pytest.Config) -> int:
-    """0 in `make test`: what is chosen at random is always the same, and few rounds are enough.
-    Anything else in `make fuzz`."""
+    """The random seed. In `make test` it is 0: random choices are always the same, and few rounds
+    run.
+
+    `make fuzz` sets other seeds.
+    """
     return cast("int", pytestconfig.getoption("--seed"))
 
 
 @pytest.fixture(autouse=True)
 def runner() -> Generator[asyncio.Runner]:
-    """The event loop of one test, which its async fixtures share. It is made when first used."""
+    """The event loop of one test and its async fixtures. It is created on first use."""
     with asyncio.Runner() as runner:
         yield runner
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine."""
+    """Run a test that is a coroutine function."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = pyfuncitem.funcargs

@@ -1,7 +1,7 @@
-"""`make fuzz`: searches for what no test shows, with new seeds, for as long as it is given.
+"""`make fuzz`: search for failures with new seeds, for a given time.
 
-Each search is a part of the suite that is run with a seed of its own. What is found is shown with
-the command that repeats it, and belongs into the tests as a fixed example.
+Each search runs a part of the suite with its own seed. A failure is printed with the command that
+repeats it; add it to the tests as a fixed example.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST = 1_000_000
 _HERE = "not real"
 _RACES = ("tests/store", "tests/handoff")
 _SHOWN = 60
-"""Lines of a finding."""
+"""The number of output lines to show for a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Search:
     arguments: tuple[str, ...]
 
     def command(self, seed: int) -> list[str]:
-        """Runs it once."""
+        """The command for one run."""
         return [
             *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
             *(f"--seed={seed}", "--hypothesis-profile=fuzz", f"--hypothesis-seed={seed}"),
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def _search(searches: tuple[Search, ...] | list[Search], first: int, seconds: float) -> int:
-    """How many findings there are."""
+    """Run the searches and return the number of failures."""
     began, findings = time.monotonic(), 0
     for number, search in enumerate(itertools.cycle(searches)):
         seed, left = first + number, seconds - (time.monotonic() - began)
@@ -86,8 +86,10 @@ def _search(searches: tuple[Search, ...] | list[Search], first: int, seconds: fl
 
 
 def _found(command: list[str], seconds: float) -> str:
-    """The end of what a run shows that fails; empty for one that does not. One that takes longer
-    than `seconds` is ended, with a TimeoutExpired."""
+    """Return the end of a failed run's output, or an empty string if it passed.
+
+    A run that takes longer than `seconds` is killed and raises TimeoutExpired.
+    """
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
@@ -95,7 +97,7 @@ def _found(command: list[str], seconds: float) -> str:
         try:
             output, errors = run.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(run.pid, signal.SIGKILL)  # and all that it has started
+            os.killpg(run.pid, signal.SIGKILL)  # and all processes that it has started
             raise
     return "\n".join([*output.splitlines()[-_SHOWN:], errors]) if run.returncode else ""
 

@@ -1,9 +1,8 @@
-"""A household but for its phone: the terminals of its person, the gateway, the store, the model.
+"""A household without its phone: the user's terminals, the gateway, the store and the model.
 
-The gateway is a process of its own, and so is a terminal with a screen. Most tests do with a desk,
-a terminal without one in this process, or with a command in a shell: a screen costs ten times as
-much. Which platform the phone is on, and what can be seen there, is told by who adds it:
-`tests.failures.conftest`, `tests.on_telegram.conftest`.
+The gateway and each terminal with a screen run in separate processes. Most tests use a desk, which
+is a terminal without a screen in this process, or a shell command: a screen costs ten times as
+much. `tests.failures.conftest` and `tests.on_telegram.conftest` add the phone, with its platform.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ from tests.terminal.pty import CODE, Terminal
 
 WITHIN = 40.0
 HANDED_OFF = "This session has just been handed off"
-"""How the prompt of the confirming turn begins."""
+"""The start of the prompt for the confirming turn."""
 LOOK = 0.1
-"""Seconds between two looks of a terminal that waits for its handoff."""
+"""Seconds between two polls of a terminal that waits for its handoff."""
 NO_HALVES = 60.0
-"""Seconds before half an answer is shown: a slow machine shows what a quick one does."""
+"""Seconds before a partial answer is shown: so long that slow machines behave like fast ones."""
 IMPATIENT: Mapping[str, float | str] = {
     "segue.gateway.streaming.FIRST": NO_HALVES,
     "segue.gateway.outbound.LONGEST_PAUSE": 0.05,
@@ -52,25 +51,27 @@ IMPATIENT: Mapping[str, float | str] = {
     "segue.handoff.request.LOOK": LOOK,
     "segue.platforms.telegram.adapter.CAPABILITIES": "tests.on_telegram.pace:QUICK",
 }
-"""Seconds after which gateways and terminals look again, or try again."""
+"""Shorter poll and retry intervals, in seconds, for gateways and terminals."""
 
 
 class Mind(FakeOpenAI):
-    """A model that counts what it was told and repeats the last of it: `(3) go on`. It thinks for
-    as long as a test wants."""
+    """A model that counts the user messages and repeats the last one: `(3) go on`.
+
+    A test can hold its answers back.
+    """
 
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.plans: deque[Answer] = deque()
-        """What it says instead, while there is any."""
+        """Answers to give instead, while there are any."""
         self.away = False
-        """Whether nobody answers."""
+        """Whether the server drops every connection."""
         self._asked = asyncio.Condition()
         self._held: str | None = None
         self._go = asyncio.Event()
 
     def hold(self, words: str) -> None:
-        """From now on there is no answer to what has these words in it."""
+        """From now on, hold back the answers to messages with these words."""
         self._held = words
         self._go = asyncio.Event()
 
@@ -79,13 +80,15 @@ class Mind(FakeOpenAI):
         self._go.set()
 
     async def hears(self, words: str, times: int = 1) -> None:
-        """Wait until that was said to it so often."""
+        """Wait until the model has received a message with these words `times` times."""
         async with asyncio.timeout(WITHIN), self._asked:
             await self._asked.wait_for(lambda: self.heard(words) >= times)
 
     def heard(self, words: str) -> int:
-        """How often that was said to it, not counting what it was only reminded of, nor what it
-        was to find a title for."""
+        """The number of requests whose last user message contains these words.
+
+        Title requests do not count.
+        """
         asked = (request for request in self.requests if "tools" in request)
         return sum(words in told(request)[-1] for request in asked)
 
@@ -109,31 +112,34 @@ class Mind(FakeOpenAI):
 
 
 def told(request: dict[str, Any]) -> list[str]:
-    """All that the model's person, or the program in their place, said to it."""
+    """All user messages of a request, including those that the program wrote."""
     return [m["content"] for m in request["messages"] if m["role"] == "user"]
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """`segue gateway run`, under way."""
+    """A running `segue gateway run`."""
 
     process: Program
     run: Path
-    """The folder of those who use its store now."""
+    """The folder of the processes that use its store."""
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
 
     async def ends(self) -> None:
-        """Let it end in order: whatever it has in hand is done then."""
+        """Stop the gateway with SIGTERM: it finishes its work first."""
         self.process.terminate()
         code = await asyncio.to_thread(self.process.wait, WITHIN)
         assert code == 0, f"it ended with {code}"
 
     def freeze(self) -> None:
-        """It lives, and does nothing. It does not stop in the middle of writing, or of waiting to:
-        nobody else could write then."""
+        """Stop the process with SIGSTOP, while it keeps its claims.
+
+        It is not stopped while it writes or waits to write, because that would block all other
+        writers.
+        """
         with (self.run / "turn").open() as turn, (self.run / "gate").open() as gate:
             fcntl.flock(turn, fcntl.LOCK_EX)
             fcntl.flock(gate, fcntl.LOCK_EX)
@@ -144,10 +150,10 @@ class Gateway:
 
 
 class Desk(gateways.Desk):
-    """A terminal without a screen, in this process, that has a session in hand."""
+    """A terminal without a screen, in this process, that holds a session."""
 
     async def says(self, *said: str) -> None:
-        """That, one after another; the answers count as those of `Mind` do."""
+        """Append these messages with answers numbered as `Mind` would number them."""
         found = await self.store.transcripts.load(self.session.id)
         before = sum(message.role is Role.USER for message in found)
         for number, text in enumerate(said, before + 1):
@@ -156,7 +162,7 @@ class Desk(gateways.Desk):
             await self.store.transcripts.append(self.held.lease, [spoken(text, now), answer])
 
     async def until(self, words: str) -> None:
-        """Wait until it is told that of the handoff under way."""
+        """Wait for handoff progress with these words."""
         async with asyncio.timeout(WITHIN):
             while True:
                 if any(words in progress.text() for progress in self.seen):
@@ -166,12 +172,12 @@ class Desk(gateways.Desk):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indoors:
-    """All of it but the phone."""
+    """The whole household except the phone."""
 
     person: Person
-    """At her terminals."""
+    """The user at her terminals."""
     store: Store
-    """The test's own view of it."""
+    """The test's own connection to the store."""
     mind: Mind
 
     @property
@@ -179,16 +185,18 @@ class Indoors:
         return Path(self.person.environment["SEGUE_STORE"].removeprefix("sqlite://"))
 
     def advance(self, seconds: float) -> None:
-        """Time passes, for leases and whatever runs out."""
+        """Advance the store's clock, for leases and timeouts."""
         SharedClock(Path(self.person.environment["HOME"]) / "clock").advance(seconds)
 
     def reports_soon(self) -> None:
-        """Gateways look soon for what did not arrive, and tell the sessions, which may be before
-        the next turn or after it."""
+        """Make gateways check soon for messages that did not arrive.
+
+        They report them to the sessions, which may happen before or after the next turn.
+        """
         self.set_constants({"segue.gateway.janitor.LOOK": 0.2})
 
     def set_constants(self, values: Mapping[str, float]) -> None:
-        """For the gateways and terminals that begin from now on."""
+        """Override constants in gateways and terminals that start from now on."""
         self.person.environment.update(constants({**IMPATIENT, **values}))
 
     @property
@@ -199,7 +207,10 @@ class Indoors:
 
     @contextlib.asynccontextmanager
     async def gateway(self, *, until: Link = Link.CONNECTED) -> AsyncGenerator[Gateway]:
-        """One that stands like that with Telegram; in the end it is killed."""
+        """Run a gateway and yield once its Telegram link is in that state.
+
+        It is killed at the end.
+        """
         with self.log.open("ab") as log:
             process = start(
                 *("gateway", "run"),
@@ -220,13 +231,13 @@ class Indoors:
             gateway.kill()
 
     async def health(self, platform: Platform = Platform.TELEGRAM) -> PlatformHealth | None:
-        """What a gateway says of a platform, if one serves it."""
+        """The health that a gateway reports for a platform, or None if no gateway serves it."""
         serves = await self.store.gateways.serving(platform)
         return serves.links[platform] if serves else None
 
     @contextlib.asynccontextmanager
     async def desk(self, *said: str, title: str = "Sums", **more: Any) -> AsyncGenerator[Desk]:
-        """One with a new session, in which that was said."""
+        """A terminal with a new session that contains these messages."""
         session = await self.store.sessions.create(ME, Platform.LOCAL, title=title, **more)
         async with self.sits_down(session) as desk:
             await desk.says(*said)
@@ -234,23 +245,23 @@ class Indoors:
 
     @contextlib.asynccontextmanager
     async def sits_down(self, session: Session) -> AsyncGenerator[Desk]:
-        """One that has this session in hand."""
+        """A terminal that holds this session."""
         here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
         async with hold(self.store, session.id, "a terminal on desk", address=here) as held:
             yield Desk(self.store, held, session)
 
     async def left(self, *said: str, **more: Any) -> Session:
-        """A session in which that was said, and that nobody has in hand."""
+        """A session that contains these messages and that no terminal holds."""
         async with self.desk(*said, **more) as desk:
             return desk.session
 
     async def shell(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """`segue` with these arguments, without a terminal."""
+        """Run `segue` with these arguments, without a terminal."""
         return await asyncio.to_thread(segue_says, self.person, *words)
 
     @contextlib.contextmanager
     def begun(self, *words: str) -> Generator[Program]:
-        """The same, under way; in the end it is killed."""
+        """The same, as a running process. It is killed at the end."""
         with self.log.open("ab") as log:
             process = start(
                 *words,
@@ -269,31 +280,35 @@ class Indoors:
     async def terminal(
         self, *said: str, title: str = "Sums", **more: Any
     ) -> AsyncGenerator[Terminal]:
-        """A real one, with a new session, in which that was said."""
+        """A real terminal with a new session that contains these messages."""
         async with self.person.opens("chat", "--title", title, **more) as shown:
             await shown.ready()
             await self.says(shown, *said)
             yield shown
 
     async def says(self, shown: Terminal, *said: str, after: int = 0) -> None:
-        """Type that, one after another, and see it answered; `after` so many things before."""
+        """Type these messages and wait for each answer.
+
+        `after` is the number of earlier messages.
+        """
         for number, text in enumerate(said, after + 1):
             shown.say(text)
             await shown.shows(f"({number}) {text}")
             await shown.ready()
 
-    # What is there
+    # State
 
     async def session(self, title: str = "Sums") -> Session:
         return await self.store.sessions.find(ME, title)
 
     async def said(self, title: str = "Sums") -> list[tuple[str, str]]:
-        """By whom, and what."""
+        """The role and the text of each message."""
         session = await self.session(title)
         return [(m.role.value, m.content) for m in await self.store.transcripts.load(session.id)]
 
     async def handoff(self, *states: State, step: Step | None = None) -> Handoff:
-        """The newest one, once it is in one of these states, and at that step."""
+        """Wait until the newest handoff is in one of these states, and at that step, and return
+        it."""
         async with asyncio.timeout(WITHIN), self.store.listen(Topic.HANDOFFS) as wake:
             while True:
                 for newest in await self.store.recent_handoffs(1):
@@ -303,8 +318,10 @@ class Indoors:
 
 
 async def indoors(person: Person, stack: contextlib.AsyncExitStack) -> tuple[Store, Mind]:
-    """What `Indoors` needs: the store of that person, who has been introduced to the program, and
-    a model that their terminals and gateways use from now on."""
+    """Set up the parts of `Indoors`: the user's store, with its owner, and a model.
+
+    The user's terminals and gateways use that model from now on.
+    """
     stack.enter_context(pytest.MonkeyPatch.context()).setattr(request, "LOOK", LOOK)
     mind = Mind()
     clock = SharedClock(Path(person.environment["HOME"]) / "clock")

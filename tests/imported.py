@@ -1,5 +1,7 @@
-"""Imports the whole program, for the process from which `tests.program` forks all others. What it
-finds out once, when it is first needed, is found out here: schemas, certificates, key bindings."""
+"""Imports the whole program, for the process from which `tests.program` forks all others.
+
+It also triggers what the program computes on first use: schemas, certificates, key bindings.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ for name in (
     "tomlkit",
     "tomllib",
     "truststore",
-):  # which libraries import when they are first used
+):  # libraries import these on first use
     importlib.import_module(name)
 trusted()
 tls()
@@ -56,4 +58,4 @@ for tool in gc.get_objects():
 with create_pipe_input() as typed:
     typed.send_text("/help\r")
     PromptSession[str](input=typed, output=DummyOutput()).prompt()
-gc.freeze()  # so that it stays in shared memory
+gc.freeze()  # keep these objects in memory shared with forked processes

@@ -1,4 +1,4 @@
-"""Stores that are made already: to make one takes longer than most tests of what is in it."""
+"""Prebuilt stores, because creating one takes longer than most tests that use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from segue.store.clock import SystemClock
 
 
 def store(path: Path) -> str:
-    """Put an empty SQLite store at `path`; its URL."""
+    """Put an empty SQLite store at `path` and return its URL."""
     run = _run(path)
     run.mkdir(0o700)
     path.touch(0o600)
@@ -27,7 +27,7 @@ def store(path: Path) -> str:
 
 @functools.cache
 def _empty() -> bytes:
-    """The file of a store as the program makes it."""
+    """The file of an empty store as the program creates it."""
     with tempfile.TemporaryDirectory(prefix="segue-") as folder:
         path = Path(folder) / "segue.db"
         _run(path).mkdir(0o700)
@@ -61,12 +61,14 @@ SELECT setval(oid::regclass, 1, false) FROM pg_class
 WHERE relnamespace = 'segue'::regnamespace AND relkind = 'S'
 """
 _schemas: dict[str, tuple[Any, ...] | None] = {}
-"""How each database's was when it was made: its version, its size, and its last change."""
+"""The schema of each database when it was created: version, size and last change."""
 
 
 def emptied(database: str) -> str:
-    """Make a store there, or empty the one that was; its URL. What a test has done to its tables
-    is undone by making them anew."""
+    """Create a store there, or empty the existing one, and return its URL.
+
+    If a test changed its tables, they are dropped and created again.
+    """
     with psycopg.connect(database, autocommit=True) as admin:
         if database in _schemas and _schema(admin) == _schemas[database]:
             with admin.transaction():
@@ -82,7 +84,7 @@ def emptied(database: str) -> str:
 
 
 def without(database: str) -> str:
-    """The same without a store."""
+    """Drop the store from the database."""
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("DROP SCHEMA IF EXISTS segue CASCADE")
     return database
@@ -92,4 +94,4 @@ def _schema(admin: psycopg.Connection[Any]) -> tuple[Any, ...] | None:
     try:
         return admin.execute(_SCHEMA).fetchone()
     except psycopg.Error:
-        return None  # there is none, or no longer one of ours
+        return None  # there is no schema, or it is no longer ours

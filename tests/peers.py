@@ -1,5 +1,7 @@
-"""Fakes of platforms, each in a process of its own, which is forked as `tests.program` forks the
-program. How they start by themselves is tested with their own `running`."""
+"""Platform fakes in separate processes, forked as `tests.program` forks the program.
+
+Tests of the fakes' own startup use `running` instead.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ AnyPeer = TypeVar("AnyPeer", bound=Peer)
 
 @contextlib.contextmanager
 def forked(fake: Fake[Any, AnyPeer]) -> Generator[AnyPeer]:
-    """It runs until the end of the `with`, or of this process."""
+    """Run the fake until the end of the `with`, or of this process."""
     ours, its = program.PROCESSES.Pipe()
     process = program.PROCESSES.Process(target=_serve, args=(fake.package, its), daemon=True)
     process.start()

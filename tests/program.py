@@ -1,12 +1,13 @@
-"""The program in a process of its own, forked from one in which all of it is imported already:
-starting Python for each would take most of the time of the tests.
+"""The program in a separate process, forked from one that has already imported all of it.
 
-What depends on how Python starts (its options, the encoding of its streams) needs a real start.
-Nobody has to wait for time to pass in it: its environment may name a `SharedClock`, and constants
-that have other values, see `constants`.
+Starting Python for each process would take most of the tests' time. Tests of behaviour that depends
+on how Python starts (its options, the encoding of its streams) need a real start.
 
-A gateway that it starts in the background is forked from the same process, unless its environment
-has `REAL_START`.
+Tests need not wait for time to pass: the environment can name a `SharedClock`, and new values for
+constants; see `constants`.
+
+A gateway that the program starts in the background is forked from the same process, unless its
+environment has `REAL_START`.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from segue.gateway import background
 from segue.store.clock import SystemClock
 
 REAL_START = {"TESTS_REAL_START": "1"}
-"""An environment in which a gateway in the background is started as users start it."""
+"""An environment in which background gateways start as they do for users."""
 _CLOCK = "TESTS_CLOCK"
 _CONSTANTS = "TESTS_CONSTANTS"
 PROCESSES = multiprocessing.get_context("forkserver")
-"""Where every process of the tests is forked: only one list of modules can be imported there."""
+"""The only fork server of the tests, because it can preload only one list of modules."""
 PROCESSES.set_forkserver_preload(["tests.imported", __name__])
 
 
 class SharedClock(SystemClock):
-    """For the stores of several processes, which a test moves on in all of them at once."""
+    """A clock for the stores of several processes, which a test advances in all of them at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,7 +62,7 @@ class SharedClock(SystemClock):
         return Ticks(super().ticks() + int(self._ahead() * SECOND))
 
     def advance(self, seconds: float) -> None:
-        """Time passes, for the store."""
+        """Advance the stores' clock."""
         beside = self._path.with_suffix(".new")
         beside.write_text(str(self._ahead() + seconds))
         beside.rename(self._path)
@@ -74,13 +75,15 @@ class SharedClock(SystemClock):
 
 
 def constants(values: Mapping[str, float | str]) -> dict[str, str]:
-    """An environment in which these constants, such as `segue.gateway.janitor.LOOK`, have these
-    values; a text names something to import, as `module:function`."""
+    """Return an environment that overrides constants, such as `segue.gateway.janitor.LOOK`.
+
+    A string value names an object to import, as `module:function`.
+    """
     return {_CONSTANTS: json.dumps(values)}
 
 
 class Program:
-    """One under way; as a `subprocess.Popen`, as far as tests need it."""
+    """A running process, with the part of the interface of `subprocess.Popen` that tests use."""
 
     def __init__(self, process: ForkServerProcess) -> None:
         assert process.pid is not None
@@ -106,7 +109,7 @@ class Program:
             os.kill(self.pid, number)
 
     def stop(self) -> None:
-        """Freeze it, and see all its threads frozen: one may be about to take a lock."""
+        """Send SIGSTOP and wait until all threads are stopped: one may be about to take a lock."""
         self.send_signal(signal.SIGSTOP)
         while {_state(thread) for thread in Path(f"/proc/{self.pid}/task").iterdir()} != {"T"}:
             time.sleep(0.001)
@@ -119,7 +122,10 @@ class Program:
 
 
 def _state(thread: Path) -> str:
-    """As the kernel abbreviates it; T for a thread that is stopped, also if it is gone by now."""
+    """The kernel's state letter of a thread: T if it is stopped.
+
+    A thread that is gone counts as T.
+    """
     try:
         return (thread / "stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -135,8 +141,10 @@ def start(
     given: int | None = None,
     terminal: bool = False,
 ) -> Program:
-    """`segue` with these arguments; it reads what is `given`, or nothing. With `terminal`, that is
-    the terminal to which it belongs."""
+    """Start `segue` with these arguments. Its standard input is `given`, or empty.
+
+    With `terminal`, `given` becomes its controlling terminal.
+    """
     files = _Files([output, errors] if given is None else [output, errors, given])
     forkserver.ensure_running()
     started = _Start(arguments, dict(environment), str(cwd), files, terminal, _server_address())
@@ -152,7 +160,7 @@ def run(
     given: bytes = b"",
     timeout: float = 55,
 ) -> subprocess.CompletedProcess[str]:
-    """The same, to its end, without a terminal."""
+    """Run it to its end, without a terminal."""
     with (
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as errors,
@@ -182,7 +190,7 @@ def _whole(file: Any) -> str:
 
 
 class _Files:
-    """Open files that go to the new process."""
+    """File descriptors to pass to the new process."""
 
     def __init__(self, files: Sequence[int]) -> None:
         self._files = files
@@ -192,7 +200,7 @@ class _Files:
 
 
 class _Start(NamedTuple):
-    """All that a new process is told."""
+    """The parameters of a new process."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
@@ -200,7 +208,7 @@ class _Start(NamedTuple):
     files: Any
     terminal: bool
     server: str
-    """The address of the process from which it is forked."""
+    """The address of the fork server."""
 
 
 def _server_address() -> str:
@@ -239,16 +247,16 @@ def _main(started: _Start) -> None:
 
 
 def _spawn(server: str, pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> None:
-    """In place of `background._spawn`: what `segue.cli.detached` does, but forked."""
+    """Replaces `background._spawn`: does the work of `segue.cli.detached`, but forks."""
     environment = dict(os.environ)  # noqa: TID251 - it is that of this process
     arguments = ("gateway", "run", "--log", str(log), *options)
     known = cast("Any", forkserver)._forkserver
     known._forkserver_address = server
-    known.ensure_running = lambda: None  # it is no child of this process
+    known.ensure_running = lambda: None  # it is not a child of this process
     with Path(os.devnull).open("wb") as nothing:
         files = _Files([nothing.fileno(), words.fileno(), pipe])
         started = _Start(arguments, environment, str(Path.home()), files, False, server)
-        # Not with `start`, which would end it together with this process.
+        # `start` would end it together with this process.
         popen_forkserver.Popen(PROCESSES.Process(target=_detached, args=(started,), daemon=True))
     os.close(pipe)
 
@@ -266,7 +274,7 @@ def _nothing() -> int:
 
 
 def _open(fd: int, mode: str, errors: str = "surrogateescape", buffering: int = -1) -> TextIO:
-    """A stream as Python opens it in the locale C.UTF-8."""
+    """Open a stream as Python does in the locale C.UTF-8."""
     encoding = os.environ.get("PYTHONIOENCODING", "utf-8")  # noqa: TID251
     stream = open(fd, mode, buffering, encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
     return cast("TextIO", stream)

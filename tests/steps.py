@@ -1,4 +1,4 @@
-"""Work, counted: what grows too much is seen without a clock, and the same on every machine."""
+"""Count work in executed lines, so that tests of complexity give the same result on any machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def steps(run: Callable[[], object]) -> int:
-    """The lines of Python that `run` executes in this thread. What C code does is not seen."""
+    """The number of Python lines that `run` executes in this thread. C code is not counted."""
     count = 0
 
     def line(_frame: FrameType, event: str, _arg: Any) -> Any:
@@ -27,8 +27,10 @@ def steps(run: Callable[[], object]) -> int:
 
 
 def growth(work: Callable[[int], object], size: int, times: int = 4) -> float:
-    """How much more work `times` the size is, in units of linear work: 1 is linear, and quadratic
-    work comes to `times`. The first run, which also fills caches, is not counted."""
+    """The growth of the work when the size grows by `times`, relative to linear growth.
+
+    1 is linear; quadratic work gives `times`. A first run, which fills caches, is not counted.
+    """
     work(size)
     small = steps(lambda: work(size))
     return steps(lambda: work(size * times)) / small / times

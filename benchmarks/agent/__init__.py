@@ -1,4 +1,4 @@
-"""The agent: what it costs, beside the model's own time, to take a turn."""
+"""The agent's overhead per turn, without the model's own time."""
 
 from __future__ import annotations
 

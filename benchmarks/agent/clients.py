@@ -1,5 +1,7 @@
-"""A turn with one tool call, which is two requests, against a server that takes no time; and the
-same two requests as bare as httpx2 can make them, in the same run."""
+"""A turn with one tool call (two requests) against an instant server.
+
+The baseline, measured in the same run, is the same two requests sent with plain httpx2.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from segue.core.transcript import Message, Transcript
 
 WIRES = ("openai", "anthropic", "gemini")
 _BEYOND = 2.0
-"""How many times the bare requests a turn may take."""
+"""The maximum ratio of the time of a turn to that of the plain requests."""
 _FIRST = {10: 10.0, 1_000: 15.0, 5_000: 40.0}
-"""Milliseconds until the first word of a one-request answer."""
+"""Target in milliseconds until the first word of a one-request answer, by history length."""
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
@@ -72,7 +74,7 @@ def _plain(message: Message) -> dict[str, Any]:
 
 
 async def _turn(wire: str, url: str, length: int, runs: int) -> tuple[float, float]:
-    """The seconds of a whole turn, and those from the second request to the first word."""
+    """The seconds of a whole turn, and the seconds from the second request to the first word."""
     model = samples.model(wire, url)
     agent = samples.agent(model)
     transcript = Transcript(tuple(samples.history(length)))
@@ -95,7 +97,7 @@ async def _turn(wire: str, url: str, length: int, runs: int) -> tuple[float, flo
 
 
 async def _each(work: Callable[[], Awaitable[None]], runs: int) -> list[float]:
-    """The seconds of each run but the first, which connects."""
+    """The seconds of each run, without the first, which connects."""
     took: list[float] = []
     for _ in range(runs + 1):
         began = time.perf_counter()

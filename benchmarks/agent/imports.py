@@ -1,4 +1,4 @@
-"""What it costs to load each provider, in a fresh interpreter."""
+"""The import time of each provider, in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, median, milliseconds
 
 PROVIDERS = ("openai", "anthropic", "gemini")
 _BEYOND = 1.5
-"""How many times the import of httpx2 alone a provider may take."""
+"""The maximum ratio of the import time of a provider to that of httpx2 alone."""
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
@@ -26,7 +26,7 @@ def measure(*, quick: bool) -> Iterator[Figure]:
 
 
 def _seconds(program: str, runs: int) -> float:
-    """Of the interpreter with that program; the first run, which fills caches, is not counted."""
+    """The median runtime of an interpreter with that program. The first run only fills caches."""
     return median([_once(program) for _ in range(runs + 1)][1:])
 
 

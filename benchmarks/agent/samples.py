@@ -1,4 +1,4 @@
-"""Histories, models and tools to measure with."""
+"""Histories, models and tools for the benchmarks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EXCHANGE = (
 
 
 def history(length: int) -> list[Message]:
-    """`length` messages and a question at the end."""
+    """`length` messages, followed by a question."""
     return [*islice(cycle(_EXCHANGE), length // 4 * 4), _EXCHANGE[0]]
 
 

@@ -1,6 +1,8 @@
-"""A model's server that takes no time: it answers every first request with a tool call, and every
-second one with words. It reads no more of a request than it must, and runs as a process of its own,
-so that its work is not counted as the client's."""
+"""An instant model server: it answers every first request with a tool call, every second with text.
+
+It reads no more of a request than it must, and runs in a separate process, so that its CPU time is
+not counted as the client's.
+"""
 
 from __future__ import annotations
 
@@ -97,12 +99,12 @@ async def _serve(wire: str) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=64 * 1024 * 1024)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.to_thread(sys.stdin.read)  # until whoever started us is gone
+    await asyncio.to_thread(sys.stdin.read)  # until the parent process is gone
 
 
 @contextlib.contextmanager
 def running(wire: str) -> Generator[str]:
-    """The address of one that answers as `wire` does."""
+    """Run a server with the wire format of `wire`, and yield its URL."""
     process = subprocess.Popen(
         [sys.executable, __file__, wire],
         stdin=subprocess.PIPE,

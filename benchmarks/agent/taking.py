@@ -1,4 +1,4 @@
-"""A whole turn as the program takes it: the store before and after, the agent in between."""
+"""A whole turn as the program runs it: store, agent, store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def measure(*, quick: bool) -> Iterator[Figure]:
 
 
 class _One:
-    """The only model there is."""
+    """Provides a single model."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""The gateway: how long a handoff takes, what a gateway costs, and how much it can do."""
+"""The gateway: handoff time, idle cost and throughput."""
 
 from __future__ import annotations
 

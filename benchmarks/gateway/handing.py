@@ -1,4 +1,4 @@
-"""Handoffs, from the moment a terminal asks until it may leave, with a model that takes no time."""
+"""Handoffs from a terminal, from the request until the terminal may exit, with an instant model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from segue.turns import hold
 
 CLAIMED, CLAIMED_P99, COMPLETED, BESIDE = 5.0, 25.0, 60.0, 25.0
 _SLOW = 3.0
-"""Seconds that the slow one takes to open its thread."""
+"""Seconds that the slow handoff takes to open its thread."""
 _LONG = 20
-"""Exchanges in the session that moves."""
+"""The number of exchanges in the session that moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ async def _measure(count: int, beside: int) -> tuple[list[_Moved], list[float]]:
         chat = await place.hands.chat(Shape.FORUM, [place.owner])
         home = Address(platform=PLATFORM, chat_type=ChatType.GROUP, chat_id=chat)
         await place.store.owners.set_home(ME, HomeChannel(address=home, name="Home"))
-        await _move(place)  # the first of all loads what the others need, too
+        await _move(place)  # warm-up: the first handoff also loads what the others need
         alone = [await _move(place) for _ in range(count)]
         return alone, [await _beside(place) for _ in range(beside)]
 
 
 async def _move(place: House) -> _Moved:
-    """A session from a terminal of its own to the home channel."""
+    """Move a new terminal session to the home channel."""
     session = await place.store.sessions.create(ME, PLATFORM.LOCAL)
     here = Address(platform=PLATFORM.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
     claimed, last = 0.0, None
@@ -74,7 +74,7 @@ async def _move(place: House) -> _Moved:
 
 
 async def _beside(place: House) -> float:
-    """How long one waits for its claim while another waits for its thread."""
+    """The claim time of a handoff while another one waits for its thread."""
     await place.hands.fail("open_thread", Trouble.DELAY, seconds=_SLOW)
     threads = (await place.hands.look()).calls.get("open_thread", 0)
     slow = asyncio.create_task(_move(place))

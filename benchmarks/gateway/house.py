@@ -1,4 +1,4 @@
-"""A platform, a store and a gateway, each gateway and platform in a process of its own."""
+"""A platform, a store and a gateway. The platform and each gateway run in separate processes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PLATFORM = Platform.TELEGRAM
 class House:
     hands: Hands
     store: Store
-    """A view of it that is not the gateway's."""
+    """The benchmark's own connection to the store, separate from the gateway's."""
     owner: str
-    """Who is paired, as the platform knows them."""
+    """The platform's id of the paired user."""
     environment: dict[str, str]
 
     def gateway(self) -> contextlib.AbstractAsyncContextManager[gateways.Process]:
@@ -33,7 +33,10 @@ class House:
 
 @contextlib.asynccontextmanager
 async def house() -> AsyncGenerator[House]:
-    """Without a gateway yet. On its platform the bot does not hear itself."""
+    """Set up the platform and the store, without a gateway.
+
+    The bot gets no echo of its messages.
+    """
     with tempfile.TemporaryDirectory() as folder, running(Rules(echo=False)) as peer:
         environment = gateways.environment(Path(folder), peer, PLATFORM)
         async with (

@@ -1,4 +1,4 @@
-"""What a gateway costs before anybody says a word."""
+"""The cost of an idle gateway."""
 
 from __future__ import annotations
 

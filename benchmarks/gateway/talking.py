@@ -1,4 +1,4 @@
-"""Five hundred conversations at once on one gateway, with a model that takes no time."""
+"""Five hundred conversations at once on one gateway, with an instant model."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from segue.testing.gateways import Process
 
 CHATS = 500
 FEW = 20
-"""Chats that write at once beside which the price of a message is compared."""
+"""The number of busy chats with which the CPU cost per message is compared."""
 PACE = 60.0
-"""Messages in a second that people send who wait for their answers."""
+"""Messages per second, at a rate that users who wait for answers would send."""
 P99 = 100.0
 MOST_GROWTH = 10.0
-"""Megabytes between 5,000 and 20,000 turns."""
+"""Megabytes of growth allowed between 5,000 and 20,000 turns."""
 _EARLY, _LATE = 5_000, 20_000
 
 
@@ -30,7 +30,7 @@ async def _measure(*, quick: bool) -> list[Figure]:
     async with house() as place:
         crowd = await Crowd.of(place.hands, place.owner, CHATS)
         async with place.gateway() as gateway:
-            await crowd.at_once(within=120)  # every chat has its session from now on
+            await crowd.at_once(within=120)  # creates the session of every chat
             used = gateway.processor
             took = await crowd.at_once(each, within=120)
             many = (gateway.processor - used) / (CHATS * each)
@@ -60,7 +60,7 @@ async def _measure(*, quick: bool) -> list[Figure]:
 
 
 async def _growth(crowd: Crowd, gateway: Process, done: int) -> Figure:
-    """How much more memory it has after many turns than after some."""
+    """The memory that the gateway gains between `_EARLY` and `_LATE` turns."""
     memory: list[float] = []
     for turns in (_EARLY, _LATE):
         while done < turns:

@@ -1,4 +1,4 @@
-"""Rendering: what an answer costs in a chat and on the page, against reading it."""
+"""The cost of rendering an answer for a chat and for the web page, relative to parsing it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SECTION = (
 )
 _LENGTH = 100_000
 _BEYOND = 3.0
-"""How many times reading an answer rendering it may take."""
+"""The maximum ratio of rendering time to parsing time."""
 _UNITS = ("a\n", "@a\n", "a.", "a::", "<!--", '"', "(")
-"""Code that is made to take long."""
+"""Code that is slow to highlight."""
 _WORST = 2000.0
 _MUCH = 40
-"""Blocks of code in one answer."""
+"""The number of code blocks in one answer."""
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:

@@ -1,4 +1,4 @@
-"""The store: what it costs to keep a conversation, and to find it again."""
+"""The cost of storing and finding conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping what was said: durable when the call returns."""
+"""Appending messages, which are durable when the call returns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WARM_UP = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Who appends: `processes`, in each of them as many conversations at once."""
+    """`processes` that append at once, each to `conversations` at once."""
 
     name: str
     processes: int = 1
@@ -59,7 +59,7 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 def _figures(name: str, url: str, load: Load, seconds: float) -> Iterator[Figure]:
     told: list[list[float]] = workers.together(load.processes, _worker, url, load, seconds)
     took = [second for process in told for second in process]
-    # Every conversation waits for its append all the time, so this is how long it went on.
+    # Every conversation is always waiting for an append, so this is the elapsed time.
     lasted = sum(took) / (load.processes * load.conversations)
     yield rate(name, "msg", len(took) * load.batch / lasted, load.target)
     yield milliseconds(f"{name}: p50", median(took))

@@ -1,4 +1,4 @@
-"""From a request in one process to its claim in another, and many who claim at once."""
+"""The delay from a request in one process to its claim in another, and concurrent claims."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 
 
 def _now() -> int:
-    """Nanoseconds on a clock that all processes of the machine share."""
+    """Nanoseconds on a monotonic clock that all processes of the machine share."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
-# One asks, one waits
+# One requester, one gateway
 
 
 def _wake_up(name: str, url: str, *, quick: bool) -> Iterator[Figure]:
@@ -61,7 +61,7 @@ async def _create(url: str, sessions: int) -> None:
 
 
 async def _request(url: str, count: int) -> dict[str, int]:
-    """When each was asked for, by session."""
+    """Request the handoffs and return the time of each request, by session."""
     requested: dict[str, int] = {}
     async with await store.open(url) as s:
         for number in range(1, count + 1):
@@ -91,14 +91,14 @@ async def _serve(line: Line, url: str, count: int, idle_seconds: float) -> None:
 
 
 async def _idle(seconds: float) -> float:
-    """How much of one core a process uses that only listens, in percent."""
+    """The percentage of one core that a listening process uses."""
     await asyncio.sleep(_SETTLE)
     began, used = time.perf_counter(), time.process_time()
     await asyncio.sleep(seconds)
     return 100 * (time.process_time() - used) / (time.perf_counter() - began)
 
 
-# Many claim at once
+# Many claimants
 
 
 def _race(name: str, url: str) -> Iterator[Figure]:
@@ -138,4 +138,4 @@ async def _claim(line: Line, url: str) -> None:
             if claim := await s.claim_next_handoff(_PLATFORMS, seconds=_LEASE):
                 claimed[claim.id] = _now()
         line.tell(claimed)
-        line.hear()  # until all are done: what a process that has ended ran is claimed again
+        line.hear()  # until all are done: the handoffs of an ended process would be claimed again

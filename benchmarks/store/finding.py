@@ -1,4 +1,4 @@
-"""From a chat to its session, however many chats are known."""
+"""Looking up the session of a chat, with few and many chats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What disk and driver alone can do in this very run; the other figures are read beside it."""
+"""The limits of disk and driver in this run, for comparison with the other figures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 
 
 def _disk(path: Path, seconds: float) -> list[float]:
-    """As a write-ahead log does it: over and over the same pages, in order."""
+    """Write like a write-ahead log: the same pages in order, over and over."""
     page = b"x" * _PAGE
     took: list[float] = []
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,4 +1,4 @@
-"""Reading a conversation: whole, its end, and what the model is shown."""
+"""Reading a conversation: all of it, its end, and the window that the model sees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAIL = 200
 WINDOW = 128_000
 FEWEST, ENOUGH = 3, 15
 ROUNDS = 200
-"""How often an end is read, and, in messages × rounds / 1,000, a whole."""
+"""How often an end is read. A transcript of n messages is read ROUNDS × 1,000 / n times."""
 
 
 def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
@@ -57,7 +57,7 @@ def _ends(s: Store) -> dict[str, Callable[[str], Awaitable[object]]]:
 
 
 async def _timed(read: Callable[[], Awaitable[object]], times: int) -> list[float]:
-    """How long each of several took, after one that fills the caches."""
+    """The seconds of each read, after one that fills the caches."""
     await read()
     took: list[float] = []
     for _ in range(times):

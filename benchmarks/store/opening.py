@@ -1,4 +1,4 @@
-"""The first moments of a process that uses the store."""
+"""The startup time of a process that uses the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from benchmarks.figures import Figure, median, milliseconds
 from benchmarks.store.places import Place
 
-# What happens before is the interpreter's own start.
+# The clock starts after the interpreter itself has started.
 _PROGRAM = """
 import time
 began = time.perf_counter()
@@ -48,7 +48,7 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 
 
 def _opened(url: str) -> tuple[float, float, float]:
-    """Seconds in a new process: to import, to open, and both with asyncio's own import."""
+    """Seconds in a new process to import, to open, and for both including asyncio's own import."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, url], check=True, capture_output=True, timeout=60
     )

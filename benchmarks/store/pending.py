@@ -1,4 +1,4 @@
-"""Listing what waits for a gateway, however many sessions there are and have moved before."""
+"""Listing pending handoffs, with few and many sessions and completed handoffs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
                 await samples.handoffs(s, "pending", 1, WAITING)
             known = count
             what = f"{name} list {WAITING} pending among {count:,} sessions"
-            # The query itself, and then with the way to the store's thread and back.
+            # First the query alone, then with the round trip to the store's thread.
             inside.append(median(await s.write(_timed, times)))
             found.append(milliseconds(what, inside[-1], LIST))
             took: list[float] = []

@@ -1,4 +1,4 @@
-"""The databases to measure on, each in a folder that is gone afterwards."""
+"""The databases to measure, each in a temporary folder."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Place:
 
     name: str
     empty: Callable[[], AbstractContextManager[str]]
-    """The URL of one in which nothing is yet, for as long as the `with` lasts."""
+    """Creates an empty database and yields its URL. The database exists as long as the `with`."""
     many_quickly: int = 100_000
-    """How many sessions, chats or messages of it a quick run can make."""
+    """How many sessions, chats or messages a quick run can create."""
 
     def many(self, *, quick: bool) -> int:
-        """How many sessions, chats or messages it takes to see whether something grows."""
+        """How many sessions, chats or messages it takes to see whether a cost grows with them."""
         return self.many_quickly if quick else 100_000
 
 

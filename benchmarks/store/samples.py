@@ -1,4 +1,4 @@
-"""What the measured stores hold: messages of about 850 bytes, and as many sessions as it takes."""
+"""The contents of the measured stores: messages of about 850 bytes, and any number of sessions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OWNER = "me"
 TEXT = ("The quick brown fox jumps over the lazy dog, and nobody minds. " * 14)[:850]
 TOKENS = 212
 NOBODY_YET = 3_600_000_000
-"""Ticks until a waiting handoff is void: longer than any run."""
+"""Ticks until a pending handoff is void: longer than any run."""
 
-# Counts to :count in either database, so that a hundred thousand rows need no round trip each.
+# Counts to :last inside either database, so that 100,000 rows do not need a round trip each.
 _COUNTED = (
     "WITH RECURSIVE counted (i) AS"
     " (SELECT CAST(:first AS BIGINT) UNION ALL SELECT i + 1 FROM counted WHERE i < :last)"
@@ -37,26 +37,27 @@ async def new_session(store: Store) -> str:
 
 
 async def conversation(store: Store, length: int) -> str:
-    """A session with `length` messages: one in four calls a tool, one in four is its result."""
+    """Create a session with `length` messages: one in four calls a tool, one in four is a
+    result."""
     session_id = await new_session(store)
     await store.write(_say, session_id, length)
     return session_id
 
 
 async def sessions(store: Store, first: int, last: int) -> None:
-    """Sessions number `first` to `last`."""
+    """Create the sessions numbered `first` to `last`."""
     await store.owners.ensure(OWNER)
     await store.write(_begin, first, last)
 
 
 async def chats(store: Store, first: int, last: int) -> None:
-    """Sessions number `first` to `last`, each bound to the `chat` of its number."""
+    """Create the sessions numbered `first` to `last`, each bound to the `chat` of its number."""
     await sessions(store, first, last)
     await store.write(_bind, first, last)
 
 
 async def handoffs(store: Store, state: str, first: int, last: int) -> None:
-    """One handoff, `pending` or `completed`, for each of the sessions `first` to `last`."""
+    """Create a `pending` or `completed` handoff for each of the sessions `first` to `last`."""
     await store.write(_hand_off, state, first, last)
 
 
@@ -128,6 +129,6 @@ _THIS_ONE = "s.id = '20260101_120000_' || CAST(10000000 + i AS TEXT)"
 
 
 def _settle(tx: Tx, table: str) -> None:
-    # What PostgreSQL's own housekeeping does within a minute of so many changes.
+    # PostgreSQL's autovacuum would do this within a minute of this many changes.
     if tx.dialect is Dialect.POSTGRES:
         tx.change(f"ANALYZE {table}")

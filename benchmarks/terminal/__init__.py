@@ -1,4 +1,4 @@
-"""The terminal: how long a person waits for it."""
+"""The startup time and the memory of the terminal program."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _run(environment: Mapping[str, str], *arguments: str) -> float:
 
 
 def _to_prompt(environment: Mapping[str, str]) -> tuple[float, float]:
-    """Seconds until the prompt is there, and megabytes that the program has then."""
+    """Seconds until the prompt appears, and the program's memory in megabytes at that point."""
     ours, theirs = pty.openpty()
     began = time.perf_counter()
     with subprocess.Popen(

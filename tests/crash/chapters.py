@@ -1,4 +1,4 @@
-"""All rounds, and how they are shared out among tests: each chapter is played in one world."""
+"""All rounds, grouped into chapters. Each chapter runs in one world."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.crash.world import Nursery, world
 WITH_KEYS = Rules()
 WITHOUT_KEYS = Rules(keys=False)
 SHORT = Rules(length=48)
-"""What is said there goes out in pieces."""
+"""A platform on which messages are sent in several pieces."""
 
 _REQUEST = Between("handoffs.request")
 _TAKE = Between("hold._take")
@@ -54,13 +54,13 @@ class Chapter:
 
 
 def named(rounds: Sequence[Round], *names: str) -> tuple[Round, ...]:
-    """Those of these names."""
+    """The rounds with these names."""
     by_name = {one.name: one for one in rounds}
     return tuple(by_name[name] for name in names)
 
 
 def chapters(name: str, rules: Rules, rounds: Sequence[Round], size: int) -> list[Chapter]:
-    """Of `size` rounds at most."""
+    """Chapters of at most `size` rounds."""
     starts = range(0, len(rounds), size)
     return [
         Chapter(f"{name} {n}", rules, tuple(rounds[s : s + size])) for n, s in enumerate(starts, 1)
@@ -76,7 +76,7 @@ def of_handoffs(*victims: Victim) -> list[Round]:
 
 
 def of_pieces() -> list[Round]:
-    """What is said at the arrival is too long for one message."""
+    """Rounds in which the first messages of a handoff are too long for one message."""
     late = list(HANDING_OFF).index("the recap is queued")
     moments = {**dict(list(HANDING_OFF.items())[late:]), **IN_PIECES}
     return [
@@ -95,7 +95,7 @@ def of_answers(seed: int = 1) -> list[Round]:
 
 
 def of_odd_things() -> list[Round]:
-    """What else can happen around a handoff."""
+    """Rounds for less common events around a handoff."""
     vain = ("claimed", "the agent replies", "the recap was sent", "before the commit")
     ahead = (
         "the thread is kept", "the agent replies", "the reply is kept", "the recap was sent",

@@ -1,4 +1,4 @@
-"""What outlives every crash: the platform, and the nursery of terminals."""
+"""Fixtures that survive every crash: the platform, and the process that forks terminals."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""A terminal without a screen, as a process that can be killed: it holds a session, takes turns in
-it, hands it off and takes it back, by the program's own means.
+"""A terminal without a screen, in a process that can be killed.
 
-`python -m tests.crash.desk` is a nursery of them, since starting Python anew for each would take
-most of the time: it forks one for every Birth, a line of JSON, that it reads. That one connects to
-a socket, takes orders there, and tells what comes of them.
+It holds a session, takes turns in it, hands it off and takes it back, with the program's own code.
+
+`python -m tests.crash.desk` is a fork server for these terminals, because starting Python for each
+would take most of the time. For every Birth (a line of JSON) that it reads, it forks a terminal,
+which connects to a socket, takes orders there and reports the results.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ from tests.crash import trap
 
 
 class Birth(msgspec.Struct, frozen=True):
-    """Another one is wanted."""
+    """A request for another terminal."""
 
     folder: str
-    """Where its traps are."""
+    """The folder with its traps."""
     environment: Mapping[str, str]
     socket: str
-    """Where it is to connect to."""
+    """The socket to connect to."""
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
-    """Begin a session."""
+    """Start a session."""
 
     title: str
 
@@ -57,19 +58,19 @@ class HandOff(msgspec.Struct, frozen=True, tag=True):
 class Resume(msgspec.Struct, frozen=True, tag=True):
     session_id: str
     now: bool = False
-    """Also from somebody who has it in hand."""
+    """Take the session even if another process holds it."""
 
 
 Order = Open | Say | HandOff | Resume
 
 
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of an order, or, while `over` is false, how it goes."""
+    """The result of an order, or, while `over` is false, its progress."""
 
     text: str
     over: bool = True
     error: str = ""
-    """The kind of error, if it is one."""
+    """The name of the error class, if the order failed."""
 
 
 def here(session_id: str) -> Address:
@@ -118,7 +119,7 @@ class Desk:
 
 
 async def live(birth: Birth) -> None:
-    """Until nobody gives orders any more."""
+    """Take orders until the connection is closed."""
     trap.install(Path(birth.folder))
     settings = config.load(birth.environment)
     orders, answers = await asyncio.open_unix_connection(birth.socket)
@@ -142,7 +143,7 @@ async def live(birth: Birth) -> None:
 
 
 def nursery() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead need no burial
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # exited children are reaped automatically
     for line in sys.stdin.buffer:
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

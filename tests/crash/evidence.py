@@ -1,4 +1,4 @@
-"""Collecting what is known of a conversation: from the store, the platform and the model."""
+"""Collect the evidence about a conversation from the store, the platform and the model."""
 
 from __future__ import annotations
 

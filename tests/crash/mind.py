@@ -1,5 +1,4 @@
-"""A model that tells all that it has heard, in a word for each thing that was said; and that hangs
-when a test wants it to."""
+"""A model that repeats one word of each message it has received, and can be made to hang."""
 
 from __future__ import annotations
 
@@ -19,25 +18,25 @@ from segue.testing.models.travel import AT_ONCE, Travel
 
 WORD = re.compile(r"\bw\d+\b")
 _OWN = re.compile(r"\[This .*?\]", re.DOTALL)
-"""What the program itself says to it."""
+"""Text that the program itself adds to a prompt."""
 TASK = "and run it"
-"""Whoever says this lets it use a tool first."""
+"""A message with this text makes the model use a tool first."""
 HANDOFF = "handed off"
-"""What its answer to the prompt of a handoff is counted under, after the last word before it."""
+"""The answer to a handoff prompt is counted under this text and the last word before it."""
 _FIRST = 600
-"""Bytes of an answer that come before it hangs in the middle of it."""
+"""The number of bytes of an answer that are sent before it hangs midway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one request comes to."""
+    """A parsed request."""
 
     words: tuple[str, ...]
-    """All that its person ever said."""
+    """All words of the user so far."""
     last: str
-    """What was said last, by whomever."""
+    """The last message, from the user or the program."""
     used: bool
-    """A tool was used since."""
+    """Whether a tool was used since the last message."""
 
     @property
     def is_handoff(self) -> bool:
@@ -45,33 +44,33 @@ class Asked:
 
     @property
     def about(self) -> str:
-        """What it is counted under."""
+        """The key under which the request is counted."""
         word = self.words[-1] if self.words else ""
         return f"{HANDOFF} after {word}" if self.is_handoff else word
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Which answer hangs."""
+    """Selects the answer that hangs."""
 
     about: str
     midway: bool = False
-    """After its first words, rather than before."""
+    """Hang after the first bytes, not before."""
 
 
 class Mind(FakeOpenAI):
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.asked: Counter[str] = Counter()
-        """How often it was asked about each thing: by the word, or see HANDOFF."""
+        """The number of requests about each word or handoff; see HANDOFF."""
         self.command = "true"
-        """What it runs when it is told to run something; `{word}` is the word."""
+        """The command that the tool runs; `{word}` is replaced by the word."""
         self.hanging = 0
         self._hang: Hang | None = None
         self._go = asyncio.Event()
 
     def hang(self, hang: Hang) -> None:
-        """The next answer of that kind does not come, until `go_on`."""
+        """Hold the next matching answer back until `go_on`."""
         self._hang = hang
         self._go = asyncio.Event()
 
@@ -134,7 +133,7 @@ def _asked(request: dict[str, Any]) -> Asked:
 
 
 def _text(message: dict[str, Any]) -> str:
-    """What the person said of it."""
+    """The message without the text that the program added."""
     content = message["content"]
     if not isinstance(content, str):
         content = " ".join(part.get("text", "") for part in content)

@@ -1,5 +1,7 @@
-"""What must hold after any crash. It judges plain evidence, so that it can be shown false evidence
-too: see test_oracle.py."""
+"""The invariants that must hold after any crash.
+
+The oracle works on plain evidence, so test_oracle.py can show it false evidence too.
+"""
 
 from __future__ import annotations
 
@@ -17,60 +19,61 @@ from tests.crash.mind import HANDOFF, WORD
 
 STUCK = 30.0
 _HARMLESS = frozenset({"conflict", "not_changed", "no_threads", "no_permission"})
-"""Refusals that an adapter has to live with: another poll of its own, an edit that was made
-already, a chat without threads."""
+"""Refusals that an adapter must expect: its own second poll, an edit that was already made, a chat
+without threads.
+"""
 _FAULTS = ("Traceback", "CRITICAL", "ERROR")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """All that is known of one conversation when nothing is under way in it."""
+    """Everything known about one conversation when nothing is in progress in it."""
 
     session_id: str
     words: tuple[str, ...]
-    """What the person said, in order."""
+    """What the user said, in order."""
     in_chat: frozenset[str]
-    """Those that were said in the chat."""
+    """The words that the user said in the chat."""
     handoffs: tuple[Handoff, ...]
-    """The oldest first."""
+    """Oldest first."""
     addresses: tuple[Address, ...]
-    """Where the session is."""
+    """The addresses bound to the session."""
     is_taken_back: bool
-    """The person took it back into a terminal since the last handoff."""
+    """Whether the user took the session back into a terminal since the last handoff."""
     resumes: int
-    """How often that was from a chat."""
+    """How often the session was taken back from a chat."""
     transcript: tuple[Message, ...]
     outgoing: tuple[Outgoing, ...]
-    """All that was ever queued for the chat."""
+    """Everything ever queued for the chat."""
     waiting: int
-    """What came in from the chat and is not done with."""
+    """The number of inbound messages that are not finished."""
     bubbles: int
-    """Messages in the chat that are still being written."""
+    """The number of messages in the chat that are still being written."""
     messages: tuple[Shown, ...]
-    """What the bot wrote in the chat, as the platform shows it."""
+    """The bot's messages in the chat, as the platform shows them."""
     threads: tuple[Thread, ...]
     keys: bool
-    """Whether the platform takes keys."""
+    """Whether the platform supports idempotency keys."""
     refused: tuple[str, ...]
-    """Why the platform refused calls."""
+    """The reasons for which the platform refused calls."""
     asked: Mapping[str, int]
-    """How often the model was asked about each thing."""
+    """The number of model requests about each word or handoff."""
     tasks: frozenset[str]
-    """The words for which it uses a tool, and is asked again with the result."""
+    """The words for which the model uses a tool and is then asked again with the result."""
     kills: Mapping[str, int]
-    """How often a gateway was killed between a thing was said and its answer was recorded."""
+    """How often a gateway was killed between a message and the recording of its answer."""
     runs: Mapping[str, int]
-    """How often the tool ran for each word."""
+    """The number of tool runs for each word."""
     told: str | None
-    """How the last handoff ended, as a living terminal was told."""
+    """The outcome of the last handoff as a surviving terminal received it."""
     waited: float
-    """Seconds that it took to settle after the kill."""
+    """Seconds until the conversation settled after the kill."""
     log: str
-    """What the gateways told."""
+    """The gateways' log."""
 
 
 def violations(seen: Evidence) -> list[str]:
-    """Every promise that was broken."""
+    """Return a description of every violated invariant."""
     return [
         *_stuck(seen),
         *_place(seen),
@@ -102,7 +105,7 @@ def _stuck(seen: Evidence) -> Iterator[str]:
 
 
 def _place(seen: Evidence) -> Iterator[str]:
-    """It is in one place: where the last handoff brought it, or where it was taken back to."""
+    """The session has one address: where the last handoff or resume put it."""
     if len(seen.addresses) != 1:
         yield f"the session is in {len(seen.addresses)} places: {seen.addresses}"
         return
@@ -121,7 +124,7 @@ def _place(seen: Evidence) -> Iterator[str]:
 
 
 def _order(seen: Evidence) -> Iterator[str]:
-    """All that was said is there, once, in order."""
+    """Every message is in the transcript once, in order."""
     said = [m for m in seen.transcript if m.role is Role.USER and m.kind is Kind.SAID]
     words = [word for m in said for word in WORD.findall(m.content)]
     if words != [*seen.words]:
@@ -133,7 +136,7 @@ def _order(seen: Evidence) -> Iterator[str]:
 
 
 def _turns(seen: Evidence) -> Iterator[str]:
-    """Each thing said, and each prompt, has one turn, and every tool call one result."""
+    """Each message and each handoff prompt has one turn, and every tool call one result."""
     for turn in _turns_of(seen.transcript):
         asked = turn[0].content[:40]
         finals = [m for m in turn if m.role is Role.ASSISTANT and not m.tool_calls]
@@ -154,7 +157,7 @@ def _turns(seen: Evidence) -> Iterator[str]:
 
 
 def _knowledge(seen: Evidence) -> Iterator[str]:
-    """Each answer knows all that was said until then, and nothing else."""
+    """Each answer knows every earlier message, and nothing else."""
     known: list[str] = []
     for message in seen.transcript:
         if message.role is Role.USER:
@@ -174,11 +177,11 @@ def _turns_of(transcript: Iterable[Message]) -> list[list[Message]]:
     return turns
 
 
-# What was to be said there
+# The outbox
 
 
 def _queued(seen: Evidence) -> Iterator[str]:
-    """Everything that had to be said was queued, once, and nothing else."""
+    """Every required message was queued once, and nothing else was queued."""
     expected = Counter(_expected(seen))
     keys = Counter(_kind(row.key) for row in seen.outgoing)
     for key in expected - keys:
@@ -216,7 +219,7 @@ def _expected(seen: Evidence) -> Iterator[str]:
 
 
 def _kind(key: str) -> str:
-    """The keys that cannot be foretold, by what they are for."""
+    """Reduce keys that cannot be predicted to their purpose."""
     if key.startswith("moved:"):
         return "moved"
     if key.startswith("notice:") and key.endswith(":unknown"):
@@ -225,7 +228,7 @@ def _kind(key: str) -> str:
 
 
 def _delivered(seen: Evidence) -> Iterator[str]:
-    """Each that was sent is shown once, where its receipt says."""
+    """Each sent message is shown once, in the place that its receipt names."""
     shown = {message.id: message for message in seen.messages}
     for receipt, count in _receipts(seen).items():
         if count > 1:
@@ -243,8 +246,11 @@ def _delivered(seen: Evidence) -> Iterator[str]:
 
 
 def _doubled(seen: Evidence) -> Iterator[str]:
-    """Nothing is shown that nobody sent; where the platform takes no keys, what is uncertain may
-    be, once, and half a message that people are told of."""
+    """The chat shows no message that was not sent.
+
+    Without idempotency keys two exceptions are allowed: an uncertain message may be shown once, and
+    half a message may remain if the user is notified of it.
+    """
     receipts = _receipts(seen)
     uncertain = [row for row in seen.outgoing if row.state is OutgoingState.UNCERTAIN]
     halves = sum(_kind(row.key) == "half" for row in seen.outgoing)
@@ -274,35 +280,39 @@ def _is_answer(row: Outgoing, seen: Evidence) -> bool:
 
 
 def _is_half(text: str) -> bool:
-    """Whether it is what is shown of an answer while it comes."""
+    """Return whether the text is a partial answer that is still being written."""
     return text.endswith("…")
 
 
 def _plain(text: str) -> str:
-    """Without any markup."""
+    """Strip all markup."""
     return "".join(filter(str.isalnum, text))
 
 
 def _threads(seen: Evidence) -> Iterator[str]:
-    """Every thread that was opened is known to the handoff that it was opened for, which is where
-    the promise comes from that somebody there is told what became of it."""
+    """Every opened thread is recorded with the handoff that it was opened for.
+
+    Only then can the gateway post in the thread how that handoff ended.
+    """
     known = Counter(h.thread.thread_id for h in seen.handoffs if h.thread and h.thread.thread_id)
     for thread, count in known.items():
         if count > 1:
             yield f"{thread} was opened for {count} handoffs"
     orphans = [thread for thread in seen.threads if not known[thread.id]]
-    # Without keys it is not known whether a call that broke off opened one: the handoff failed.
+    # Without keys, an interrupted call may or may not have opened a thread. Its handoff failed.
     lost = [h for h in seen.handoffs if h.state is State.FAILED and h.thread is None]
     if orphans and (seen.keys or len(orphans) > len(lost)):
         yield f"nobody knows of {orphans}"
 
 
-# What was done more than once
+# Repetition
 
 
 def _repeated(seen: Evidence) -> Iterator[str]:
-    """The model is asked once per attempt, and each kill before the answer is recorded allows one
-    more attempt. A tool runs once in all."""
+    """The model is asked once per attempt. Each kill before the answer is recorded allows one more.
+
+    A tool runs only once.
+    """
     mine = {*seen.words, *(f"{HANDOFF} after {word}" for word in seen.words)}
     for about in sorted(mine & seen.asked.keys()):
         most = 1 + (about in seen.tasks) + seen.kills.get(about, 0)

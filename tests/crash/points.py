@@ -1,4 +1,4 @@
-"""Where a process can be killed: each step of a handoff, and of the answer to a message."""
+"""The points at which a process can be killed: each step of a handoff, and of an answer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _numbers = itertools.count(1)
 
 class Point(Protocol):
     def at(self, world: World, life: Life, act: Act) -> AbstractAsyncContextManager[None]:
-        """Do `act`. Inside, what comes of it has come to this point, and not past it."""
+        """Start `act` and yield when its work has reached this point, and stays there."""
         ...
 
 
 @dataclass(frozen=True)
 class Between:
-    """Before or after one transaction."""
+    """Just before or after one transaction."""
 
     work: str
     about: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Between:
 
 @dataclass(frozen=True)
 class OnPlatform:
-    """A call to the platform has no answer yet: before it has its effect (HANG), or after."""
+    """A platform call without an answer yet: before its effect (HANG), or after it."""
 
     method: str
     trouble: Trouble
@@ -71,13 +71,13 @@ class OnPlatform:
 
 @dataclass(frozen=True)
 class InModel:
-    """The model has been asked, and has not answered yet."""
+    """The model was asked, and has not finished its answer."""
 
     handoff: bool = False
     midway: bool = False
-    """It has begun to."""
+    """It has started to answer."""
     shown: bool = False
-    """What it said so far can be read already."""
+    """The partial answer is already visible."""
 
     @contextlib.asynccontextmanager
     async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
@@ -103,7 +103,7 @@ class InModel:
 
 @dataclass(frozen=True)
 class InTool:
-    """The tool runs."""
+    """The tool is running."""
 
     @contextlib.asynccontextmanager
     async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
@@ -120,7 +120,7 @@ class InTool:
 
 @dataclass(frozen=True)
 class Then:
-    """The first point is passed, and then comes the second: for what happens more than once."""
+    """The first point is passed, then the second is reached. For steps that happen repeatedly."""
 
     first: Point
     second: Point
@@ -135,7 +135,7 @@ class Then:
 
 @dataclass(frozen=True)
 class While:
-    """The second point, while the first is not passed."""
+    """The second point is reached while the first is held."""
 
     first: Point
     second: Point
@@ -161,7 +161,8 @@ _COMPLETE = Between("handoffs.complete")
 
 @dataclass(frozen=True)
 class Moment:
-    """A point, and whether what the agent says was kept by then: it must not be asked again."""
+    """A point, and whether the agent's answer is recorded by then and must not be requested
+    again."""
 
     point: Point
     kept: bool = False
@@ -247,7 +248,7 @@ SHOWN_AS_IT_COMES: dict[str, Moment] = {
     ),
 }
 
-# What is too long for one message
+# Messages that are too long for one part
 
 IN_PIECES: dict[str, Moment] = {
     "a piece is not noted": Moment(Between("outbox.progress")),

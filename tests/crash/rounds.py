@@ -1,4 +1,4 @@
-"""Rounds: something is under way, somebody is killed with kill -9, and everything goes on."""
+"""Rounds: work is in progress, a process is killed with SIGKILL, and the work must continue."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.crash.world import SHAPES, STUCK, WITHIN, Life, World, until
 
 THREADED = SHAPES[:4]
 _SLOW = 0.3
-"""Seconds that the platform takes now and then until a gateway is connected."""
+"""Seconds by which the platform sometimes delays a gateway's connection."""
 _RANDOM = 0.4
-"""Seconds within which somebody is killed at random."""
+"""The maximum delay in seconds before a random kill."""
 
 
 class Victim(StrEnum):
@@ -41,8 +41,10 @@ class Round:
     seed: int = 1
 
     async def run(self, world: World, more: int = 0) -> None:
-        """AssertionError, with all that happened, when a promise is broken. `more` is added to its
-        seed."""
+        """Run the round. Raises AssertionError, with the full story, if an invariant is violated.
+
+        `more` is added to the seed.
+        """
         seed = self.seed + more
         world.story.tell(f"— {self.name}, seed {seed}")
         try:
@@ -53,17 +55,17 @@ class Round:
             ) from error
 
 
-# Handing off
+# Handoffs
 
 
 def handing_off(moment: Moment, victim: Victim, *, threaded: bool = False) -> Play:
-    """Somebody is killed in the middle of a handoff."""
+    """Kill a process in the middle of a handoff."""
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(THREADED if threaded else SHAPES))
         arrival = life.arrival
         async with moment.point.at(world, life, _begins(world, life)):
-            await _is_asked(world, life)  # a gateway looks of its own accord, too
+            await _is_asked(world, life)  # a gateway also polls for requests
             _is_answered(life, arrival, moment)
             since = await _kill(world, life, victim, rng)
         away = await _comes_back(world, since, life)
@@ -75,7 +77,7 @@ def handing_off(moment: Moment, victim: Victim, *, threaded: bool = False) -> Pl
 
 
 async def _was_carried_out(world: World, life: Life, away: float) -> None:
-    """The next gateway went on with it, if there was one in time."""
+    """Check that the next gateway finished the handoff, if it started in time."""
     latest = await world.latest(life)
     assert latest is not None
     patience = CLAIM_SECONDS if latest.attempt else PATIENCE
@@ -84,7 +86,7 @@ async def _was_carried_out(world: World, life: Life, away: float) -> None:
 
 
 def handing_off_in_vain(moment: Moment) -> Play:
-    """Every gateway that takes it up is killed: in the end it fails."""
+    """Kill every gateway that claims the handoff. It must fail in the end."""
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(THREADED))
@@ -106,7 +108,7 @@ def handing_off_in_vain(moment: Moment) -> Play:
 
 
 def coming_back_first(moment: Moment) -> Play:
-    """Both are killed, and the person takes the session back before there is a gateway."""
+    """Kill both processes. The user takes the session back before a new gateway starts."""
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(THREADED))
@@ -123,8 +125,10 @@ def coming_back_first(moment: Moment) -> Play:
 
 
 def writing_ahead(moment: Moment) -> Play:
-    """The person writes in the thread before the session is there, and the gateway is killed: that
-    is answered after the arrival."""
+    """Kill the gateway after the user wrote in the thread before the session arrived there.
+
+    The message must be answered after the arrival.
+    """
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(THREADED))
@@ -142,7 +146,7 @@ def writing_ahead(moment: Moment) -> Play:
 
 
 def asking(point: Between, victim: Victim) -> Play:
-    """The terminal is killed while it asks for the handoff."""
+    """Kill a process while the terminal requests the handoff."""
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(SHAPES))
@@ -154,11 +158,11 @@ def asking(point: Between, victim: Victim) -> Play:
     return play
 
 
-# Answering
+# Answers
 
 
 def answering(moment: Moment, *, task: bool = False, more: int = 0) -> Play:
-    """The gateway is killed in the middle of answering what a person wrote."""
+    """Kill the gateway while it answers a message."""
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(SHAPES))
@@ -180,7 +184,7 @@ def answering(moment: Moment, *, task: bool = False, more: int = 0) -> Play:
 
 
 def taking_back(point: Between, victim: Victim) -> Play:
-    """Somebody is killed while a session comes back into a terminal."""
+    """Kill a process while a session returns to a terminal."""
 
     async def play(world: World, rng: random.Random) -> None:
         life = await world.begin(rng.choice(SHAPES))
@@ -207,12 +211,11 @@ def taking_back(point: Between, victim: Victim) -> Play:
     return play
 
 
-# At random
+# Random kills
 
 
 def at_random(lives: int = 3) -> Play:
-    """Several conversations at once, each in the middle of something, and a moment that nobody
-    chose."""
+    """Several conversations at once, each busy, and a kill at a random moment."""
 
     async def play(world: World, rng: random.Random) -> None:
         every = [await world.begin(rng.choice(SHAPES), said=1) for _ in range(lives)]
@@ -247,7 +250,7 @@ async def _does(world: World, life: Life, rng: random.Random, there: bool) -> No
         await world.ask(life)
 
 
-# The pieces
+# Steps
 
 
 def _begins(world: World, life: Life) -> Callable[[], Awaitable[None]]:
@@ -265,13 +268,13 @@ async def _is_asked(world: World, life: Life) -> None:
 
 
 def _is_answered(life: Life, about: str, moment: Moment) -> None:
-    """Where the answer is recorded by then, the model must not be asked again."""
+    """If the answer is recorded at this point, the model must not be asked again."""
     if moment.kept:
         life.unanswered.discard(about)
 
 
 async def _kill(world: World, life: Life, victim: Victim, rng: random.Random) -> float:
-    """When it was."""
+    """Kill the victim and return the time."""
     since = time.monotonic()
     if victim is not Victim.TERMINAL:
         await world.kill_gateway()
@@ -283,8 +286,10 @@ async def _kill(world: World, life: Life, victim: Victim, rng: random.Random) ->
 
 
 async def _comes_back(world: World, since: float, life: Life) -> float:
-    """There is a gateway again, and what was under way has come to its end, as it should. How long
-    there was none, in seconds."""
+    """Start gateways again, wait until the conversation settles, and check it.
+
+    Return for how many seconds there was no gateway.
+    """
     await world.have_gateways()
     away = time.monotonic() - since
     await world.settle(life, since=since)
@@ -297,7 +302,7 @@ async def _comes_back(world: World, since: float, life: Life) -> float:
 
 
 async def _goes_on(world: World, life: Life) -> None:
-    """The person writes on where the session is; if it stayed, it is handed off again."""
+    """The user continues where the session is. If it did not move, it is handed off again."""
     if await world.is_here(life):
         if life.terminal is None:
             await world.take_back(life)
@@ -311,7 +316,7 @@ async def _goes_on(world: World, life: Life) -> None:
 
 
 async def _says(world: World, life: Life) -> None:
-    """The next answer knows all that was said: the oracle looks."""
+    """The user writes in the chat, and the oracle checks that the answer knows everything said."""
     await world.say_in_chat(life)
     await world.settle(life)
     await judge(world, life)

@@ -1,9 +1,9 @@
-"""A trap for a process that is to be killed at one exact place: between two transactions.
+"""Hang a process at one exact point, just before or after a transaction, so that it can be killed.
 
-The process looks into a folder before and after everything that it writes to the store. While a
-trap for that is laid there, the task that writes hangs, and the rest of the process lives on, until
-somebody kills it or takes the trap away. A gateway gets it by its settings, which name
-`tests.crash.trap:make` as the adapter; everything else of it is the real program.
+The process checks a folder before and after every write to the store. While a matching trap is set
+there, the writing task hangs and the rest of the process continues, until the test kills the
+process or removes the trap. A gateway loads this module through its settings, which name
+`tests.crash.trap:make` as the adapter. The rest of it is the real program.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ class Trap(msgspec.Struct, frozen=True):
     """Where to hang."""
 
     work: str = ""
-    """What is written, such as `handoffs.complete`; empty for anything."""
+    """The write to hang at, such as `handoffs.complete`; empty for any."""
     after: bool = False
-    """Once it is written, rather than just before."""
+    """Hang after the write, not before."""
     about: tuple[str, ...] = ()
-    """What has to be in it, or in what came of it."""
+    """Strings that must all appear in the arguments or the result."""
     nth: int = 1
-    """The first time, the second, …"""
+    """Hang at the nth match."""
     id: int = 0
-    """Tells two of the same kind apart."""
+    """Distinguishes traps that are otherwise equal."""
 
     def catches(self, work: str, told: str) -> bool:
         return self.work in ("", work) and all(word in told for word in self.about)
 
 
 class Traps:
-    """The folder, as both sides know it."""
+    """The folder through which the test and the process communicate."""
 
     def __init__(self, folder: Path) -> None:
         self._armed = folder / "armed"
@@ -62,7 +62,7 @@ class Traps:
         beside.rename(self._armed)
 
     def take_away(self, trap: Trap) -> None:
-        """Unless another one was laid meanwhile."""
+        """Remove the trap, unless another one was set in the meantime."""
         if self.armed() == trap:
             self._armed.unlink()
 
@@ -80,21 +80,21 @@ class Traps:
 
 
 def make(settings: PlatformSettings) -> Adapter:
-    """The adapter of the test platform, in a process whose store has traps."""
+    """Return the test platform's adapter, and install traps in this process."""
     install(Path.home())
     return adapter.make(settings)
 
 
 def install(folder: Path) -> None:
-    """From now on, every store of this process looks for traps in `folder`, open or not."""
+    """Make every store of this process, open or not, check `folder` for traps."""
     ground = Ground(Traps(folder / "traps"))
     SqliteEngine.write = ground.trapped(SqliteEngine.write)
     SqliteEngine.mark = ground.trapped(SqliteEngine.mark)
-    PostgresEngine.write = ground.trapped(PostgresEngine.write)  # which marks, too
+    PostgresEngine.write = ground.trapped(PostgresEngine.write)  # its `mark` calls this too
 
 
 class Ground:
-    """Where a process goes, and may be caught."""
+    """Checks for traps in a process."""
 
     def __init__(self, traps: Traps) -> None:
         self._traps = traps

@@ -1,5 +1,7 @@
-"""Everything that lives through a crash, or does not: a platform and a model that stay, gateways
-and terminals that are killed, and the person who writes on."""
+"""The environment of the crash tests.
+
+The platform and the model stay up, gateways and terminals are killed, and the user keeps writing.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,9 @@ from tests.program import Program
 
 TELEGRAM = Platform.TELEGRAM
 STUCK = 30.0
-"""Seconds after which something counts as stuck."""
+"""Seconds after which an operation counts as stuck."""
 WITHIN = 30.0
-"""Seconds that anything else may take."""
+"""Timeout in seconds for everything else."""
 LOOK = 0.01
 SHAPES = (
     Shape.DM, Shape.GROUP, Shape.CHANNEL, Shape.FORUM, Shape.NO_THREADS, Shape.THREADS_REFUSED,
@@ -61,11 +63,11 @@ policy = "auto"
 
 
 class Stuck(AssertionError):
-    """Something did not come to its end."""
+    """An operation did not finish."""
 
 
 class Story:
-    """What happened, in order; shown when it ends badly."""
+    """A log of events, shown on failure."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -79,7 +81,7 @@ class Story:
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str, within: float) -> None:
-    """Poll; Stuck when it does not come true in time."""
+    """Poll until the condition holds. Raises Stuck after `within` seconds."""
     deadline = time.monotonic() + within
     while not await condition():
         if time.monotonic() > deadline:
@@ -88,7 +90,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, within: flo
 
 
 class Terminal:
-    """One `desk` under way."""
+    """The test's connection to a running `desk` process."""
 
     def __init__(
         self, orders: asyncio.StreamWriter, told: asyncio.StreamReader, pid: int, story: Story
@@ -101,16 +103,16 @@ class Terminal:
 
     @property
     def is_handing_off(self) -> bool:
-        """Whether it is to be told how that ends, or was and nobody asked yet."""
+        """Whether a handoff is in progress, or its outcome has not been read yet."""
         return self._handing_off is not None
 
     @property
     def was_told(self) -> bool:
-        """Whether it has ended."""
+        """Whether the terminal has the outcome of its handoff."""
         return self._handing_off is None or self._handing_off.done()
 
     async def do(self, order: Order) -> Told:
-        """Give that order, and wait for what comes of it."""
+        """Send an order and wait for its result."""
         self._send(order)
         return await self._outcome()
 
@@ -119,7 +121,7 @@ class Terminal:
         self._handing_off = asyncio.create_task(self._outcome())
 
     async def handed_off(self, within: float) -> Told:
-        """How the handoff ended, as the terminal was told."""
+        """Return the outcome of the handoff as the terminal received it."""
         assert self._handing_off is not None
         try:
             async with asyncio.timeout(within):
@@ -130,7 +132,7 @@ class Terminal:
             self._handing_off = None
 
     async def kill(self) -> None:
-        """And see it gone."""
+        """Kill the process and wait until it is gone."""
         self.end()
         if self._handing_off is not None:
             self._handing_off.cancel()
@@ -164,7 +166,7 @@ class Terminal:
 
 
 class Nursery:
-    """Where terminals come from."""
+    """The process that forks terminals."""
 
     def __init__(self) -> None:
         words = [sys.executable, "-m", "tests.crash.desk"]
@@ -182,29 +184,29 @@ class Nursery:
 
 @dataclass
 class Life:
-    """One conversation, from its first word on."""
+    """One conversation."""
 
     home: Address
-    """Where it can be handed off to."""
+    """The address that it is handed off to."""
     session_id: str
     terminal: Terminal | None
-    """That has it in hand."""
+    """The terminal that holds it."""
     words: list[str] = field(default_factory=list[str])
-    """All that the person said, in order."""
+    """Everything the user said, in order."""
     in_chat: set[str] = field(default_factory=set[str])
-    """Those of them that were said in a chat."""
+    """The words that were said in a chat."""
     resumes: int = 0
     """How often it was taken back from a chat."""
     taken_back: bool = False
-    """It was, since the last handoff."""
+    """Whether it was taken back since the last handoff."""
     tasks: set[str] = field(default_factory=set[str])
-    """Those for which a tool is used."""
+    """The words for which a tool is used."""
     kills: dict[str, int] = field(default_factory=dict[str, int])
-    """How often a gateway was killed while the model had yet to answer a thing."""
+    """How often a gateway was killed before the answer to each word was recorded."""
     unanswered: set[str] = field(default_factory=set[str])
-    """What the model was or is yet to be asked about, without an answer that is recorded."""
+    """The words and handoffs whose answers are not recorded yet."""
     waited: float = 0.0
-    """The longest that it took to settle after a kill, in seconds."""
+    """The longest time in seconds that it took to settle after a kill."""
 
     @property
     def chat(self) -> str:
@@ -212,8 +214,7 @@ class Life:
 
     @property
     def arrival(self) -> str:
-        """What the model's answer to the next handoff, or to the one under way, is counted
-        under."""
+        """The key under which the model counts the next handoff, or the one in progress."""
         return f"{HANDOFF} after {self.words[-1]}"
 
     @property
@@ -223,7 +224,7 @@ class Life:
 
 
 async def outgoing(store: Store, chat: str) -> tuple[Outgoing, ...]:
-    """All that was ever queued for a chat."""
+    """Everything ever queued for a chat."""
 
     def look(tx: Tx) -> list[Row]:
         return tx.rows(f"SELECT {outbox._COLUMNS} FROM outbox ORDER BY no")
@@ -256,7 +257,7 @@ class World:
         self.story = Story()
         self.anna = ""
         self.standby = not url.startswith("sqlite")
-        """Whether another gateway waits for the first one to die."""
+        """Whether a second gateway stands by to replace the first."""
         self._gateways: list[Program] = []
         self._terminals: list[Terminal] = []
         self._spare: list[Terminal] = []
@@ -289,7 +290,7 @@ class World:
         return self.folder / "gateway.log"
 
     async def have_gateways(self) -> None:
-        """One is serving, and another is standing by where that is possible."""
+        """Start gateways until one serves and, where that is possible, another stands by."""
         wanted = 2 if self.standby else 1
         while len(self._gateways) < wanted:
             await self._start_gateway()
@@ -323,7 +324,7 @@ class World:
         return any(process.pid == whose(serving.process)[1] for process in self._gateways)
 
     async def kill_gateway(self) -> None:
-        """The one that serves, or else the first."""
+        """Kill the serving gateway, or else the first."""
         serving = await self.store.gateways.serving(TELEGRAM)
         pids = [process.pid for process in self._gateways]
         pid = whose(serving.process)[1] if serving else pids[0]
@@ -337,7 +338,7 @@ class World:
     # Terminals
 
     async def terminal(self) -> Terminal:
-        """One that has nothing in hand."""
+        """Return a terminal that holds no session."""
         if self._spare:
             return self._spare.pop()
         birth = desk.Birth(str(self.folder), self._environment, str(self._door))
@@ -350,7 +351,7 @@ class World:
         return terminal
 
     async def open(self) -> None:
-        """Let terminals be born."""
+        """Accept connections of new terminals."""
 
         async def born(told: asyncio.StreamReader, orders: asyncio.StreamWriter) -> None:
             self._born.put_nowait((told, orders))
@@ -358,7 +359,7 @@ class World:
         self._server = await asyncio.start_unix_server(born, self._door)
 
     def spare(self, life: Life) -> None:
-        """The work of its terminal is done, which may do other."""
+        """Make the conversation's terminal available for other sessions."""
         if life.terminal is not None:
             self._spare.append(life.terminal)
         life.terminal = None
@@ -372,7 +373,8 @@ class World:
     # A conversation
 
     async def begin(self, shape: Shape, *, said: int = 2) -> Life:
-        """A session in a terminal in which some things were said already, and a home for it."""
+        """Start a session with some messages in a terminal, and create a chat as its home
+        channel."""
         chat = await self.hands.chat(shape, [self.anna], name="Home")
         chat_type = _TYPES.get(shape, ChatType.GROUP)
         home = Address(platform=TELEGRAM, chat_type=chat_type, chat_id=chat)
@@ -388,7 +390,7 @@ class World:
         return life
 
     async def aim(self, life: Life) -> None:
-        """The next handoff goes to its home."""
+        """Make the conversation's chat the home channel, so that the next handoff goes there."""
         home = HomeChannel(address=life.home, name="Home")
         await self.store.owners.set_home(ME, home)
 
@@ -397,7 +399,7 @@ class World:
         return f"w{self._said + 1}"
 
     def word(self, life: Life) -> str:
-        """Something new to say."""
+        """Return a new word and record it as said."""
         word = self.next_word
         self._said += 1
         life.words.append(word)
@@ -408,7 +410,7 @@ class World:
         assert told.text == "TurnDone", told
 
     async def say_in_chat(self, life: Life, *, task: bool = False) -> str:
-        """The person writes where the session is, or will be."""
+        """The user writes in the chat where the session is, or will be."""
         word = self.word(life)
         life.in_chat.add(word)
         life.unanswered.add(word)
@@ -422,12 +424,12 @@ class World:
         return word
 
     async def thread(self, life: Life) -> str | None:
-        """The newest of its chat."""
+        """The newest thread of its chat."""
         threads = (await self.hands.look(life.chat)).threads
         return threads[-1].id if threads else None
 
     async def hand_over(self, life: Life) -> None:
-        """A whole handoff, without any trouble."""
+        """Complete a whole handoff without faults."""
         self.begin_handoff(life)
         told = await life.desk.handed_off(WITHIN)
         assert told.text == "Completed", told
@@ -441,7 +443,7 @@ class World:
         life.desk.begin_handoff()
 
     async def ask(self, life: Life) -> None:
-        """Begin a handoff to its own home, while others do to theirs."""
+        """Start a handoff to the conversation's chat while others start theirs."""
         async with self._asking:
             await self.aim(life)
             if life.terminal is None:  # it was killed
@@ -455,7 +457,7 @@ class World:
             await until(is_asked, f"{life.session_id} is asked for", WITHIN)
 
     async def take_back(self, life: Life) -> None:
-        """Into a terminal, from wherever it is."""
+        """Take the session back into a terminal."""
         terminal = life.terminal = life.terminal or await self.terminal()
 
         async def is_taken() -> bool:
@@ -474,16 +476,16 @@ class World:
         return session.address
 
     async def is_here(self, life: Life) -> bool:
-        """Whether the session is in the terminal."""
+        """Return whether the session is in the terminal."""
         return await self.address(life) == here(life.session_id)
 
     async def latest(self, life: Life) -> Handoff | None:
-        """By a look that changes nothing."""
+        """The newest handoff, read without changing anything."""
         latest = await self.store.list_handoffs(life.session_id, limit=1)
         return latest[0] if latest else None
 
     async def settle(self, life: Life, *, since: float | None = None) -> None:
-        """Wait until nothing is under way in it any more; Stuck after a while."""
+        """Wait until nothing is in progress in the conversation. Raises Stuck."""
         began = since if since is not None else time.monotonic()
 
         async def is_settled() -> bool:
@@ -505,7 +507,7 @@ class World:
 
     @contextlib.contextmanager
     def tools_held(self) -> Generator[None]:
-        """Tools that run inside do not come to their end."""
+        """Inside the block, running tools do not finish."""
         hold = self.folder / "hold"
         hold.touch()
         try:
@@ -514,16 +516,16 @@ class World:
             hold.unlink()
 
     def told(self) -> str:
-        """What the processes told of themselves."""
+        """The log and the error output of the processes."""
         return self.log.read_text() + self._errors.read_text()
 
     def runs(self) -> Counter[str]:
-        """How often the tool ran for each word."""
+        """The number of tool runs for each word."""
         done = self.folder / "runs"
         return Counter(done.read_text().split() if done.exists() else ())
 
     async def close(self) -> None:
-        """Nobody is left, however it ended."""
+        """Kill every process."""
         for terminal in self._terminals:
             terminal.end()
         for process in self._gateways:
@@ -538,10 +540,9 @@ class World:
 async def world(
     peer: Peer, nursery: Nursery, rules: Rules, url: str | None = None
 ) -> AsyncGenerator[World]:
-    """With Anna, who is paired, and with gateways; on SQLite, or on the PostgreSQL at `url`. The
-    platform begins anew."""
+    """Reset the platform, pair Anna, and start gateways on SQLite or on the PostgreSQL at `url`."""
     async with contextlib.AsyncExitStack() as stack:
-        # Sockets live in it, whose names must be short.
+        # Short, because it contains Unix sockets, whose paths have a length limit.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="segue-crash-")))
         url = url or f"sqlite://{folder}/segue.db"
         settings = folder / "config.toml"

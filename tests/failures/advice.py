@@ -1,4 +1,4 @@
-"""Following the advice that a person is given, to the letter."""
+"""Follow the advice in messages to the user literally."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.terminal.pty import Terminal
 
 HANDOFF = "/handoff telegram"
 IN_A_SHELL = ("handoff", "Sums", "telegram")
-"""The same for a session that nobody has in hand."""
+"""The same for a session that no terminal holds."""
 
 
 async def told(shown: Terminal, beginning: str, count: int = 1) -> list[str]:
-    """What the terminal tells to type in a shell, so many commands, after that beginning."""
+    """Wait until the terminal shows `count` shell commands after `beginning`, and return them."""
     await shown.until(
         lambda: len(commands(shown.text, beginning)) == count, f"what to type after {beginning!r}"
     )
@@ -23,26 +23,26 @@ async def told(shown: Terminal, beginning: str, count: int = 1) -> list[str]:
 
 
 def commands(text: str, beginning: str) -> list[str]:
-    """Those that a text tells to type in a shell, after that beginning."""
+    """The shell commands that a text suggests after `beginning`."""
     _, _, rest = " ".join(text.split()).partition(beginning)
     return re.findall(r"`(segue [^`]+)`", rest)
 
 
 async def refused(household: Household, *words: str) -> str:
-    """What `segue` says that does not work, on one line."""
+    """Run a `segue` command that must fail, and return its error message on one line."""
     said = await household.shell(*(words or IN_A_SHELL))
     assert said.returncode == 1, said.stdout
     return " ".join(said.stderr.split())
 
 
 def add_settings(household: Household, lines: str) -> None:
-    """At the end of the file, which is in the table of telegram."""
+    """Append to the settings file, whose last table is that of telegram."""
     with Path(household.person.environment["SEGUE_CONFIG"]).open("a") as settings:
         settings.write(lines)
 
 
 async def type_in_a_shell(household: Household, command: str) -> str:
-    """Type it, as it was told; what it says."""
+    """Run a suggested command and return its output."""
     program, *words = shlex.split(command)
     assert program == "segue"
     said = await household.shell(*words)
@@ -51,14 +51,14 @@ async def type_in_a_shell(household: Household, command: str) -> str:
 
 
 async def arrives(household: Household) -> None:
-    """Hand it off in a shell, which works now."""
+    """Hand off the session in a shell, which works now."""
     said = await household.shell(*IN_A_SHELL)
     assert said.returncode == 0, said.stderr
     await arrived(household)
 
 
 async def arrived(household: Household, title: str = "Sums") -> None:
-    """The session is on her phone, and goes on there."""
+    """Check that the session is on Anna's phone and continues there."""
     thread = await household.hands.thread(household.chat)
     await household.hands.say(household.anna, household.chat, "go on", thread=thread.id)
     await household.sees("go on")

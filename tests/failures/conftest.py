@@ -1,5 +1,8 @@
-"""A household: Anna with her terminals and her phone, where the gateway and each terminal is a
-process of its own; and the `house` of the gateway's tests, which is quicker."""
+"""A household: Anna with her terminals and her phone.
+
+The gateway and each terminal run in separate processes. The faster `house` of the gateway tests is
+available too.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +30,30 @@ from tests.terminal import gateways
 from tests.terminal.conftest import Person
 from tests.terminal.conftest import person as person
 
-# Its assertions are explained as those of a test module are.
+# Assertions in this module get pytest's detailed messages too.
 pytest.register_assert_rewrite("tests.failures.advice")
 
 STAYED = "The session stayed where it was"
-"""How a thread is told that nothing came of it."""
+"""The notice in a thread after a failed handoff."""
 
 
 class Slow(ScriptedModel):
-    """In a `house`: says what `echo` says, and thinks long about what has certain words in it."""
+    """A model for a `house`: answers like `echo`, but waits before it answers certain words."""
 
     def __init__(self, words: str) -> None:
         super().__init__(echoing())
         self.go = asyncio.Event()
-        """Set it to let it answer."""
+        """Set it to let the model answer."""
         self.thinks = asyncio.Event()
-        """Set when it thinks long."""
+        """Set when the model is waiting."""
         self._words = words
         self._once = False
 
     def only_once(self) -> None:
-        """From now on it answers everything at once; what it thinks about goes on."""
+        """Answer everything at once from now on.
+
+        An answer that is already waiting keeps waiting.
+        """
         self._once = True
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
@@ -62,36 +68,36 @@ class Slow(ScriptedModel):
 class Household(Indoors):
     peer: Peer
     hands: Hands
-    """On her phone, and those of others."""
+    """Acts for Anna and other users on the platform."""
     anna: str
-    """The owner, as the platform knows her."""
+    """The owner's user id on the platform."""
     chat: str
-    """Her direct messages with the bot, in which handoffs arrive."""
+    """Her direct messages with the bot, which receive handoffs."""
 
     async def handoffs(self) -> Sequence[Handoff]:
-        """The newest first."""
+        """Newest first."""
         return await self.store.recent_handoffs(20)
 
     async def thread(self) -> Thread:
-        """The only one in her chat."""
+        """The only thread in her chat."""
         await self.hands.thread(self.chat)
         (thread,) = (await self.hands.look(self.chat)).threads
         return thread
 
     async def in_thread(self, thread: str | None) -> list[str]:
-        """What the bot said there."""
+        """The bot's messages there."""
         shown = await self.hands.look(self.chat)
         return [m.text for m in shown.messages if m.thread == thread and m.author != self.anna]
 
     async def answered(self) -> None:
-        """Let the gateway answer one command more: it is at work."""
+        """Send a command and wait for the answer, to check that the gateway works."""
         words = "paired with the owner"
         before = sum(words in text for text in await self.in_thread(None))
         await self.hands.say(self.anna, self.chat, "/whoami")
         await self.sees(words, before + 1)
 
     async def sees(self, words: str, times: int = 1) -> None:
-        """Wait until the bot has said something with these words so often in her chat."""
+        """Wait until the bot has sent `times` messages with these words in Anna's chat."""
         await self.hands.until(
             lambda shown: (
                 sum(words in m.text and m.author != self.anna for m in shown.messages) >= times
@@ -103,7 +109,7 @@ class Household(Indoors):
 
 @pytest.fixture
 def household(person: Person, runner: asyncio.Runner) -> Generator[Household]:
-    """With Anna, who is paired and has a home channel, and nothing running but the platform."""
+    """A household in which Anna is paired and has a home channel. Only the platform is running."""
     stack = contextlib.AsyncExitStack()
 
     async def build() -> Household:

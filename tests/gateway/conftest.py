@@ -1,4 +1,4 @@
-"""A house: a platform with its people, a store, and gateways in this process that serve them."""
+"""A house: a platform with users, a store, and gateways that run in this process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WITHIN = 40.0
 
 
 def echo(prompt: Prompt) -> str:
-    """Says what it was asked last, and how many things its person has said to it in all."""
+    """Repeat the last user message, after the number of user messages so far."""
     asked = [m for m in prompt.messages if m.role is Role.USER]
     return f"({len(asked)}) {asked[-1].content}"
 
@@ -52,11 +52,11 @@ class House:
     url: str
     settings: Settings
     store: Store
-    """The test's own view of it."""
+    """The test's own connection to the store."""
     anna: str = ""
-    """The owner, as the platform knows her."""
+    """The owner's user id on the platform."""
     eve: str = ""
-    """A stranger."""
+    """The user id of a stranger."""
     model: ScriptedModel = field(default_factory=lambda: ScriptedModel(echoing()))
 
     @contextlib.asynccontextmanager
@@ -66,7 +66,7 @@ class House:
         model: ScriptedModel | Script | None = None,
         speaks: type[PeerAdapter] = PeerAdapter,
     ) -> AsyncGenerator[Gateway]:
-        """One that is ready; at the end it is told to stop."""
+        """Run a gateway and yield once it is connected. It is stopped at the end."""
         if model is not None:
             self.model = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
         adapter = speaks(platform, self.peer.url, self.peer.token)
@@ -92,7 +92,7 @@ class House:
         await connected
 
     async def until_link(self, state: Link, platform: Platform = TELEGRAM) -> None:
-        """Wait until the gateway says that of its platform."""
+        """Wait until the gateway reports that state of its platform."""
         async with asyncio.timeout(WITHIN):
             while True:
                 serving = await self.store.gateways.serving(platform)
@@ -107,7 +107,7 @@ class House:
         return await self.hands.chat(shape, [self.anna, *members], **more)
 
     async def address(self, chat: str) -> Address:
-        """That of the session in a chat, once there is one."""
+        """Wait for a session in the chat and return its address."""
         async with asyncio.timeout(WITHIN):
             while True:
                 for binding in await self.store.bindings.list(ME):
@@ -116,7 +116,7 @@ class House:
                 await asyncio.sleep(0.01)
 
     async def home(self, chat: str, shape: str = "dm", platform: Platform = TELEGRAM) -> Address:
-        """Handoffs arrive in that chat from now on."""
+        """Make that chat the home channel."""
         address = Address(platform=platform, chat_type=ChatType(shape), chat_id=chat)
         await self.store.owners.set_home(ME, HomeChannel(address=address, name="Home"))
         return address
@@ -132,11 +132,11 @@ class House:
         return [(m.role.value, m.content) for m in await self.store.transcripts.load(session_id)]
 
     async def idle(self) -> None:
-        """Wait until everything that came in is done with, and everything said is sent."""
+        """Wait until all inbound messages are finished and all outbound messages are sent."""
         await self.idle_but_for(0)
 
     async def idle_but_for(self, waiting: int) -> None:
-        """The same, but for so many messages that wait for their answer."""
+        """The same, except for `waiting` messages that are not answered yet."""
         await self.hands.until(lambda shown: shown.unconfirmed == 0)
         async with (
             asyncio.timeout(WITHIN),
@@ -149,14 +149,14 @@ class House:
 
     @contextlib.asynccontextmanager
     async def terminal(self, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
-        """A terminal with a session in which that was said."""
+        """A terminal with a session that contains these exchanges."""
         async with terminal(self.url, *exchanges, **more) as desk:
             yield desk
 
 
 @dataclass
 class Desk:
-    """A terminal that has a session in hand."""
+    """A terminal that holds a session."""
 
     store: Store
     held: Held
@@ -164,7 +164,7 @@ class Desk:
     seen: list[Progress] = field(default_factory=list[Progress])
 
     async def hand_off(self, platform: str = "telegram", **more: Any) -> Handoff:
-        """To the end, which is returned."""
+        """Hand off the session and return the finished handoff."""
         async for progress in hand_off(self.store, self.held, platform, **more):
             self.seen.append(progress)
         last = self.seen[-1]
@@ -174,7 +174,7 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def terminal(url: str, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
-    """One with a session, in the store at `url`, in which that was said."""
+    """A terminal with a session that contains these exchanges, in the store at `url`."""
     async with await segue.store.open(url) as store:
         session = await store.sessions.create(ME, Platform.LOCAL, **more)
         here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
@@ -198,7 +198,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def house(settings: Settings, runner: asyncio.Runner) -> Generator[House]:
-    """With Anna, who is paired, and Eve, who is not."""
+    """A house with Anna, who is paired, and Eve, who is not."""
     stack = contextlib.AsyncExitStack()
 
     async def build() -> House:

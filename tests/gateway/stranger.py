@@ -1,4 +1,4 @@
-"""A stranger, and all that they can do on a platform."""
+"""A stranger, and every action that a stranger can take on a platform."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from segue.testing.platform import Message, Upload
 from tests.gateway.conftest import House, echoing
 
 EVE = "EVE WAS HERE"
-"""In all that the stranger says in her own words."""
+"""A marker in every text that the stranger writes."""
 _FILE = Upload(name="x.sh", media_type="text/plain", content=b"rm -rf /")
 _update_ids = itertools.count(1)
 
 
 @dataclass
 class Scene:
-    """A place where a stranger is, and where the owner's conversation goes on."""
+    """A place with a stranger, while the owner's conversation continues."""
 
     house: House
     chat: str
-    """Where the stranger is."""
+    """The stranger's chat."""
     anna_chat: str
     thread: str | None = None
-    """Where both are, if it is a thread."""
+    """The thread that both are in, if any."""
     before: int = 0
-    """How many things were said to the agent in the owner's session before."""
+    """The number of earlier messages in the owner's session."""
     waits: str = "message:none"
-    """A message of the owner's that waits to be answered."""
+    """An unanswered message of the owner."""
     question: Message | None = None
-    """What the agent has asked the owner."""
+    """The agent's question to the owner."""
     answers: int = 1
-    """How many things the owner is still to be told when the stranger has gone."""
+    """The number of messages that the owner must still receive after the stranger's actions."""
     model: ScriptedModel = field(default_factory=lambda: ScriptedModel(echoing()))
 
     async def anna_says(self, text: str) -> str:
@@ -48,7 +48,8 @@ class Scene:
     def frame(
         self, kind: str, *, user: Mapping[str, Any] | None = None, **more: Any
     ) -> dict[str, Any]:
-        """An update as the platform would deliver it; the stranger's, unless told otherwise."""
+        """An update as the platform would deliver it, from the stranger unless `user` overrides
+        it."""
         return {
             "kind": kind,
             "id": f"forged:{next(_update_ids)}",
@@ -64,7 +65,7 @@ class Scene:
         )
 
 
-# What a stranger can do
+# The stranger's actions
 
 Act = Callable[[Scene], Awaitable[object]]
 

@@ -1,4 +1,4 @@
-"""A terminal that has a session in hand, and a gateway beside it: each opened the store itself."""
+"""A terminal that holds a session, and a gateway. Each opened the store separately."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BOUND = 30.0
 
 
 class Gateway:
-    """A small one: it takes handoffs up and takes each step when it is told to."""
+    """A minimal gateway: it claims handoffs, and takes each step when the test calls it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -44,27 +44,27 @@ class Gateway:
         await self.store.gateways.announce("gateway", platforms or (TELEGRAM,), **more)
 
     async def claim(self) -> Handoff:
-        """The next one, as soon as there is one."""
+        """Wait for a handoff and claim it."""
         async with asyncio.timeout(BOUND), self.store.listen(Topic.HANDOFFS) as wake:
             while not (claim := await self.store.claim_next_handoff([TELEGRAM])):
                 await wake.wait(0.25)
         return claim
 
     async def come_to(self, claim: Handoff, step: Step) -> None:
-        """Take each step as far as `step`."""
+        """Record every step up to `step`."""
         for taken in STEPS[: STEPS.index(step) + 1] if step in STEPS else ():
             assert await self.store.record_handoff_step(claim, taken)
 
     async def complete(
         self, claim: Handoff, messages: Sequence[Message] = (), at: Address = TOPIC
     ) -> bool:
-        """Whether it could."""
+        """Complete the handoff, and return whether that succeeded."""
         done = await self.store.complete_handoff(claim, address=at, messages=messages)
         return done is not None
 
 
 class Terminal:
-    """One that hands its session off, and keeps what it is told."""
+    """A terminal that hands off its session and records the progress it gets."""
 
     def __init__(self, store: Store, held: Held) -> None:
         self.store = store
@@ -74,7 +74,7 @@ class Terminal:
         self.news = asyncio.Event()
 
     async def hand_off(self, platform: str = "telegram", **more: Any) -> Progress:
-        """All of it; the last thing that was told."""
+        """Run the whole handoff and return the last progress."""
         steps = hand_off(self.store, self.held, platform, interrupt=self.interrupt, **more)
         async with contextlib.aclosing(steps):
             async for step in steps:
@@ -83,7 +83,7 @@ class Terminal:
         return self.told[-1]
 
     async def hears(self, kind: type[Progress], step: Step | None = None) -> None:
-        """Wait until it is told that."""
+        """Wait for progress of that kind."""
 
         def heard() -> bool:
             return any(
@@ -98,7 +98,7 @@ class Terminal:
 
 
 class Faulty:
-    """A real engine whose next reads and writes fail as they are told to."""
+    """A real engine whose next reads and writes raise the given errors."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -106,9 +106,9 @@ class Faulty:
         self.reads: list[StoreError] = []
         self.writes: list[StoreError] = []
         self.kept: list[StoreError] = []
-        """Raised for writes that were kept nevertheless."""
+        """Raised after a write that was committed nevertheless."""
         self.work: Any = None
-        """The only write that fails; any, unless it is given."""
+        """The only write that fails; None for any write."""
 
     @property
     def process(self) -> str:
@@ -142,7 +142,7 @@ async def state(store: Store, session_id: str) -> Handoff:
 
 
 async def nothing_is_left(store: Store, session: Session) -> None:
-    """The session is as if nobody had asked: not moved, not on its way."""
+    """Check that the session is as before the request: not moved, and without an active handoff."""
     latest = await store.get_handoff_state(session.id)
     assert latest is None or latest.state is State.FAILED
     assert await store.list_pending_handoffs() == ()
@@ -158,13 +158,13 @@ def outcome(last: Progress) -> Handoff:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody hears of a death, or of time that passes: it is seen at the next look."""
+    """Poll quickly: process deaths and passing time cause no notification."""
     monkeypatch.setattr(requests, "LOOK", 0.05)
 
 
 @pytest.fixture
 def home(store: Store, runner: asyncio.Runner) -> HomeChannel:
-    """Where handoffs to Telegram arrive."""
+    """The home channel on Telegram."""
     home = HomeChannel(address=DM, name="Me and my agent")
     runner.run(store.owners.set_home("me", home))
     return home
@@ -172,7 +172,7 @@ def home(store: Store, runner: asyncio.Runner) -> HomeChannel:
 
 @pytest.fixture
 def gateway(open_store: OpenStore, home: HomeChannel, runner: asyncio.Runner) -> Gateway:
-    """One that serves Telegram, where `me` has a home channel."""
+    """A gateway that serves Telegram, where `me` has a home channel."""
 
     async def begin() -> Gateway:
         gateway = Gateway(await open_store())
@@ -191,7 +191,7 @@ def terminal(store: Store, session: Session, runner: asyncio.Runner) -> Generato
 
 @contextlib.asynccontextmanager
 async def running(terminal: Terminal, **more: Any) -> AsyncGenerator[asyncio.Task[Progress]]:
-    """A handoff that the terminal has begun; the terminal is ended with the block."""
+    """Start a handoff in the terminal. It is cancelled at the end of the block."""
     task = asyncio.create_task(terminal.hand_off(**more))
     try:
         yield task

@@ -1,5 +1,7 @@
-"""Terminals and gateways that are processes of their own, as in tests.program: forked from one in
-which the program is imported already."""
+"""Terminals and gateways in separate processes.
+
+As in tests.program, they are forked from a process that has already imported the program.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ Say = Callable[[str], None]
 
 
 async def gateway(say: Say, url: str, step: Step, thread: Address) -> None:
-    """Take one handoff up, open `thread` for it, come to `step`, and hang."""
+    """Claim one handoff, open `thread` for it, go as far as `step`, and hang."""
     async with await segue.store.open(url) as store, store.listen(Topic.HANDOFFS) as wake:
         await store.gateways.announce("gateway", [Platform.TELEGRAM])
         say("here")
@@ -42,7 +44,7 @@ async def gateway(say: Say, url: str, step: Step, thread: Address) -> None:
 
 
 async def terminal(say: Say, url: str, session_id: str) -> None:
-    """Hand a session off, and say what is told."""
+    """Hand off a session and report its progress."""
     async with (
         await segue.store.open(url) as store,
         hold(store, session_id, "a terminal on sofa") as held,
@@ -52,14 +54,14 @@ async def terminal(say: Say, url: str, session_id: str) -> None:
 
 
 class Program:
-    """One of them, running."""
+    """A running process."""
 
     def __init__(self, process: ForkServerProcess, ear: Connection) -> None:
         self._process = process
         self._ear = ear
 
     async def says(self, line: str) -> None:
-        """Wait until it says that; EOFError when it ends without."""
+        """Wait until it sends that line. Raises EOFError if it ends before."""
         while True:
             assert await asyncio.to_thread(self._ear.poll, BOUND), f"it does not say {line}"
             if self._ear.recv() == line:

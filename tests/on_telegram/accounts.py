@@ -1,5 +1,8 @@
-"""What must hold of every session once nothing is under way any more, however often the gateway was
-killed. Telegram takes no keys: whatever may or may not have arrived has to be reported."""
+"""The invariants of every session once nothing is in progress, however often gateways were killed.
+
+Telegram has no idempotency keys, so every message that may or may not have arrived must be
+reported.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,27 @@ from segue.testing.telegram import Message, Topic
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """All that is known of one session, and of the chat that was its own."""
+    """Everything known about one session and its chat."""
 
     session_id: str
     moved: bool
-    """Whether it was handed off in the end, or stayed in the terminal."""
+    """Whether the session was handed off in the end, or stayed in the terminal."""
     said: Sequence[str]
-    """What its person said."""
+    """What the user said."""
     handoffs: Sequence[Handoff]
-    """The oldest first."""
+    """Oldest first."""
     addresses: Sequence[Address]
-    """Where it is."""
+    """The addresses bound to the session."""
     transcript: Sequence[Said]
     outgoing: Sequence[Outgoing]
-    """All that was ever to be said in the chat."""
+    """Everything ever queued for the chat."""
     messages: Sequence[Message]
-    """What the bot said there, as people see it."""
+    """The bot's messages in the chat, as users see them."""
     topics: Sequence[Topic]
 
 
 def violations(seen: Account) -> list[str]:
-    """Every promise that was broken."""
+    """Return a description of every violated invariant."""
     return [
         *_place(seen),
         *_transcript(seen),
@@ -49,7 +52,7 @@ def violations(seen: Account) -> list[str]:
 
 
 def _place(seen: Account) -> Iterator[str]:
-    """It is where its last handoff says."""
+    """The session is where its last handoff says."""
     if len(seen.addresses) != 1:
         yield f"it is in {len(seen.addresses)} places: {seen.addresses}"
         return
@@ -64,7 +67,8 @@ def _place(seen: Account) -> Iterator[str]:
 
 
 def _transcript(seen: Account) -> Iterator[str]:
-    """All that was said is there once, each with one answer, and a prompt if it has moved."""
+    """Every message is there once, with one answer, and with a handoff prompt if the session
+    moved."""
     said = [m for m in seen.transcript if m.role is not Role.SYSTEM]
     roles = [m.role for m in said]
     if roles != [Role.USER, Role.ASSISTANT] * (len(said) // 2):
@@ -78,7 +82,7 @@ def _transcript(seen: Account) -> Iterator[str]:
 
 
 def _topics(seen: Account) -> Iterator[str]:
-    """A handoff opens one topic at most, and knows it, or has failed without knowing."""
+    """A handoff opens at most one topic, and records it, or fails without knowing of it."""
     known = Counter(h.thread.thread_id for h in seen.handoffs if h.thread and h.thread.thread_id)
     if any(count > 1 for count in known.values()):
         yield f"a topic is that of two handoffs: {known}"
@@ -97,8 +101,7 @@ def _settled(seen: Account) -> Iterator[str]:
 
 
 def _shown(seen: Account) -> Iterator[str]:
-    """People see everything that was sent, once, where it belongs; and of what is uncertain each at
-    most once."""
+    """Every sent message is shown once, in its place. An uncertain one is shown at most once."""
     shown = {str(message.id): message for message in seen.messages}
     for row in seen.outgoing:
         for receipt in row.receipts:
@@ -120,12 +123,12 @@ def _is_it(message: Message, row: Outgoing) -> bool:
 
 
 def _letters(text: str) -> str:
-    """Without any markup."""
+    """Strip all markup."""
     return "".join(filter(str.isalnum, text))
 
 
 def _reported(seen: Account) -> Iterator[str]:
-    """The session was told of everything of its own that is uncertain."""
+    """Every uncertain message of the session is reported in its transcript."""
     told = [m.content for m in seen.transcript if m.role is Role.SYSTEM]
     for row in seen.outgoing:
         if row.state is not OutgoingState.UNCERTAIN:

@@ -1,6 +1,9 @@
-"""A household whose phone is on Telegram: the gateway with its built-in adapter is a process of its
-own, and the Bot API is in that of the test. What differs between kinds of chats is in the tests of
-the adapter; here each journey is made in one."""
+"""A household with its phone on Telegram.
+
+The gateway, with its built-in adapter, runs in a separate process; the Bot API fake runs in the
+test's process. The adapter tests cover the differences between kinds of chats, so each journey here
+uses one kind.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ TELEGRAM = Platform.TELEGRAM
 
 
 class Shape(StrEnum):
-    """Of the chat in which handoffs arrive."""
+    """The kind of chat that receives handoffs."""
 
     FORUM = "a group with topics"
     TOPICS = "a direct message with topics"
@@ -59,16 +62,16 @@ KINDS = {
 class Home(Indoors):
     peer: Peer
     hands: Hands
-    """On her phone, and those of others."""
+    """Acts for Anna and other users on Telegram."""
     anna: int
-    """The owner, as Telegram knows her."""
+    """The owner's Telegram user id."""
     eve: int
-    """A stranger."""
+    """The user id of a stranger."""
 
-    # Who and where
+    # Users and chats
 
     async def chat(self, shape: Shape) -> int:
-        """Anna's with the bot; Eve is there too, where there can be others."""
+        """A chat with Anna and the bot. Eve is a member too, unless the chat is private."""
         if shape.is_private:
             return await self.hands.private(self.anna, topics=shape.has_topics)
         return await self.hands.chat(
@@ -76,7 +79,7 @@ class Home(Indoors):
         )
 
     async def at_home(self, shape: Shape) -> int:
-        """A chat of Anna's in which handoffs arrive, without any pairing."""
+        """A chat that is Anna's home channel, set up without pairing."""
         chat = await self.chat(shape)
         await self.store.owners.link(Sender(platform=TELEGRAM, user_id=str(self.anna)), ME)
         kind = ChatType.DM if shape.is_private else ChatType.GROUP
@@ -87,7 +90,8 @@ class Home(Indoors):
     # Processes
 
     async def until_link(self, state: Link, platform: Platform = TELEGRAM) -> str:
-        """Wait until a gateway says that of a platform; what else it says of it."""
+        """Wait until a gateway reports that state of a platform, and return the detail it
+        reports."""
         async with asyncio.timeout(WITHIN):
             while True:
                 if (health := await self.health(platform)) and health.state is state:
@@ -95,8 +99,10 @@ class Home(Indoors):
                 await asyncio.sleep(0.02)
 
     async def arrives(self, chat: int, title: str = "Sums") -> int | None:
-        """A session goes to that chat; the topic in which it is then. The next thing that is said
-        there is the third."""
+        """Hand off a new session to that chat and return its topic.
+
+        The next message is its third.
+        """
         async with self.desk("what is 2 and 2?", title=title) as desk:
             done = await desk.hand_off()
         assert done.state is State.COMPLETED, done.error
@@ -107,18 +113,20 @@ class Home(Indoors):
         return thread
 
     async def hands_off(self, shown: Terminal) -> Handoff:
-        """To the end, which is returned; the terminal is left."""
+        """Hand off from a terminal, which exits, and return the completed handoff."""
         shown.say("/handoff telegram")
         assert await shown.end() == 0
         return await self.handoff(State.COMPLETED)
 
-    # What is there
+    # State
 
     async def sees(
         self, words: str, chat: int, *, thread: int | None = None, times: int = 1
     ) -> Message:
-        """The newest message of the bot with these words at that very place, once there are so
-        many."""
+        """Wait for `times` messages of the bot with these words in exactly that place.
+
+        Return the newest.
+        """
 
         def found(shown: Shown) -> list[Message]:
             return [m for m in self.spoken(shown, thread) if words in m.text]
@@ -129,7 +137,7 @@ class Home(Indoors):
         return found(shown)[-1]
 
     def spoken(self, shown: Shown, thread: int | None) -> list[Message]:
-        """What the bot said in a topic; None: in the chat itself."""
+        """The bot's messages in a topic, or in the chat itself if `thread` is None."""
         people = (self.anna, self.eve)
         return [
             m
@@ -138,18 +146,18 @@ class Home(Indoors):
         ]
 
     async def confirmed(self) -> None:
-        """Wait until the gateway has taken up all that was said and done on Telegram."""
+        """Wait until the gateway has confirmed every update."""
         await self.hands.until(lambda shown: shown.unconfirmed == 0, within=WITHIN)
 
 
 def wants(tool: str, number: int = 1, **arguments: object) -> Say:
-    """The model calls a tool."""
+    """An answer in which the model calls a tool."""
     return Say(calls=(ToolCall(f"call_{number}", tool, msgspec.json.encode(arguments).decode()),))
 
 
 @pytest.fixture
 def home(person: Person, runner: asyncio.Runner) -> Generator[Home]:
-    """With Anna and Eve, who are strangers to the program yet, and nothing running but Telegram."""
+    """A household with Anna and Eve, neither of them paired. Only Telegram is running."""
     stack = contextlib.AsyncExitStack()
 
     async def build() -> Home:
@@ -170,7 +178,7 @@ def home(person: Person, runner: asyncio.Runner) -> Generator[Home]:
 
 
 def settle(person: Person, peer: Peer) -> None:
-    """Let the person's settings name that Telegram."""
+    """Point the user's settings to that Telegram."""
     settings = Path(person.environment["HOME"]) / "config.toml"
     settings.write_text(
         f'[platforms.telegram]\nurl = "{peer.url}"\ntoken = "{peer.token}"\n', "utf-8"

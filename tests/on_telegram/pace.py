@@ -1,4 +1,4 @@
-"""Telegram as it is, but for the second between two messages in one chat."""
+"""Telegram's capabilities, without the pause of one second between messages in a chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of all platforms share."""
+"""Setup for the tests of all platforms."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-# Its assertions are explained as those of a test module are.
+# Assertions in this module get pytest's detailed messages too.
 pytest.register_assert_rewrite("tests.platforms.contract")
 
-# httpcore looks for this on the whole path for every lock that it makes, as long as it is missing.
+# While sniffio is missing, httpcore searches the whole import path for it for every lock.
 if importlib.util.find_spec("sniffio") is None:
     cast("dict[str, Any]", sys.modules)["sniffio"] = None

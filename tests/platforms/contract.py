@@ -1,9 +1,9 @@
-"""The contract suite: what every adapter must do, whatever its platform.
+"""The contract suite that every adapter must pass.
 
-An adapter plugs in with a subclass that has the fixtures `rig` and `shape`; see
-`tests.platforms.rig` for what it must offer, and test_testing_platform.py for the first of them.
-What a platform cannot do is tested too: it must say so. RemoteContract is for all platforms but
-those whose server we are.
+An adapter plugs in with a subclass that has the fixtures `rig` and `shape`. `tests.platforms.rig`
+defines the rig, and test_testing_platform.py is the simplest example. The suite also tests features
+that a platform lacks: the adapter must declare that. RemoteContract is for all platforms except
+those whose server is part of Segue.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ODD_TEXTS = (
 )
 BUSY_SECONDS = 7.0
 MALFORMED = (1_000, 10_000)
-"""In every day's tests, and in a search."""
+"""The number of updates in `make test`, and in a fuzz run."""
 LOST = (
     Trouble.BROKEN,
     Trouble.DROP_BEFORE,
@@ -65,7 +65,7 @@ LOST = (
     Trouble.HANG,
     Trouble.HANG_AFTER,
 )
-"""After these nobody can know whether it arrived."""
+"""After these faults the adapter cannot know whether the call took effect."""
 FAILURES = [
     *itertools.product((Act.SEND, Act.FETCH), (Trouble.BUSY, Trouble.FORBIDDEN, *LOST)),
     *itertools.product(
@@ -73,7 +73,7 @@ FAILURES = [
         (Trouble.BUSY, Trouble.FORBIDDEN, Trouble.BROKEN, Trouble.DROP_AFTER, Trouble.GARBLED),
     ),
 ]
-"""What hangs, or ends before it has begun, is the same for all calls."""
+"""Hanging calls and dropped requests behave the same for all calls, so SEND and FETCH suffice."""
 TOOK_EFFECT = frozenset({Trouble.DROP_AFTER, Trouble.GARBLED, Trouble.HANG_AFTER})
 PHOTO = File("photo.png", "image/png", bytes(range(256)) * 40)
 
@@ -83,7 +83,7 @@ def part(text: str) -> Part:
 
 
 async def failure(doing: Awaitable[object]) -> DeliveryFailed:
-    """How it failed."""
+    """Return the error that the operation fails with."""
     with pytest.raises(DeliveryFailed) as caught:
         await doing
     return caught.value
@@ -98,7 +98,7 @@ class AdapterContract:
     def shape(self) -> str:
         raise NotImplementedError
 
-    # The address you open is the address you hear
+    # An opened address is the address of its inbound messages
 
     async def test_a_reply_in_the_thread_that_was_opened_has_its_address(
         self, rig: Rig, shape: str
@@ -189,7 +189,7 @@ class AdapterContract:
                 opened = await rig.adapter.create_handoff_thread(home, title, key=f"key {number}")
                 assert (opened is not None) == rig.has_threads(shape)
 
-    # What comes in
+    # Inbound
 
     async def test_own_messages_and_those_of_other_bots_do_not_come(
         self, rig: Rig, shape: str
@@ -391,7 +391,7 @@ class AdapterContract:
             await rig.say(at, "I am well-formed.")
             assert (await ear.next()).text == "I am well-formed."
 
-    # What goes out
+    # Outbound
 
     async def test_a_message_is_seen_where_it_was_sent(self, rig: Rig) -> None:
         at = await rig.place(rig.usual)
@@ -446,7 +446,7 @@ class AdapterContract:
                 assert (failed.retry, failed.arrived) == (False, False)
                 return
             [before] = await rig.seen("Draft")
-            for _ in range(2):  # that it says this already is no error
+            for _ in range(2):  # an edit that changes nothing is no error
                 await rig.adapter.edit(home, receipt, part("Final"))
             [after] = await rig.seen("Final")
             assert (after.id, after.labels) == (before.id, ())
@@ -547,7 +547,7 @@ class AdapterContract:
                 assert finding.ok == (not finding.fix)
         await unconnected.close()
 
-    # Keys
+    # Idempotency keys
 
     async def test_one_key_sends_one_message(self, rig: Rig) -> None:
         async with listening(rig.adapter) as ear:
@@ -569,7 +569,7 @@ class AdapterContract:
             different = (2 if rig.adapter.capabilities.keys else 3) if rig.has_threads(shape) else 0
             assert len(set(opened) - {None}) == await rig.threads(at) == different
 
-    # Opening and closing
+    # Connect and close
 
     async def test_closing_twice_does_no_harm(self, rig: Rig) -> None:
         at = await rig.place(rig.usual)
@@ -577,7 +577,7 @@ class AdapterContract:
         async with listening(rig.adapter) as ear:
             home = await home_of(rig, ear, at)
             waiting = asyncio.ensure_future(ear.next())
-            await asyncio.wait([waiting], timeout=0)  # it waits by now
+            await asyncio.wait([waiting], timeout=0)  # it is waiting now
             for _ in range(2):
                 async with asyncio.timeout(BOUND):
                     await rig.adapter.close()
@@ -603,8 +603,9 @@ class AdapterContract:
 
 
 class RemoteContract(AdapterContract):
-    """What holds besides where the platform is somebody else's server: it can be out of reach, slow
-    or busy, and it can refuse us."""
+    """Further rules for a platform on a remote server, which can be unreachable, slow or busy, or
+    can refuse our calls.
+    """
 
     @pytest.fixture
     def rig(self) -> RemoteRig:
@@ -631,7 +632,7 @@ class RemoteContract(AdapterContract):
         self, rig: RemoteRig, act: Act, trouble: Trouble
     ) -> None:
         if act is Act.OPEN_THREAD and not rig.has_threads(rig.usual):
-            return  # nothing is called
+            return  # no call is made
         async with listening(rig.adapter) as ear:
             do = await doing(rig, act, await rig.place(rig.usual), ear)
             if not able(rig, act):
@@ -639,7 +640,7 @@ class RemoteContract(AdapterContract):
                 return
             await rig.fail(act, trouble, seconds=BUSY_SECONDS)
             if trouble is Trouble.GARBLED and act is Act.FETCH:
-                await do(rig.adapter)  # bytes are bytes
+                await do(rig.adapter)  # any bytes are valid content
                 return
             async with ready_for(trouble, rig) as adapter:
                 failed = await failure(do(adapter))
@@ -690,20 +691,20 @@ class RemoteContract(AdapterContract):
 
 
 def able(rig: Rig, act: Act) -> bool:
-    """Whether the platform can do that at all."""
+    """Return whether the platform supports the operation."""
     capabilities = rig.adapter.capabilities
     return {Act.EDIT: capabilities.edits, Act.TYPING: capabilities.typing}.get(act, True)
 
 
 @contextlib.asynccontextmanager
 async def ready_for(trouble: Trouble, rig: RemoteRig) -> AsyncGenerator[Adapter]:
-    """The adapter to meet it with: what hangs is met with one that does not wait for long."""
+    """Return an adapter for the fault. For a hanging call, that is one with a short timeout."""
     if trouble not in (Trouble.HANG, Trouble.HANG_AFTER):
         yield rig.adapter
         return
     adapter = rig.impatient()
     async with asyncio.timeout(BOUND):
-        while True:  # it is impatient with this as well
+        while True:  # its timeout is so short that connecting may fail too
             with contextlib.suppress(ConnectFailed):
                 await adapter.connect()
                 break
@@ -714,7 +715,7 @@ async def ready_for(trouble: Trouble, rig: RemoteRig) -> AsyncGenerator[Adapter]
 
 
 async def doing(rig: Rig, act: Act, at: Place, ear: Ear) -> Callable[[Adapter], Awaitable[object]]:
-    """A way to do it with an adapter, again and again."""
+    """Return a function that performs the operation with an adapter, any number of times."""
     home = await home_of(rig, ear, at)
     numbers = itertools.count()
     match act:

@@ -1,4 +1,4 @@
-"""Updates that are broken, made from one that is not."""
+"""Malformed updates, derived from valid ones."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _DEEP = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """A good update, and what in it an adapter cannot do without."""
+    """A valid update, and the fields that an adapter requires."""
 
     update: dict[str, Any]
     required: Sequence[Path]
-    """Without one of these, or with a value of another type there, it is malformed."""
+    """If one of these is missing or has another type, the update is malformed."""
 
 
 def broken(specimens: Sequence[Specimen], count: int, seed: int) -> Iterator[str]:
-    """So many malformed updates, as JSON text or what was meant to be some; always the same."""
+    """Yield `count` malformed updates as JSON, or as text that is not JSON. The same every time."""
     chance = random.Random(seed)
     ways = (_without, _mistyped, _mistyped, _mistyped, _cut, _scrambled, _another, _deep)
     for number in range(count):
-        # What is nested without end is large: a few are enough.
+        # Deeply nested updates are large, so a few are enough.
         way = ways[number % (len(ways) if number < 200 else len(ways) - 1)]
         yield way(chance.choice(specimens), chance)
 
@@ -69,7 +69,7 @@ def _another(_: Specimen, chance: random.Random) -> str:
 
 
 def _deep(specimen: Specimen, chance: random.Random) -> str:
-    """Nested without end where nobody looks, and malformed after that."""
+    """Deeply nested in an unused field, and malformed after that."""
     update = {"more": "@", **deepcopy(specimen.update)}
     *parents, name = chance.choice(specimen.required)
     del _at(update, parents)[name]

@@ -1,4 +1,4 @@
-"""Reads what `segue.platforms.markup` writes, as strictly as the platforms do, or more so."""
+"""Parsers for the output of `segue.platforms.markup`, at least as strict as the platforms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def capabilities(dialect: Dialect, length: int | None = None, unit: Unit | None 
 
 
 def read_html(text: str, dialect: Dialect) -> str:
-    """What is to be seen of it; AssertionError when it is not wholly well formed."""
+    """Return the visible text. Raises AssertionError if the markup is not well formed."""
     seen: list[str] = []
     open_: list[str] = []
     at = 0
@@ -84,7 +84,7 @@ def _check_opening(tag: str, attributes: str, open_: list[str], dialect: Dialect
 
 
 def read_discord(text: str) -> None:
-    """AssertionError when a sign opens what no other closes."""
+    """Raise AssertionError if a formatting mark is not closed."""
     outside = text.split("```")[::2]
     assert text.count("```") % 2 == 0, "a fence that is not closed"
     for prose in outside:
@@ -95,7 +95,7 @@ def read_discord(text: str) -> None:
 
 
 def check(part: Part, dialect: Dialect) -> None:
-    """That it stands alone."""
+    """Check that the part is valid by itself."""
     part.text.encode()
     part.plain.encode()
     assert part.text.strip()

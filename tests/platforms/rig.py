@@ -1,4 +1,4 @@
-"""What the contract suite needs of a platform: an adapter there, and a person's hands."""
+"""The interface that the contract suite needs from a platform: an adapter, and a user to act as."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOUND = 15.0
 
 
 class Act(StrEnum):
-    """What an adapter does that can meet trouble."""
+    """The operations of an adapter that can fail."""
 
     SEND = "send"
     EDIT = "edit"
@@ -28,24 +28,24 @@ class Act(StrEnum):
 
 
 class Lack(StrEnum):
-    """What there is none of on a platform, for nobody."""
+    """Features that a platform does not have for any account."""
 
     EDITS = "edits"
-    """People cannot change what they have said."""
+    """Users cannot edit their messages."""
     FILES = "files"
     JOINS = "joins"
-    """No chat has to be begun with the bot."""
+    """A user does not need to start a chat with the bot."""
     QUOTES = "quotes"
-    """People can neither forward messages nor reply to one of them."""
+    """Users can neither forward messages nor reply to them."""
     POLLS = "polls"
     """There is no connection that could be lost."""
     REPEATS = "repeats"
-    """An update never comes twice to who has confirmed it."""
+    """A confirmed update is never delivered again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A chat, or a thread in it, as the platform itself names them."""
+    """A chat, or a thread in it, by the platform's own ids."""
 
     chat: str
     thread: str | None = None
@@ -53,13 +53,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A message as a person sees it."""
+    """A message as a user sees it."""
 
     id: str
     place: Place
     text: str
     labels: tuple[str, ...]
-    """Of its buttons."""
+    """The labels of its buttons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +70,21 @@ class File:
 
 
 class Rig(Protocol):
-    """One person, called Anna, and the bot, on a platform that is there for one test."""
+    """One user, Anna, and the bot, on a platform that exists for one test."""
 
     @property
     def adapter(self) -> Adapter:
-        """Connected."""
+        """A connected adapter."""
         ...
 
     @property
     def anna(self) -> str:
-        """The immutable id of the person."""
+        """Anna's immutable user id."""
         ...
 
     @property
     def name(self) -> str:
-        """What the platform says that she is called; empty when it does not say."""
+        """Anna's display name on the platform; empty if the platform does not send it."""
         ...
 
     @property
@@ -92,44 +92,45 @@ class Rig(Protocol):
 
     @property
     def many(self) -> int:
-        """So many updates that the platform hands them out in more than one batch, if it does so
-        in batches."""
+        """A number of updates that takes more than one batch, if the platform uses batches."""
         ...
 
     def another(self) -> Adapter:
-        """One more for the same account, not connected: as after a restart."""
+        """Another, unconnected adapter for the same account, as after a restart."""
         ...
 
     @property
     def usual(self) -> str:
-        """The shape of chats for what has nothing to do with shapes; it has threads if any has."""
+        """The default shape of a chat. It has threads if any shape does."""
         ...
 
     def has_threads(self, shape: str) -> bool:
-        """Whether the bot can open threads in chats of that shape."""
+        """Return whether the bot can open threads in chats of that shape."""
         ...
 
     async def place(self, shape: str) -> Place:
-        """A new chat of that shape, with Anna and the bot in it."""
+        """Create a chat of that shape with Anna and the bot."""
         ...
 
     # Anna
 
     async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
-        """The message's id."""
+        """Send a message and return its id."""
         ...
 
     async def command(self, at: Place, text: str) -> str:
-        """What the platform marks as a command, or would if it did; the message's id."""
+        """Send a message that the platform marks as a command, if it marks them. Return its id."""
         ...
 
     async def forward(self, at: Place, author: str, text: str) -> str:
-        """Forward what an author of that name, a stranger to the bot, wrote elsewhere; the
-        message's id."""
+        """Forward a message by an author with that name, whom the bot does not know.
+
+        Return its id.
+        """
         ...
 
     async def reply(self, at: Place, message: str, text: str) -> str:
-        """Reply to that message of the same chat; the id of the reply."""
+        """Reply to a message of the same chat and return the reply's id."""
         ...
 
     async def edit(self, message: str, text: str) -> None: ...
@@ -142,48 +143,51 @@ class Rig(Protocol):
 
     async def other_bot_says(self, at: Place, text: str) -> None: ...
 
-    # Her eyes
+    # Reading
 
     async def seen(self, text: str) -> Sequence[Seen]:
-        """All messages that say exactly this now, in the order in which they were sent."""
+        """All messages whose current text is exactly this, in the order they were sent."""
         ...
 
     async def typing(self, at: Place) -> int:
-        """How often typing was shown there."""
+        """The number of typing indicators shown there."""
         ...
 
     async def threads(self, at: Place) -> int:
-        """How many there are in that chat."""
+        """The number of threads in that chat."""
         ...
 
     # The platform
 
     async def repeat(self) -> None:
-        """The platform delivers its last update once more."""
+        """Deliver the platform's last update again."""
         ...
 
     async def inject(self, updates: Iterable[str]) -> None:
-        """Let the platform deliver these, whatever they are."""
+        """Deliver these updates without checking them."""
         ...
 
     def specimens(self) -> Sequence[Specimen]:
-        """Good updates of several kinds."""
+        """Valid updates of several kinds."""
         ...
 
 
 class RemoteRig(Rig, Protocol):
-    """The same where the platform is somebody else's server, which can be in trouble."""
+    """A rig for a platform on a remote server, which can fail."""
 
     def impatient(self) -> Adapter:
-        """One more, not connected, whose calls count as lost after less than a second."""
+        """Another, unconnected adapter, whose calls time out after less than a second."""
         ...
 
     def denied(self) -> Adapter:
-        """One with a token that is not valid."""
+        """An adapter with an invalid token."""
         ...
 
     async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
-        """The next call for that meets this; BUSY says to wait so many seconds."""
+        """Inject a fault into the next call of that operation.
+
+        BUSY asks to wait that many seconds.
+        """
         ...
 
     async def calm(self) -> None: ...
@@ -194,13 +198,13 @@ class RemoteRig(Rig, Protocol):
 
 
 class Ear:
-    """Hears what an adapter receives."""
+    """Reads what an adapter receives."""
 
     def __init__(self, received: AsyncGenerator[Inbound | None]) -> None:
         self._received = received
 
     async def next(self) -> Inbound:
-        """What comes next; TimeoutError when nothing does."""
+        """Return the next Inbound. Raises TimeoutError if there is none."""
         async with asyncio.timeout(BOUND):
             while (inbound := await anext(self._received)) is None:
                 pass
@@ -214,13 +218,13 @@ async def listening(adapter: Adapter) -> AsyncGenerator[Ear]:
 
 
 async def home_of(rig: Rig, ear: Ear, at: Place) -> Address:
-    """The address of a chat: that of a plain message in it."""
+    """The address of a chat, taken from a plain message in it."""
     await rig.say(at, "This is home.")
     return (await ear.next()).address
 
 
 async def one_attachment(rig: Rig, ear: Ear, at: Place, file: File) -> Attachment:
-    """What a file that Anna sends comes to."""
+    """Let Anna send a file and return the resulting attachment."""
     await rig.say(at, "a file", [file])
     [attachment] = (await ear.next()).attachments
     return attachment

@@ -1,4 +1,4 @@
-"""A store to test: the same tests for SQLite and, marked `real`, for PostgreSQL."""
+"""A store to test: the same tests run on SQLite and, marked `real`, on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ def postgres_server() -> Generator[postgres.Server]:
 
 @pytest.fixture(scope="session")
 def postgres_database(postgres_server: postgres.Server) -> Generator[str]:
-    """One database for the whole run: making one takes longer than most tests."""
+    """One database for the whole run, because creating one takes longer than most tests."""
     with postgres_server.database() as url:
         yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Of an empty store, for `open_store`. A test that opens it by itself finds none there yet."""
+    """The URL of an empty store for `open_store`.
+
+    Without that fixture, no store exists there yet.
+    """
     is_made = "open_store" in request.fixturenames
     if request.param == "sqlite":
         path = tmp_path / "segue.db"
@@ -50,7 +53,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def open_store(url: str, clock: FakeClock, runner: asyncio.Runner) -> Generator[OpenStore]:
-    """Opens the store once more, as another process would; closes all of them afterwards."""
+    """Open the store again, as another process would. All are closed afterwards."""
     opened: list[Store] = []
 
     async def open_one() -> Store:
@@ -76,5 +79,5 @@ def store(open_store: OpenStore, runner: asyncio.Runner) -> Store:
 
 @pytest.fixture
 def session(store: Store, runner: asyncio.Runner) -> Session:
-    """A session of `me`, with nothing said in it yet."""
+    """An empty session of `me`."""
     return runner.run(store.sessions.create("me", Platform.LOCAL, cwd="/home/me/project"))

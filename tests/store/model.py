@@ -1,8 +1,8 @@
-"""Worlds for the state machine of test_model: the real store, and a machine to tell it from.
+"""Worlds for the state machine of test_model: the real store, and a sketch of it with known flaws.
 
-A World is what several terminals and gateways share. The sketch is a few dictionaries; with no
-flaws it keeps every promise, and each of its flaws breaks one, as naive implementations do. So
-the same state machine must pass the sketch without flaws, and catch every flaw.
+A World is shared by several terminals and gateways. The sketch is a few dictionaries. Without flaws
+it keeps every invariant, and each flaw breaks one, as naive implementations do. So the state
+machine must pass with the flawless sketch, and must catch every flaw.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ CLAIM_WAIT = handoffs.CLAIM_SECONDS
 
 @dataclass(frozen=True, slots=True, order=True)
 class Line:
-    """A line for people, as far as the machine is interested in it."""
+    """A queued notice to users, reduced to what the state machine checks."""
 
     about: str
-    """`stayed` for a thread where a session was expected, `moved` for a place that it left."""
+    """`stayed` for a thread that expected a session, `moved` for a place that a session left."""
     where: str
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A session as anybody who looks sees it."""
+    """A session as an observer sees it."""
 
     epoch: int
     texts: tuple[str, ...]
     address: Address | None
     handoffs: tuple[Handoff, ...]
     lines: tuple[Line, ...]
-    """What was queued for people about it."""
+    """The notices queued about it."""
 
 
 class Opening(Protocol):
-    """One process that has the store open. The names and errors are those of the store."""
+    """One process that has the store open. The method names and errors are those of the store."""
 
     def acquire(self, session: str, *, take_over: bool) -> Lease: ...
     def resume(self, session: str, address: Address) -> Lease:
-        """Take the lease over and move the session here, at once."""
+        """Take over the lease and move the session here in one transaction."""
         ...
 
     def renew(self, lease: Lease) -> Lease: ...
@@ -84,7 +84,7 @@ class Opening(Protocol):
     def fail(self, claim: Handoff) -> bool: ...
     def expire(self) -> int: ...
     def crash(self) -> None:
-        """End without a word: no row is put in order."""
+        """Exit without any cleanup in the store."""
         ...
 
 
@@ -98,7 +98,10 @@ class World(Protocol):
     def open(self) -> Opening: ...
     def observe(self) -> dict[str, Seen]: ...
     def restart(self) -> bool:
-        """The machine starts anew, when all openings have crashed. Whether time does, too."""
+        """Reboot the machine, after all processes have crashed.
+
+        Return whether the clock restarts.
+        """
         ...
 
     def close(self) -> None: ...
@@ -174,7 +177,7 @@ class StoreOpening:
 
 
 class StoreWorld:
-    """The store at `url`. Everybody opens it for themselves, and so does the observer."""
+    """The store at `url`. Each process opens it separately, and so does the observer."""
 
     def __init__(self, url: str, *, one_machine: bool) -> None:
         self.clock = FakeClock()
@@ -224,7 +227,7 @@ class StoreWorld:
 
     def restart(self) -> bool:
         self._observer.crash()
-        if self._one_machine:  # elsewhere the server's clock goes on
+        if self._one_machine:  # with a server, its clock continues
             self.clock.restart()
         self._observer = self.open()
         return self._one_machine
@@ -242,7 +245,7 @@ def _about(key: str) -> str:
 
 
 def fast_folder() -> Path | None:
-    """Where files are quick, for tests that do not ask whether the disk keeps them."""
+    """A folder in memory, for tests that do not depend on the disk."""
     memory = Path("/dev/shm")
     return memory if memory.is_dir() else None
 
@@ -267,11 +270,11 @@ class PostgresWorld(StoreWorld):
         self._database.__exit__(None, None, None)
 
 
-# The sketch, and how it goes wrong
+# The sketch and its flaws
 
 
 class Flaw(StrEnum):
-    """What a naive implementation leaves out."""
+    """A check that a naive implementation leaves out."""
 
     ANYBODY_APPENDS = "append does not look at the epoch"
     TWO_HOLDERS = "acquire does not look for a holder"
@@ -303,7 +306,7 @@ class SketchSession:
 
 @dataclass
 class SketchWorld:
-    """Sessions and handoffs in dictionaries, with as many flaws as wanted."""
+    """Sessions and handoffs in dictionaries, with the given flaws."""
 
     flaws: frozenset[Flaw] = frozenset()
     clock: FakeClock = field(default_factory=FakeClock)
@@ -354,7 +357,7 @@ class SketchWorld:
         return True
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no resources to release."""
 
     def has(self, flaw: Flaw) -> bool:
         return flaw in self.flaws
@@ -562,7 +565,7 @@ class SketchOpening:
             self._tell(handoff, handoff.thread)
 
     def _tell(self, handoff: Handoff, thread: Address | None) -> None:
-        """Once, as with a key."""
+        """Queue the notice once per handoff, as an idempotency key would."""
         if thread and handoff.id not in self.world.told:
             self.world.told.add(handoff.id)
             line = Line("stayed", thread.key)

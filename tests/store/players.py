@@ -1,8 +1,8 @@
-"""Terminals and gateways as processes of their own, for tests that stop and kill them.
+"""Terminals and gateways in separate processes, for tests that stop and kill them.
 
-Run as a program, this is the stage door: it listens on a socket, and each connection gets a fresh
-process, forked off with everything imported already. The process does what it is told, one JSON
-line at a time, and answers with one. `Troupe` and `Player` are the test's end of it.
+Run as a program, this is a fork server, the stage door: it listens on a socket, and each connection
+gets a new process, forked with everything already imported. The process reads one command per line
+as JSON, and answers with one line. `Troupe` and `Player` are the test's side.
 """
 
 # ruff: noqa: ASYNC221, ASYNC230, ASYNC240 - these processes have nothing else to do.
@@ -40,18 +40,18 @@ from segue.core.lease import Lease
 from segue.store import Store, Topic, Tx, handoffs
 from tests.store.samples import said
 
-with suppress(SegueError):  # imported before the fork, where it is installed
+with suppress(SegueError):  # import it before the fork, if it is installed
     import segue.store.postgres  # pyright: ignore[reportUnusedImport]
 
 BOUND = 40.0
-"""Seconds after which a test gives up on an answer."""
+"""Timeout in seconds for an answer."""
 
 
-# The test's end
+# The test's side
 
 
 class Player:
-    """One process, as the test sees it."""
+    """One process, as seen by the test."""
 
     def __init__(self, door: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -66,11 +66,11 @@ class Player:
         return self.answer()
 
     def tell(self, do: str, **values: Any) -> None:
-        """Ask without waiting for the answer."""
+        """Send a command without waiting for the answer."""
         self._socket.sendall(json.dumps([do, values]).encode() + b"\n")
 
     def answer(self) -> Any:
-        """What it says to the last question; Refused when the store raised an error."""
+        """Return the answer to the last command. Raises Refused if the store raised an error."""
         heard = self.hear()
         if "error" in heard:
             raise Refused(heard["error"], heard["text"])
@@ -83,14 +83,14 @@ class Player:
         return json.loads(line)
 
     def rest(self) -> list[dict[str, Any]]:
-        """Every whole line that it said before it ended."""
+        """Every complete line that the process wrote before it ended."""
         with suppress(ConnectionResetError):
             lines = self._lines.readlines()
             return [json.loads(line) for line in lines if line.endswith(b"\n")]
         return []
 
     def kill(self) -> None:
-        """kill -9, and wait until the kernel has cleared everything away."""
+        """Send SIGKILL and wait until the kernel has released the process's resources."""
         signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         self.ended()
 
@@ -103,7 +103,7 @@ class Player:
         self.stopped()
 
     def stopped(self) -> None:
-        """See all its threads frozen: one may be about to take a lock."""
+        """Wait until all its threads are stopped: one may be about to take a lock."""
         tasks = Path(f"/proc/{self.pid}/task")
         until(lambda: {_state(thread) for thread in tasks.iterdir()} == {"T"})
 
@@ -120,7 +120,10 @@ class Player:
 
 
 def _state(thread: Path) -> str:
-    """As the kernel abbreviates it; T for a thread that is stopped, also if it is gone by now."""
+    """The kernel's state letter of a thread: T if it is stopped.
+
+    A thread that is gone counts as T.
+    """
     try:
         return (thread / "stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -136,7 +139,7 @@ class Refused(Exception):
 
 
 class Troupe:
-    """Makes players, and sees to it that none is left behind."""
+    """Creates players and closes all of them at the end."""
 
     def __init__(self, door: str) -> None:
         self._door = door
@@ -160,7 +163,7 @@ class Troupe:
 
 @contextmanager
 def stage_door(folder: Path, *wrapper: str) -> Generator[str]:
-    """The running stage door: where `Troupe` finds it. `wrapper` is a command that runs it."""
+    """Run the fork server and yield its socket path for `Troupe`. `wrapper` is a command prefix."""
     door = str(folder / "door")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(door)
@@ -178,7 +181,7 @@ def stage_door(folder: Path, *wrapper: str) -> Generator[str]:
 
 
 def until(happens: Callable[[], Any], seconds: float = BOUND) -> Any:
-    """What `happens` gives once it gives something, looking every other millisecond."""
+    """Poll every two milliseconds until `happens` returns a true value, and return it."""
     deadline = time.monotonic() + seconds
     while not (found := happens()):
         assert time.monotonic() < deadline, "it never happened"
@@ -186,11 +189,11 @@ def until(happens: Callable[[], Any], seconds: float = BOUND) -> Any:
     return found
 
 
-# The processes
+# The player's side
 
 
 class Part:
-    """What a player can be told to do. Leases and claims stay in its process."""
+    """The commands of a player. Leases and claims stay in its process."""
 
     def __init__(self, say: Callable[..., None], line: socket.socket) -> None:
         self._say = say
@@ -199,14 +202,14 @@ class Part:
         self._claims: dict[int, Handoff] = {}
         self.store: Store
 
-    # The store itself
+    # The store
 
     async def open(self, url: str) -> str:
         self.store = await segue.store.open(url)
         return self.store.process
 
     async def open_at_once(self, url: str, barrier: str) -> str:
-        """Open it when the others do; then make a session."""
+        """Open the store at the same time as other players, then create a session."""
         fd = os.open(barrier, os.O_RDWR)
         self._say(ready=True)
         os.read(fd, 1)
@@ -219,7 +222,8 @@ class Part:
         return await self.open(url)
 
     async def open_and_die(self, url: str, at: int) -> int:
-        """Open it, with no umask, but be killed at the `at`th step that leaves a trace."""
+        """Open the store with umask 0, but kill the process at the `at`th step that leaves a
+        trace."""
         os.umask(0)
         steps = Steps(at)
         sys.addaudithook(steps.audit)
@@ -229,12 +233,12 @@ class Part:
         return steps.taken
 
     async def reopen(self, url: str) -> str:
-        """Leave the store that was open, if one was, and open another."""
+        """Close the open store, if any, and open another."""
         if hasattr(self, "store"):
             await self.store.close()
         return await self.open(url)
 
-    # The machine it runs on
+    # The machine
 
     async def become(self, user: int) -> None:
         os.setgroups([])
@@ -254,7 +258,7 @@ class Part:
         await self.run(["mount", "-o", "remount,ro", folder])
 
     async def fill(self, path: str, size: int | None = None) -> int:
-        """Write a file of that size, or one that takes whatever space is left."""
+        """Write a file of that size, or one that fills the remaining space."""
         written = 0
         with Path(path).open("wb", buffering=0) as file:
             while size is None or written < size:
@@ -270,7 +274,7 @@ class Part:
         Path(path).unlink()
 
     async def files(self, folder: str) -> dict[str, str]:
-        """Every file below it, with a digest of what is in it."""
+        """Every file below the folder, with a digest of its content."""
         return {
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(Path(folder).rglob("*"))
@@ -300,7 +304,7 @@ class Part:
         return await self.store.transcripts.append(self._leases[session], list(map(said, texts)))
 
     async def append_each(self, session: str, texts: list[str]) -> list[str]:
-        """Append each by itself, all at once; how it went: kept, or the name of the error."""
+        """Append all texts concurrently. Return for each `kept` or the name of the error."""
 
         async def one(text: str) -> str:
             try:
@@ -324,7 +328,7 @@ class Part:
         found = await self.store.sessions.get(session)
         return found.address.key if found and found.address else None
 
-    # Handoffs, as a terminal
+    # Handoffs: the terminal's side
 
     async def request(self, session: str, leased: bool = True) -> int:
         lease = self._leases[session] if leased else None
@@ -348,7 +352,7 @@ class Part:
         await self.store.write(work)
 
     async def requests(self, count: int) -> list[int]:
-        """Ask for the handoff of so many new sessions, a few at a time."""
+        """Request handoffs for `count` new sessions, a few at a time."""
 
         async def ask() -> int:
             return await self.request(await self.session(), leased=False)
@@ -359,7 +363,7 @@ class Part:
         return asked
 
     async def prepared(self, count: int) -> list[tuple[str, int]]:
-        """So many sessions with two messages each, and a handoff asked for."""
+        """Create `count` sessions with two messages each and a requested handoff."""
 
         async def prepare(n: int) -> tuple[str, int]:
             session = await self.session()
@@ -387,7 +391,7 @@ class Part:
         return handoff.state if handoff else None
 
     async def look(self, sessions: list[str]) -> list[tuple[Any, ...]]:
-        """Of each of them: how its handoff ended, where it is, and what was said in it."""
+        """The handoff state, the address and the messages of each session."""
 
         async def one(session: str) -> tuple[Any, ...]:
             return await self.state(session), await self.where(session), await self.load(session)
@@ -397,7 +401,7 @@ class Part:
     async def pending(self) -> int:
         return len(await self.store.list_pending_handoffs())
 
-    # Handoffs, as a gateway
+    # Handoffs: the gateway's side
 
     async def claim(self, handoff: int, seconds: float = 60) -> dict[str, Any] | None:
         claim = await self.store.claim_handoff(handoff, seconds=seconds)
@@ -433,7 +437,7 @@ class Part:
         await self.store.write(self._completing(handoff, thread, texts, self._hang))
 
     async def complete_and_stop(self, handoff: int, thread: str, texts: list[str]) -> None:
-        """Stop before the commit; whoever lets this process go on lets it commit."""
+        """Stop before the commit. When the process is continued, it commits."""
 
         def stop() -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -457,7 +461,7 @@ class Part:
         return work
 
     async def carry_out(self, handoff: int, thread: str, texts: list[str]) -> bool:
-        """The whole of it, from wherever it has come to."""
+        """Carry out the rest of a handoff, from any step."""
         claim = await self.claim(handoff)
         if claim is None:
             return False
@@ -471,7 +475,7 @@ class Part:
         return await self.store.fail_handoff(self._claims[handoff], "it failed")
 
     async def drain(self) -> list[int]:
-        """Claim whatever comes, until another line is heard."""
+        """Claim handoffs as they arrive, until another command is received."""
         claimed: list[int] = []
         async with self.store.listen(Topic.HANDOFFS) as wake:
             while True:
@@ -518,14 +522,14 @@ class Part:
 
 
 def spin(seconds: float) -> None:
-    """A little while, to the microsecond."""
+    """Busy-wait, with microsecond precision."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         pass
 
 
 class Steps:
-    """Counts the steps that leave a trace, and ends the process at the chosen one."""
+    """Counts the steps that leave a trace, and kills the process at the chosen one."""
 
     TRACES = frozenset({"os.mkdir", "os.chmod", "open", "fcntl.flock", "os.remove", "socket.bind"})
 
@@ -544,7 +548,7 @@ class Steps:
 
 
 class DyingVFS(apsw.VFS):
-    """SQLite's own file access, each writing of which is a step."""
+    """SQLite's own file access, in which every write is a step."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -563,7 +567,7 @@ class DyingFile(apsw.VFSFile):
     def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802
         half = len(data) // 2
         super().xWrite(data[:half], offset)
-        self._steps.take()  # torn; whole is the same as before the next step
+        self._steps.take()  # a torn write; a complete one equals the state before the next step
         super().xWrite(data[half:], offset + half)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
@@ -596,7 +600,7 @@ async def play(line: socket.socket) -> None:
 
 
 async def rehearse() -> None:
-    """Have everything imported that a player will need, who may not be able to read it."""
+    """Import everything that a player needs, because a player may lack permission to read it."""
     with tempfile.TemporaryDirectory(prefix="segue-") as folder:
         async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
             await store.owners.ensure("me")

@@ -1,4 +1,4 @@
-"""Things that tests say and places where they say them."""
+"""Sample messages and addresses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ on_postgres = pytest.mark.parametrize(
 
 PICTURES = (Image("image/png", bytes(range(256))), Image("image/webp", b""))
 
-# What no column of either database can hold as it is.
+# Characters that a text column of either database cannot store.
 ODD = "a\0b\ud800c"
 
 
@@ -62,7 +62,7 @@ def texts(messages: Iterable[Message]) -> list[str]:
 
 
 async def hold(store: Store, session_id: str, *messages: Message) -> Lease:
-    """Open the session in a terminal, say something there, and stay."""
+    """Open the session in a terminal, append messages, and keep the lease."""
     lease = await store.leases.acquire(session_id, "a terminal on desk")
     if messages:
         await store.transcripts.append(lease, messages)
@@ -70,11 +70,11 @@ async def hold(store: Store, session_id: str, *messages: Message) -> Lease:
 
 
 async def say(store: Store, session_id: str, *messages: Message) -> None:
-    """Say something in the session, and leave it."""
+    """Append messages to the session and release the lease."""
     await store.leases.release(await hold(store, session_id, *messages))
 
 
 async def settled(wake: Waiter) -> Waiter:
-    """A waiter that has forgotten the wake-up that it may begin with."""
+    """Return the waiter after consuming its initial wake-up, if there is one."""
     await wake.wait(0)
     return wake

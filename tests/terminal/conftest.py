@@ -1,4 +1,4 @@
-"""A person at a terminal: a home, a project, a store, and a model that says what a test wants."""
+"""A user at a terminal: a home, a project, a store, and a model with answers set by the test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.terminal.pty import Terminal, terminal
 
 
 class Model(FakeOpenAI):
-    """Gives its answers one after another; a request without tools is one for a title."""
+    """Gives its answers in order. A request without tools asks for a title."""
 
     def __init__(self, answers: Iterable[Answer]) -> None:
         super().__init__(self._answer)
@@ -32,10 +32,10 @@ class Model(FakeOpenAI):
         """While it is not set, an answer stops after its first part; see `pausing`."""
         self.go.set()
         self.asked = asyncio.Event()
-        """Set once it was asked for an answer."""
+        """Set when the model is asked for an answer."""
 
     def pausing(self, first: int = 600) -> None:
-        """From now on, only the first bytes of an answer come until `go` is set."""
+        """From now on, send only the first bytes of an answer until `go` is set."""
         self.go.clear()
         self.travel = Travel(chunk=first)
 
@@ -59,20 +59,20 @@ class Model(FakeOpenAI):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Whose terminals these are."""
+    """The user of the terminals."""
 
     environment: dict[str, str]
     cwd: Path
 
     def opens(self, *arguments: str, **more: Any) -> AbstractAsyncContextManager[Terminal]:
-        """`segue` in a terminal; `environment` adds to the person's own."""
+        """`segue` in a terminal. `environment` extends the user's own."""
         environment = {**self.environment, **more.pop("environment", {})}
         cwd = more.pop("cwd", self.cwd)
         return terminal(*arguments, environment=environment, cwd=cwd, **more)
 
     @contextlib.asynccontextmanager
     async def talks_to(self, *answers: Answer | str) -> AsyncGenerator[Model]:
-        """From now on to a model that gives these answers."""
+        """Switch to a model that gives these answers."""
         model = Model(Say(text=a) if isinstance(a, str) else a for a in answers)
         async with model.serving() as url:
             self.environment.update(
@@ -82,7 +82,7 @@ class Person:
             model.go.set()
 
     async def sessions(self) -> list[Session]:
-        """The newest first."""
+        """Newest first."""
         async with await segue.store.open(self.environment["SEGUE_STORE"]) as store:
             return list(await store.sessions.list(ME))
 
@@ -92,13 +92,13 @@ class Person:
             return list(await store.transcripts.load(session.id))
 
     async def said(self, name: str = "latest") -> list[tuple[str, str]]:
-        """By whom, and what, in the session of that name."""
+        """The role and the text of each message in the session with that name."""
         return [(m.role.value, m.content) for m in await self.transcript(name)]
 
 
 @pytest.fixture
 def person(tmp_path: Path) -> Person:
-    """Has a stand-in for a model and nothing else."""
+    """A user with a fake model and no other settings."""
     cwd = tmp_path / "project"
     cwd.mkdir()
     environment = {
@@ -111,13 +111,13 @@ def person(tmp_path: Path) -> Person:
 
 
 async def over(shown: Terminal) -> None:
-    """Wait until all turns are over, and in the store."""
+    """Wait until all turns are finished and stored."""
     before = shown.text.count("tokens in")
     shown.say("/usage")
     await shown.until(lambda: shown.text.count("tokens in") > before, "the end of the turn")
 
 
 def shell(command: str, number: int = 1) -> Say:
-    """The model wants to run a command."""
+    """An answer in which the model runs a command."""
     arguments = msgspec.json.encode({"command": command}).decode()
     return Say(calls=(ToolCall(f"call_{number}", "shell", arguments),))

@@ -1,4 +1,4 @@
-"""Gateways in the background, which no test leaves behind."""
+"""Background gateways, which are stopped at the end of each test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def serving(person: Person, adapter: str = quiet.NAME, platform: str = "telegram") -> Path:
-    """Let the person's gateway serve `platform`; where it tells what it does."""
+    """Make the user's gateway serve `platform`, and return its log file."""
     settings = Path(person.environment["HOME"]) / "config.toml"
     settings.write_text(f'[platforms.{platform}]\nadapter = "{adapter}"\n')
     settings.chmod(0o600)
@@ -38,12 +38,12 @@ def serving(person: Person, adapter: str = quiet.NAME, platform: str = "telegram
 
 
 def segue_says(person: Person, *words: str) -> subprocess.CompletedProcess[str]:
-    """`segue` with these arguments, without a terminal."""
+    """Run `segue` with these arguments, without a terminal."""
     return program.run(*words, environment={**CODE, **person.environment}, cwd=person.cwd)
 
 
 class Piped:
-    """`segue` under way, with pipes; it is killed in the end."""
+    """A running `segue` with pipes. It is killed at the end."""
 
     def __init__(self, person: Person, words: Sequence[str], given: int | None) -> None:
         with contextlib.ExitStack() as theirs:
@@ -69,11 +69,11 @@ class Piped:
         self.stderr.close()
 
     async def line(self, of: TextIO) -> str:
-        """The next one that it prints."""
+        """The next line that it prints."""
         return await asyncio.to_thread(of.readline)
 
     async def ends(self) -> tuple[int, str, str]:
-        """Wait for that; its exit code, and what it printed that was not read yet."""
+        """Wait for the exit. Return the exit code and the unread output."""
         printed = await asyncio.gather(
             asyncio.to_thread(self.stdout.read), asyncio.to_thread(self.stderr.read)
         )
@@ -81,19 +81,22 @@ class Piped:
 
 
 def _pipe(theirs: contextlib.ExitStack) -> tuple[TextIO, int]:
-    """The end that is ours, and theirs, which is closed once they have it."""
+    """Our end of the pipe, and the process's end, which is closed once the process has it."""
     ours, end = os.pipe()
     theirs.callback(os.close, end)
     return os.fdopen(ours, encoding="utf-8"), end
 
 
 def piped(person: Person, *words: str, given: int | None = None) -> Piped:
-    """The same, under way; to be used as a context. It reads from the terminal that is `given`."""
+    """The same as a running process; use it as a context manager.
+
+    It reads from `given`, a terminal.
+    """
     return Piped(person, words, given)
 
 
 def begin(person: Person, *words: str) -> subprocess.Popen[str]:
-    """The same, but with a real start."""
+    """The same, with a real start of Python."""
     return begin_python(person, "-m", "segue", *words)
 
 
@@ -116,7 +119,7 @@ async def alive(person: Person) -> tuple[Gateway, ...]:
 
 @contextlib.asynccontextmanager
 async def none_left(person: Person) -> AsyncGenerator[None]:
-    """Whatever gateways there are in the end, they are ended."""
+    """Stop all gateways that are left at the end."""
     try:
         yield
     finally:

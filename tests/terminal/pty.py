@@ -1,4 +1,4 @@
-"""A real terminal for the tests: a pty with the program in it, and an emulator that draws it."""
+"""A real terminal for tests: a pty with the program in it, and an emulator that renders it."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ KEYS = {
 }
 SEGUE = [sys.executable, "-m", "segue"]
 CODE = {"PYTHONPATH": str(Path(segue.__file__).parents[1])}
-"""So that it is the very code of this test that runs in the terminal."""
+"""Makes the program in the terminal use the code under test."""
 
 
 class _Screen(pyte.Screen):
-    """Keeps what goes out at its top. Answers when it is asked where the cursor is, as every
-    terminal does."""
+    """Keeps the lines that scroll off the top, and answers cursor position queries like a
+    terminal."""
 
     def __init__(self, columns: int, lines: int, answer: Callable[[str], None]) -> None:
         self.above: list[str] = []
-        """The lines that have gone out at its top, without blanks at their ends."""
+        """The lines that scrolled off the top, without trailing blanks."""
         self._answer = answer
         self._rows: list[str] = []
         super().__init__(columns, lines)
 
     @property
     def rows(self) -> list[str]:
-        """The lines that are to be seen now, without blanks at their ends."""
+        """The visible lines, without trailing blanks."""
         changed = self.dirty
         if changed:
             rows = self._rows + [""] * (self.lines - len(self._rows))
-            # An accent may belong to the last character of the line above.
+            # A combining accent may belong to the last character of the line above.
             for y in changed | {y - 1 for y in changed}:
                 if 0 <= y < self.lines:
                     rows[y] = self._row(y)
@@ -86,27 +86,27 @@ class Terminal:
     ) -> None:
         self.process = process
         self.raw = bytearray()
-        """Everything that the program ever wrote."""
+        """All output of the program so far."""
         self._fd = fd
         self._screen = _Screen(columns, lines, self._send)
         self._stream = pyte.ByteStream(self._screen)
         self._changed = asyncio.Event()
         self._over = False
 
-    # What is seen
+    # Output
 
     @property
     def screen(self) -> list[str]:
-        """The lines that are to be seen now, without blanks at their ends."""
+        """The visible lines, without trailing blanks."""
         return self._screen.rows
 
     @property
     def text(self) -> str:
-        """All that was shown and stays, from the first line on, and the screen below it."""
+        """The scrollback, from the first line on, followed by the screen."""
         return "\n".join([*self._screen.above, *self.screen])
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = 40) -> None:
-        """Wait until it is so; the test fails, showing the screen, when it never is."""
+        """Wait until the condition holds. On a timeout the test fails and shows the screen."""
         try:
             async with asyncio.timeout(seconds):
                 while not (self._is_drawn() and condition()):
@@ -127,24 +127,24 @@ class Terminal:
         await self.until(lambda: text not in "\n".join(self.screen), f"no {text!r}", seconds)
 
     async def shows(self, text: str, seconds: float = 40) -> None:
-        """Wait until `text` was shown, wherever the lines were broken."""
+        """Wait until `text` has been shown, ignoring line breaks."""
         wanted = "".join(text.split())
         await self.until(lambda: wanted in "".join(self.text.split()), repr(text), seconds)
 
     async def ready(self) -> None:
-        """Wait for the prompt, with nothing typed and nothing under way."""
+        """Wait for an empty prompt with nothing in progress."""
         await self.until(lambda: _is_prompt(self.screen), "a prompt")
 
     def _is_drawn(self) -> bool:
-        """Whether the screen is whole: the program hides the cursor while it draws."""
+        """Whether the screen is complete: the program hides the cursor while it draws."""
         return not self._screen.cursor.hidden
 
     async def end(self) -> int:
-        """Wait until the program has ended; its exit code."""
+        """Wait until the program exits, and return its exit code."""
         await self.until(lambda: self._over, "the end")
         return await asyncio.to_thread(self.process.wait, 20)
 
-    # What is done
+    # Input
 
     def type(self, text: str) -> None:
         self._send(text)
@@ -158,7 +158,7 @@ class Terminal:
             self._send(KEYS.get(key, key))
 
     def paste(self, text: str) -> None:
-        """As a terminal does it: between marks, with carriage returns."""
+        """Paste as a terminal does: in bracketed paste mode, with carriage returns."""
         self._send(f"\x1b[200~{text.replace(chr(10), chr(13))}\x1b[201~")
 
     def resize(self, columns: int, lines: int) -> None:
@@ -180,12 +180,12 @@ class Terminal:
                 self.read()
 
     def read(self) -> None:
-        """Take what the program has written."""
+        """Read the program's output."""
         try:
             data = os.read(self._fd, 65536)
         except BlockingIOError:
             return
-        except OSError:  # the other side is closed
+        except OSError:  # the other end is closed
             data = b""
         if not data:
             self._over = True
@@ -212,8 +212,10 @@ async def terminal(
     lines: int = 24,
     command: Sequence[str] | None = None,
 ) -> AsyncGenerator[Terminal]:
-    """`segue` with these arguments, in a terminal of that size; or another command, which needs a
-    real start."""
+    """Run `segue` with these arguments in a terminal of that size.
+
+    `command` runs another program instead, which needs a real start.
+    """
     ours, theirs = pty.openpty()
     _set_size(theirs, columns, lines)
     env = {**CODE, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}

@@ -1,4 +1,4 @@
-"""An adapter that reaches nobody: it connects, hears nothing, and what it sends arrives nowhere."""
+"""An adapter without a platform: it connects, receives nothing, and discards what it sends."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.program import start
 
 
 def plain(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment`, and what a program needs to run at all."""
+    """`environment` with the variables that every program needs."""
     needed = {"PATH": "/usr/bin:/bin", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
     return {**needed, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
 
@@ -27,8 +27,10 @@ def on_screen(
     keys: bytes = b"",
     prompt: str = "",
 ) -> tuple[int, str]:
-    """The exit code, and what is on a terminal that wide. `keys` are typed at the `prompt`, or
-    beforehand."""
+    """Run the program on a terminal of that width. Return the exit code and the output.
+
+    `keys` are typed at the `prompt`, or before the start if there is no `prompt`.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     if not prompt:
@@ -51,6 +53,6 @@ def on_screen(
                 if prompt and printed.endswith(prompt.encode()):
                     os.write(ours, keys)
                     prompt = ""
-        except OSError:  # how a terminal says that nobody writes to it any more
+        except OSError:  # the last writer has closed the terminal
             pass
         return process.wait(50), printed.decode().replace("\r\n", "\n")

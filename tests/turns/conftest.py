@@ -1,4 +1,4 @@
-"""A store, a session in it, and turns to take there."""
+"""A store with a session, and helpers to take turns in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OpenStore = Callable[[], Awaitable[Store]]
 
 @dataclass
 class Offered:
-    """The models of a test, by name; the usual one is `usual`."""
+    """The models of a test, by name. `usual` is the default."""
 
     usual: Model | None = None
     others: dict[str, Model] | None = None
@@ -50,7 +50,7 @@ def call(name: str, number: int = 1, **arguments: object) -> ToolCall:
 
 
 class Desk:
-    """One store, opened once, and what is done there."""
+    """One open store, and operations on it."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
@@ -75,7 +75,7 @@ class Desk:
         place: Place = Place(),  # noqa: B008 - a value
         **more: Any,
     ) -> list[Event]:
-        """One turn, from its beginning to its end."""
+        """Take one complete turn and return its events."""
         async with self.turns(model) as turns:
             return [event async for event in turns.take_turn(session.id, said, place, **more)]
 
@@ -85,13 +85,13 @@ class Desk:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Those of somebody who has decided nothing."""
+    """Default settings."""
     return config.load({"SEGUE_CONFIG": f"{tmp_path}/config.toml", "SEGUE_STORE": "sqlite:///none"})
 
 
 @pytest.fixture
 def open_store(tmp_path: Path, runner: asyncio.Runner) -> Generator[OpenStore]:
-    """Opens the store once more, as another process would; closes all of them afterwards."""
+    """Open the store again, as another process would. All are closed afterwards."""
     opened: list[Store] = []
     url = made.store(tmp_path / "segue.db")
 

@@ -1,4 +1,4 @@
-"""A turn that does not come to its end, in a process of its own that a test kills."""
+"""A turn that does not finish, in a separate process that a test kills."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = "Here is what I found. " * 3
 
 
 class Only:
-    """The one model that there is."""
+    """Provides a single model."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -31,7 +31,7 @@ class Only:
 
 
 def begin(url: str, session_id: str, what: str, shown: Path) -> None:
-    """One turn, which says `what` it is told to; the names of its events go to `shown`."""
+    """Take one turn with the script for `what`, and write the names of its events to `shown`."""
     hang = ToolCall("c1", "shell", '{"command": "echo $$ > pid; sleep 50"}')
     read = ToolCall("c0", "list_files", "{}")
     script = {"words": [WORDS], "tool": [read, hang, "Never."]}[what]

@@ -1,4 +1,4 @@
-"""A browser that is only its wire."""
+"""A browser reduced to its WebSocket."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ WITHIN = 15.0
 
 @dataclass
 class Browser:
-    """An open page, as its server knows it."""
+    """An open page, as its server sees it."""
 
     wire: ClientConnection
     hello: dict[str, Any] | None = None
-    """How it was greeted, until a test asks for that."""
+    """The server's greeting, until a test reads it."""
     told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     async def ask(self, do: str, **fields: Any) -> str:
-        """Ask for something; the key it was given, if it has one."""
+        """Send a request and return its idempotency key, if it has one."""
         if do in {"say", "press", "new"}:
             fields.setdefault("key", str(uuid.uuid4()))
         await self.wire.send(msgspec.json.encode({"do": do, **fields}).decode())
         return fields.get("key", "")
 
     async def until(self, kind: str, wanted: Any = None, **fields: Any) -> dict[str, Any]:
-        """The next thing of that kind that it is told, with these fields."""
+        """Return the next frame of that kind with these fields."""
         async with asyncio.timeout(WITHIN):
             while True:
                 tell, self.hello = self.hello or msgspec.json.decode(await self.wire.recv()), None
@@ -41,7 +41,7 @@ class Browser:
                     return tell
 
     async def message(self, words: str) -> dict[str, Any]:
-        """The next message of the agent's with these words in it."""
+        """Return the agent's next message that contains these words."""
         told = await self.until(
             "message",
             lambda t: words in t["message"]["html"] and t["message"]["author"] == "agent",

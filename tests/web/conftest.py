@@ -1,4 +1,4 @@
-"""A page that is served by a gateway in this process, and browsers that are only their wire."""
+"""A page served by a gateway in this process, and browsers reduced to their WebSocket."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.web.proving import Key, entered, pair
 
 @dataclass
 class Site:
-    """The page, and what it is made of."""
+    """The page and its parts."""
 
     settings: Settings
     store: Store
@@ -73,7 +73,7 @@ class Site:
         return self.url.removeprefix("http://")
 
     async def key(self) -> Key:
-        """That of a browser that opened a fresh link."""
+        """The key of a browser that opened a new link."""
         link = await links.opening(self.store, ME)
         assert link is not None
         key = await pair(self.url, link.partition("#t=")[2])

@@ -1,4 +1,4 @@
-"""The page's server alone, without a gateway behind it, and hands that send it any bytes."""
+"""The page's server without a gateway, and a client that can send any bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Headers = Iterable[tuple[str, str]]
 
 @contextlib.contextmanager
 def reserved_port() -> Generator[int]:
-    """A port that the kernel gives to nobody meanwhile; who names it can listen there."""
+    """Reserve a port.
+
+    The kernel assigns it to no other process, but it can be listened on by number.
+    """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
@@ -46,9 +49,9 @@ class Answer:
 class Door:
     server: Server
     store: Store
-    """With two owners: `me` and `you`."""
+    """Has two owners: `me` and `you`."""
     clock: FakeClock
-    """The store's."""
+    """The store's clock."""
 
     @property
     def host(self) -> str:
@@ -59,14 +62,14 @@ class Door:
         return int(self.host.rpartition(":")[2])
 
     async def send(self, raw: bytes) -> Answer | None:
-        """What it answers to these very bytes; None when it closes without a word."""
+        """Send these bytes and return the answer, or None if the server closes without one."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             async with asyncio.timeout(WITHIN):
                 writer.write(raw)
                 head = await reader.readuntil(b"\r\n\r\n")
                 answer = parse(head)
-                # What was opened stays so; everything else ends.
+                # An upgraded connection stays open; all others end.
                 return answer if answer.status == 101 else parse(head + await reader.read())
         except asyncio.IncompleteReadError as error:
             if error.partial:
@@ -80,7 +83,7 @@ class Door:
     async def ask(
         self, path: str = "/", headers: Headers = (), *, method: str = "GET", host: str | None = ""
     ) -> Answer:
-        """A request with that name of the server: its own for "", none for None."""
+        """Send a request. `host` "" means the server's own name, and None omits the header."""
         named = [] if host is None else [("Host", host or self.host)]
         lines = [f"{name}: {value}" for name, value in (*named, *headers)]
         raw = "\r\n".join((f"{method} {path} HTTP/1.1", *lines, "", "")).encode("latin-1")
@@ -89,17 +92,19 @@ class Door:
         return answer
 
     async def pair(self, token: str) -> Key | None:
-        """The key of a new browser that opens the link with that token; None when it may not."""
+        """Open the link with that token and return the new browser's key, or None if it is
+        refused."""
         return await pair(self.server.url, token)
 
     async def key(self, owner: str = "me") -> Key:
-        """That of a new browser of theirs."""
+        """The key of a new browser of that owner."""
         key = await self.pair(await self.store.pages.link(owner))
         assert key is not None
         return key
 
     async def knows(self, key: Key, url: str | None = None) -> bool:
-        """Whether it knows that browser, or that link, under that address of its own."""
+        """Return whether the server accepts the key of a browser or link, at that URL of its
+        own."""
         async with opened(url or self.server.url) as wire:
             return await prove(wire, url or self.server.url, key) is not None
 
@@ -121,7 +126,7 @@ class Door:
 
 @contextlib.contextmanager
 def opened_door(folder: Path, runner: asyncio.Runner) -> Generator[Door]:
-    """One whose store is in that folder."""
+    """A server whose store is in that folder."""
 
     async def begin() -> Door:
         clock = FakeClock()

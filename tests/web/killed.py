@@ -1,4 +1,4 @@
-"""Gateways that are processes of their own, and can be killed at any moment."""
+"""Gateways in separate processes, which can be killed at any moment."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from segue.gateway import service
 from tests import program
 
 LATER = 0.03
-"""Seconds by which it is killed later than that, at most."""
+"""The maximum delay in seconds before a kill."""
 AT_BIRTH = 0.2
-"""How likely one is killed while it starts, and within how many seconds."""
+"""The probability that a gateway is killed while it starts, and the seconds within which."""
 
 
 def _run(environment: Mapping[str, str]) -> None:
@@ -27,14 +27,17 @@ def _run(environment: Mapping[str, str]) -> None:
 
 
 def started(environment: Mapping[str, str]) -> ForkServerProcess:
-    """A gateway, which has just begun to start."""
+    """A gateway that has just begun to start."""
     process = program.PROCESSES.Process(target=_run, args=(dict(environment),), daemon=True)
     process.start()
     return process
 
 
 def kill(process: ForkServerProcess) -> None:
-    """Until the kernel has cleared everything away: it is known to be dead a moment earlier."""
+    """Kill the process and wait until the kernel has released its resources.
+
+    `join` returns slightly earlier than that.
+    """
     assert process.pid is not None
     ended = os.pidfd_open(process.pid)
     try:
@@ -47,11 +50,11 @@ def kill(process: ForkServerProcess) -> None:
 
 
 class Killer:
-    """Kills the gateway, and starts another."""
+    """Kills the gateway and starts another."""
 
     def __init__(self, environment: dict[str, str], chance: random.Random, most: int) -> None:
-        """A gateway lives for `most` moments, or less: steps of handoffs, and messages that people
-        are told of."""
+        """A gateway lives for at most `most` moments: handoff steps, and messages that readers
+        receive."""
         self.kills = 0
         self._environment = environment
         self._chance = chance
@@ -60,14 +63,14 @@ class Killer:
         self._now = asyncio.Event()
 
     def moment(self) -> None:
-        """Something has happened, so that this may be the moment."""
+        """Count an event. The gateway is killed after a random number of them."""
         self._left -= 1
         if self._left == 0:
             self._now.set()
 
     @contextlib.asynccontextmanager
     async def killing(self) -> AsyncGenerator[None]:
-        """From now on, until `spare`; in the end none is left."""
+        """Kill gateways until `spare`. None is left at the end."""
         self._process = await asyncio.to_thread(started, self._environment)
         self._task = asyncio.create_task(self._kill())
         try:
@@ -77,13 +80,13 @@ class Killer:
             kill(self._process)
 
     async def spare(self) -> None:
-        """The one that there is now lives on."""
+        """Stop killing: the current gateway stays alive."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
     def strike(self) -> None:
-        """Kill it now; the next one begins to start."""
+        """Kill the gateway now and start the next."""
         kill(self._process)
         self.kills += 1
         self._process = started(self._environment)

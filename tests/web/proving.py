@@ -1,4 +1,4 @@
-"""How a browser that is only its wire proves itself, and sees to it that the server has."""
+"""Mutual authentication between the server and a browser reduced to its WebSocket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from segue.core.proof import Exchange
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Of a link, or of a browser."""
+    """The key of a link or a browser."""
 
     id: str
     secret: str
@@ -30,20 +30,20 @@ def link_key(token: str) -> Key:
 
 @contextlib.asynccontextmanager
 async def opened(url: str, **more: Any) -> AsyncGenerator[ClientConnection]:
-    """The WebSocket of a page that was loaded from that address, on which nothing is proven."""
+    """The WebSocket of a page loaded from that URL, before authentication."""
     live = f"{url.replace('http', 'ws', 1)}/live"
     async with connect(live, origin=Origin(url), proxy=None, **more) as wire:
         yield wire
 
 
 async def ask(wire: ClientConnection, frame: dict[str, Any]) -> dict[str, Any]:
-    """What it answers to that."""
+    """Send a frame and return the answer."""
     await wire.send(msgspec.json.encode(frame).decode())
     return msgspec.json.decode(await wire.recv())
 
 
 async def prove(wire: ClientConnection, url: str, key: Key) -> Exchange | None:
-    """What both sides have signed; None when the server does not know that key."""
+    """Authenticate with the key. Return the signed exchange, or None if the key is unknown."""
     nonce = secrets.token_hex(32)
     told = await ask(wire, {"do": "greet", "key": key.id, "nonce": nonce})
     if told["is"] == "unknown":
@@ -60,7 +60,7 @@ async def prove(wire: ClientConnection, url: str, key: Key) -> Exchange | None:
 
 
 async def pair(url: str, token: str) -> Key | None:
-    """That of a new browser which opened the link with that token; None when it is not let in."""
+    """Open the link with that token and return the new browser's key, or None if it is refused."""
     link = link_key(token)
     async with opened(url) as wire:
         exchange = await prove(wire, url, link)
@@ -73,7 +73,7 @@ async def pair(url: str, token: str) -> Key | None:
 async def entered(
     url: str, key: Key, **more: Any
 ) -> AsyncGenerator[tuple[ClientConnection, dict[str, Any]]]:
-    """The WebSocket of that browser, which has proven itself, and how the server greets it."""
+    """The authenticated WebSocket of that browser, and the server's greeting."""
     async with opened(url, **more) as wire:
         assert await prove(wire, url, key) is not None, "the server does not know this browser"
         hello = msgspec.json.decode(await wire.recv())

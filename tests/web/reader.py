@@ -1,5 +1,7 @@
-"""An open page as it behaves when its gateway dies: it connects again by itself, asks for what it
-missed, and says again what nobody acknowledged."""
+"""An open page as it behaves when its gateway dies.
+
+It reconnects, requests what it missed, and resends what was not acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from tests.web.proving import Key, entered
 
 PAUSE = 0.02
-"""Seconds before it connects again."""
+"""Seconds before it reconnects."""
 
 Json = dict[str, Any]
 
@@ -26,7 +28,7 @@ Json = dict[str, Any]
 class Conversation:
     rev: int = 0
     messages: dict[int, Json] = field(default_factory=dict[int, Json])
-    """By number, as the newest frame told each."""
+    """By number, each as in the newest frame."""
 
     def put(self, message: Json) -> None:
         known = self.messages.get(message["no"])
@@ -35,13 +37,13 @@ class Conversation:
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        """By whom, and what, in order."""
+        """The author and the HTML of each message, in order."""
         return [(m["author"], m["html"]) for _, m in sorted(self.messages.items())]
 
 
 class Reader:
     def __init__(self, url: str, key: Key, hears: Callable[[], None]) -> None:
-        """`hears` is called with each message that it is told of by itself."""
+        """`hears` is called for each message that the server pushes."""
         self.followed: dict[str, Conversation] = {}
         self.connections = 0
         self._hears = hears
@@ -53,7 +55,7 @@ class Reader:
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncGenerator[None]:
-        """For as long as this is open."""
+        """Stay connected inside the block."""
         task = asyncio.create_task(self._read())
         try:
             yield
@@ -70,18 +72,18 @@ class Reader:
         return self.followed[chat]
 
     async def say(self, chat: str, text: str) -> None:
-        """It is sent, however often that takes."""
+        """Send a message, and resend it until it is acknowledged."""
         frame = {"do": "say", "chat": chat, "key": str(uuid.uuid4()), "text": text}
         self._unsaid[frame["key"]] = frame
         await self._send(frame)
 
     async def until(self, chat: str, count: int) -> None:
-        """Wait until there are so many messages in that conversation, and nothing is unsaid."""
+        """Wait until the conversation has `count` messages and all messages are acknowledged."""
         while self._unsaid or len(self.followed[chat].messages) < count:
             self._changed.clear()
             await self._changed.wait()
 
-    # The line
+    # The connection
 
     async def _read(self) -> None:
         while True:
@@ -107,7 +109,7 @@ class Reader:
 
     async def _send(self, frame: Json) -> None:
         if self._wire is not None:
-            with contextlib.suppress(ConnectionClosed):  # it is sent again then
+            with contextlib.suppress(ConnectionClosed):  # it is sent again after reconnecting
                 await self._wire.send(msgspec.json.encode(frame).decode())
 
     def _hear(self, told: Json) -> None:

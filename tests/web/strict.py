@@ -1,4 +1,4 @@
-"""A reader of HTML that knows what may be in the page's, and refuses all the rest."""
+"""A strict HTML parser that accepts only what the page may contain."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ class Unsafe(AssertionError):
 
 
 class Strict(HTMLParser):
-    """Every tag is on the list and closed in its order, and so is every attribute and what it
-    says; there is nothing else that a browser would take for markup."""
+    """Checks that every tag and attribute is allowed and every tag is closed in order.
+
+    Nothing else that a browser would read as markup may appear.
+    """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -73,8 +75,8 @@ class Strict(HTMLParser):
 
 
 def read(html: str) -> Strict:
-    """What is in it; Unsafe when something is that may not be."""
-    # Each < begins a tag that the reader is shown, and each > ends one: no half of either.
+    """Parse the HTML. Raises Unsafe if it contains something that is not allowed."""
+    # Each < must begin a tag that the parser sees, and each > must end one, without any fragments.
     if re.search(r"<(?!/?[a-z][a-z0-9]*[ >/])", html) or "<" in re.sub(r"<[^<>]*>", "", html):
         raise Unsafe(html)
     reader = Strict()
@@ -107,7 +109,7 @@ def _fits(tag: str, name: str, value: str | None) -> bool:
 
 
 def _is_web(href: str) -> bool:
-    # A browser drops these before it looks at the scheme, so they must not be there at all.
+    # A browser removes these before it reads the scheme, so they must not appear.
     if any(c <= " " or c == "\x7f" for c in href):
         return False
     parts = urlsplit(href)

@@ -1,1 +1,1 @@
-"""What tests need: a clock that obeys, a real PostgreSQL for an hour, strict fake servers."""
+"""Test support: a manual clock, a temporary PostgreSQL server, and strict fake servers."""

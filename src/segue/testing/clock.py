@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to move."""
+"""A clock that moves only when a test advances it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from segue.core.lease import SECOND, Ticks
 
 
 class FakeClock:
-    """Time of day and ticks move together, unless the time of day is set like a wrong clock."""
+    """A manual clock: `advance` moves wall time and ticks, `set_wall` only wall time."""
 
     def __init__(self, now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
         self._now = now
@@ -25,15 +25,15 @@ class FakeClock:
         return self._era
 
     def advance(self, seconds: float) -> None:
-        """Time passes."""
+        """Move wall time and ticks forward."""
         self._now += timedelta(seconds=seconds)
         self._ticks += int(seconds * SECOND)
 
     def set_wall(self, now: datetime) -> None:
-        """Somebody set the clock; no time has passed."""
+        """Set the wall clock, as an administrator or NTP would. Ticks do not change."""
         self._now = now
 
     def restart(self) -> None:
-        """The machine starts anew: ticks count from the beginning."""
+        """Simulate a reboot: ticks start over, in a new era."""
         self._ticks = SECOND
         self._era = f"after {self._era}"

@@ -1,7 +1,7 @@
-"""A person in many chats at once, who talks in all of them and sees what comes back.
+"""A user who writes in many chats at once and reads the answers.
 
-For a gateway with the scripted model: it repeats what it hears, so that each answer tells what it
-answers.
+Use it with a gateway that runs the scripted model: that model repeats each message, so every answer
+shows which message it answers.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from segue.testing.platform.control import Message, Shape
 from segue.testing.platform.driver import Hands
 
 _NOWHERE = "nowhere"
-"""No chat: what is shown of it is short."""
+"""The id of a chat that does not exist, so the snapshot contains no messages."""
 _LOOK = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What was said in one chat."""
+    """The messages and answers of one chat."""
 
     said: tuple[str, ...]
     answered: tuple[str, ...]
-    """What each answer repeats, in the order in which they stand there."""
+    """The message that each answer repeats, in the order of the answers."""
     seconds: tuple[float, ...]
-    """How long each of `said` took to be answered, from its being there until its answer was."""
+    """Seconds from each message in `said` to its answer."""
 
 
 class Crowd:
@@ -43,8 +43,10 @@ class Crowd:
         return cls(hands, user, [await hands.chat(Shape.DM, [user]) for _ in range(count)])
 
     async def at_once(self, each: int = 1, *, chats: int | None = None, within: float) -> float:
-        """Say `each` things in every chat, or in so many, all of which come in at one moment; the
-        seconds from then until the last of them is answered."""
+        """Send `each` messages in every chat, or in the first `chats`, and release them together.
+
+        Return the seconds from the release until the last message is answered.
+        """
         await self._hands.hold()
         for _ in range(each):
             for chat in self.chats[:chats]:
@@ -55,8 +57,11 @@ class Crowd:
         return time.monotonic() - began
 
     async def at_pace(self, rate: float, count: int, *, within: float) -> list[Talk]:
-        """Say `count` things in all, in one chat after another, at `rate` in a second whatever
-        comes back; what was said since, once all of it is answered."""
+        """Send `count` messages, one chat after another, at `rate` per second.
+
+        The rate does not depend on the answers. Return the talk of each chat since the start, once
+        every message is answered.
+        """
         began = time.monotonic()
         for number, chat in zip(range(count), itertools.cycle(self.chats), strict=False):
             await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
@@ -65,7 +70,7 @@ class Crowd:
         return await self.talks(since=began)
 
     async def talks(self, *, since: float = 0.0) -> list[Talk]:
-        """What was said in each chat since then."""
+        """The talk of each chat since then."""
         by_chat: dict[str, list[Message]] = {chat: [] for chat in self.chats}
         for message in (await self._hands.look()).messages:
             if message.at >= since:
@@ -77,7 +82,7 @@ class Crowd:
         await self._hands.say(self._user, chat, f"word{self._said}")
 
     async def _answered(self, within: float) -> None:
-        """Wait until all that was ever said is."""
+        """Wait until every message sent so far is answered."""
         async with asyncio.timeout(within):
             while True:
                 if await self._all_is():
@@ -103,5 +108,5 @@ class Crowd:
 
 
 def _repeated(message: Message) -> str:
-    """What an answer answers: it is its last word."""
+    """Return the message that an answer repeats: the text after its last colon."""
     return message.text.rpartition(": ")[2]

@@ -1,4 +1,4 @@
-"""A process that has run out of file descriptors, for tests."""
+"""Simulate a process that has run out of file descriptors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 @contextlib.contextmanager
 def exhausted() -> Generator[None]:
-    """Inside, this process can open nothing more; what is open stays so."""
+    """Inside the block this process cannot open files or sockets. Open ones keep working."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:

@@ -1,4 +1,4 @@
-"""A real gateway in a process of its own, which serves the test platform."""
+"""A real gateway in a separate process, connected to the test platform."""
 
 from __future__ import annotations
 
@@ -19,35 +19,38 @@ from segue.testing.platform.process import Peer
 
 WITHIN = 30.0
 _NOWHERE = "nowhere"
-"""No chat: what is shown of it is short."""
+"""The id of a chat that does not exist, so the snapshot contains no messages."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A gateway that is connected."""
+    """A connected gateway process."""
 
     pid: int
     ready: float
-    """Seconds from its start until it was."""
+    """Seconds from start to connection."""
 
     @property
     def memory(self) -> float:
-        """Megabytes that it has now."""
+        """Resident memory in megabytes."""
         lines = Path(f"/proc/{self.pid}/status").read_text("ascii").splitlines()
         (kilobytes,) = (int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
         return kilobytes / 1000
 
     @property
     def processor(self) -> float:
-        """Seconds of a processor's time that it has used so far."""
+        """CPU seconds used so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def environment(folder: Path, peer: Peer, platform: Platform) -> dict[str, str]:
-    """What lets the program serve the test platform as `platform`, with its store in `folder` and a
-    model that takes no time: it repeats what it hears."""
+    """Return the environment in which the program serves the test platform as `platform`.
+
+    The store is in `folder`. The model is the scripted one, which repeats the message and takes no
+    time.
+    """
     settings = folder / "config.toml"
     settings.write_text(
         f"[platforms.{platform}]\n"
@@ -70,7 +73,7 @@ def environment(folder: Path, peer: Peer, platform: Platform) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def gateway(environment: Mapping[str, str], hands: Hands) -> AsyncGenerator[Process]:
-    """One that is ready; at the end it is told to stop. What it says goes to its log."""
+    """Run a gateway; yield once it is connected. SIGTERM stops it. Its output goes to its log."""
     polls = await _polls(hands)
     log = Path(environment["SEGUE_GATEWAY_LOG"])
     began = time.monotonic()
@@ -80,7 +83,7 @@ async def gateway(environment: Mapping[str, str], hands: Hands) -> AsyncGenerato
         stdin=asyncio.subprocess.DEVNULL,
     )
     try:
-        # Its first poll is the first thing that it does once it is connected.
+        # A gateway polls as soon as it is connected.
         await hands.until(
             lambda shown: shown.calls.get("updates", 0) > polls, chat=_NOWHERE, within=WITHIN
         )

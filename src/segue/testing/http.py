@@ -1,6 +1,6 @@
-"""A small real HTTP server on loopback, for fakes that speak a platform's or a provider's protocol.
+"""A small real HTTP server on loopback, for fakes that speak a platform's or provider's protocol.
 
-It can do what real servers do to their clients: answer slowly, stall, and hang up in the middle.
+It can misbehave as real servers do: answer slowly, stall, or drop the connection mid-response.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Request:
     target: str
     """Path and query."""
     headers: Mapping[str, str]
-    """By lower-case name."""
+    """Keys are lower-case."""
     body: bytes
 
 
@@ -30,11 +30,11 @@ class Response:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | AsyncGenerator[bytes] = b""
-    """A generator is sent chunk by chunk, as it comes, and closed when the client leaves."""
+    """A generator is streamed chunk by chunk, and closed when the client disconnects."""
 
 
 class HangUp(Exception):
-    """Raised by a handler or its body: the connection is cut, as by a crash."""
+    """Raised by a handler or a response body to drop the connection, as a crash would."""
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -42,15 +42,17 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @contextlib.asynccontextmanager
 async def serving(handler: Handler, bound: socket.socket | None = None) -> AsyncGenerator[str]:
-    """The base URL, such as `http://127.0.0.1:43210`, at which `handler` answers: at the socket
-    `bound`, which is closed afterwards, or else at a free port."""
+    """Serve `handler` and yield the base URL, such as `http://127.0.0.1:43210`.
+
+    Listens on the socket `bound`, which is closed afterwards, or on a free port.
+    """
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-        # asyncio reports the cancellation below as an error of ours when it leaves this function.
+        # asyncio would report the cancellation below as an error in this callback.
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             await _Connection(reader, writer, handler).serve()
 

@@ -1,4 +1,4 @@
-"""Small real pictures of every kind that models can see, and some that none can."""
+"""Small real images in every format that models accept, and one that they reject."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import zlib
 
 
 def png(width: int = 2, height: int = 2, *, size: int = 0) -> bytes:
-    """A black PNG; of `size` bytes, if that is more than it needs."""
+    """A black PNG, padded to `size` bytes if that is more than it needs."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     rows = zlib.compress(bytes((width + 1) * height))
     chunks = [_chunk(b"IHDR", header), _chunk(b"IDAT", rows), _chunk(b"IEND", b"")]
     whole = b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
     if size > len(whole) + 12:
-        # A chunk of a kind that everybody passes over.
+        # An ancillary chunk, which decoders ignore.
         chunks.insert(1, _chunk(b"teSt", bytes(size - len(whole) - 12)))
         whole = b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
     return whole
@@ -24,7 +24,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-# Of one pixel each.
+# One pixel each.
 GIF = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 WEBP = base64.b64decode("UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA")
 WEBP_LOSSLESS = base64.b64decode("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==")
@@ -35,7 +35,7 @@ JPEG = base64.b64decode(
 BMP = base64.b64decode(
     "Qk06AAAAAAAAADYAAAAoAAAAAQAAAAEAAAABABgAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="
 )
-"""What no model takes."""
+"""A format that no model accepts."""
 
 _MARKS = {
     b"\x89PNG": "image/png",
@@ -45,15 +45,17 @@ _MARKS = {
 
 
 def looks_like(data: bytes) -> str | None:
-    """The media type that a provider would find in `data`. Not `segue.core.images`, on purpose: a
-    fake that shared our mistakes would let them pass."""
+    """Return the media type that a provider would detect in `data`.
+
+    It does not use `segue.core.images` on purpose: a fake that shared our bugs would hide them.
+    """
     if data[8:15] == b"WEBPVP8":
         return "image/webp"
     return next((kind for mark, kind in _MARKS.items() if data.startswith(mark)), None)
 
 
 def decoded(text: object) -> bytes | None:
-    """The bytes that `text` is the base64 of; None when it is not strictly that."""
+    """Decode strict base64, or return None if `text` is not valid."""
     if not isinstance(text, str):
         return None
     try:
@@ -63,5 +65,5 @@ def decoded(text: object) -> bytes | None:
 
 
 def size(data: bytes) -> tuple[int, int]:
-    """Width and height of a PNG, the only kind of which the fakes know it; of others, 1 by 1."""
+    """Width and height of a PNG. For other formats, which the fakes do not measure, 1 by 1."""
     return struct.unpack_from(">II", data, 16) if data.startswith(b"\x89PNG") else (1, 1)

@@ -1,6 +1,6 @@
 """A real PostgreSQL server for a test run: the system's, or else the one from the package index.
 
-It listens on a socket in its own folder only, and is gone afterwards.
+It listens only on a socket in its own folder, and is removed afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ACCOUNT_ELSE = "nobody"
 
 
 class Server:
-    """A running server, with its own folder and administrator."""
+    """A running server with its own folder and administrator."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -33,7 +33,7 @@ class Server:
 
     @contextlib.contextmanager
     def database(self, encoding: str = "UTF8") -> Generator[str]:
-        """The URL of an empty database, dropped afterwards."""
+        """Yield the URL of an empty database and drop the database afterwards."""
         name = f"test_{secrets.token_hex(6)}"
         create = f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0"
         with psycopg.connect(self.url("postgres"), autocommit=True) as admin:
@@ -47,7 +47,7 @@ class Server:
 
 @contextlib.contextmanager
 def running(*, durable: bool = False) -> Generator[Server]:
-    """A server that runs inside the `with`. Unless `durable`, it does not wait for the disk."""
+    """Run a server inside the `with`. Unless `durable`, commits do not wait for the disk."""
     binaries = _binaries()
     account = _unprivileged()
     with tempfile.TemporaryDirectory(prefix="segue-pg-", dir="/tmp") as name:
@@ -91,7 +91,7 @@ def _binaries() -> Path:
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
-    """Whom to be instead of root, as whom PostgreSQL does not start."""
+    """Return the account to run as, or None if not root. PostgreSQL refuses to start as root."""
     if os.geteuid() != 0:
         return None
     for name in (_ACCOUNT, _ACCOUNT_ELSE):

@@ -1,5 +1,8 @@
-"""The loop of a turn: with the real clients against strict servers where the wire matters, with
-the scripted model elsewhere."""
+"""Helpers for the tests of the agent loop.
+
+They use the real clients against strict servers where the wire format matters, and the scripted
+model elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def tool(name: str, work: Work | str = "done", risk: Risk = Risk.READ) -> Tool[Where]:
-    """A tool that gives `work`, or what it comes to."""
+    """A tool whose result is `work`, or what `work` returns."""
 
     async def do() -> str:
         return work if isinstance(work, str) else await work()
@@ -80,7 +83,7 @@ def call(number: int | str, name: str, path: str = "") -> ToolCall:
 
 
 class Person:
-    """Answers what it is asked, in turn, and remembers it."""
+    """Gives its answers in order, and records the questions."""
 
     def __init__(self, *answers: Answer) -> None:
         self._answers = iter(answers)
@@ -105,7 +108,7 @@ def agent(model: Model | Script, *tools: Tool[Any], **more: Any) -> Agent:
 
 
 def ours() -> list[str]:
-    """The tasks of the loop that are still there."""
+    """The loop's tasks that are still running."""
     coroutines = [task.get_coro() for task in asyncio.all_tasks()]
     codes = [getattr(c, "cr_code", None) for c in coroutines]
     return [code.co_qualname for code in codes if code and code.co_filename == loop.__file__]
@@ -117,7 +120,7 @@ async def take(
     interrupt: asyncio.Event | None = None,
     on: Callable[[Event], object] = lambda _: None,
 ) -> list[Event]:
-    """The events of a turn, which leaves nothing behind."""
+    """Take a turn and return its events. Check that no task is left behind."""
     events: list[Event] = []
     turn = with_.turn(Transcript(before or (HI,)), interrupt or asyncio.Event())
     async with aclosing(turn):
@@ -141,7 +144,7 @@ def deltas(events: Iterable[Event]) -> str:
 
 
 def kinds(events: Iterable[Event]) -> list[str]:
-    """The names of the events, a run of TextDeltas as one."""
+    """The class names of the events, with each run of TextDelta collapsed into one."""
     names = [type(e).__name__ for e in events]
     return [n for i, n in enumerate(names) if n != "TextDelta" or names[i - 1 : i] != ["TextDelta"]]
 
@@ -151,11 +154,11 @@ async def never() -> str:
     return "never"
 
 
-# What every transcript has to be
+# Rules for every transcript
 
 
 async def refusals(messages: tuple[Message, ...], tools: Mapping[str, Tool[Any]]) -> list[bytes]:
-    """What the three strict servers say against a conversation."""
+    """The errors with which the three strict servers refuse a conversation."""
     prompt = Prompt(
         system="Be brief.", messages=messages, tools=tuple(t.spec for t in tools.values())
     )
@@ -194,22 +197,24 @@ async def refusals(messages: tuple[Message, ...], tools: Mapping[str, Tool[Any]]
 async def assert_whole(
     events: list[Event], before: tuple[Message, ...] = (HI,), tools: Mapping[str, Tool[Any]] = {}
 ) -> None:
-    """The conversation needs no repair, and everybody would take it, with or without one more
-    word of the person's."""
+    """Check that the conversation needs no repair, and that every provider accepts it.
+
+    Each must accept it as it is, and with one more user message.
+    """
     whole = Transcript((*before, *added(events)))
     assert whole.repaired(LATER) == whole
     assert await refusals(whole.messages, tools) == []
     assert await refusals((*whole.messages, HI), tools) == []
 
 
-# The three wires
+# The three wire formats
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
     model: Model
     left: asyncio.Event
-    """Set when the server has noticed that the client is gone."""
+    """Set when the server has noticed that the client disconnected."""
 
 
 Hook = Callable[[], object]
@@ -219,7 +224,10 @@ def _nothing() -> None: ...
 
 
 def _script(answers: Iterable[T], asked: Hook) -> Callable[[dict[str, Any]], T]:
-    """The answers in turn; `asked` is called when a request has come and nothing has gone."""
+    """Return the answers in order.
+
+    `asked` is called for each request, before its answer is sent.
+    """
     left = iter(answers)
 
     def answer(_: dict[str, Any]) -> T:
@@ -276,15 +284,16 @@ async def gemini(*answers: gemini_fake.Answer, asked: Hook = _nothing) -> AsyncG
 
 
 def event_before(stream: bytes, words: str, mark: bytes) -> int:
-    """Where the event that brings `words` begins."""
+    """The offset of the event that contains `words`."""
     return stream.rindex(mark, 0, stream.index(words.encode()))
 
 
 def holding(
     wire: str, words: str, asked: Hook = _nothing
 ) -> contextlib.AbstractAsyncContextManager[Wire]:
-    """A server that answers FIRST and REST, but stays at comments from the event with `words` on,
-    for as long as the client stays."""
+    """A server that streams FIRST and REST, but from the event with `words` on sends only comments
+    until the client disconnects.
+    """
     if wire == "openai":
         say = openai_fake.Say(text=FIRST + REST)
         stream = openai_fake._stream(say, "gpt-test", usage=True)

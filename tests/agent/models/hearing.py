@@ -1,4 +1,4 @@
-"""Asking a model, and hearing what it says: for the tests of all of them."""
+"""Send prompts to a model and collect the answers, for the tests of all models."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def heard(model: Model, prompt: Prompt | None = None) -> list[Piece]:
 
 
 def joined(pieces: list[Piece]) -> tuple[str, list[ToolCall], End]:
-    """The whole answer, however it was cut up."""
+    """The complete answer, joined from its pieces."""
     end = pieces[-1]
     assert isinstance(end, End)
     words = "".join(piece.text for piece in pieces if isinstance(piece, Text))
@@ -63,15 +63,17 @@ def joined(pieces: list[Piece]) -> tuple[str, list[ToolCall], End]:
 
 
 def kept(pieces: list[Piece]) -> Message:
-    """The answer as the transcript keeps it, through the store and back."""
+    """The answer as a transcript message, after a round trip through the store's encoding."""
     words, calls, end = joined(pieces)
     stored = msgspec.json.encode(assistant(words, *calls, extras=end.extras or None))
     return msgspec.json.decode(stored, type=Message)
 
 
 def places(stream: bytes, seed: int) -> list[int]:
-    """Where to cut it: around the end of every event, and at every 24th byte, which another
-    `seed` makes other bytes."""
+    """Offsets at which to cut the stream: around the end of every event, and at every 24th byte.
+
+    The `seed` shifts the latter.
+    """
     ends = [m.end() for m in re.finditer(rb"\r?\n\r?\n", stream)]
     around = {end + by for end in ends for by in range(-5, 2)}
     return sorted(

@@ -1,4 +1,4 @@
-"""Anthropic and Gemini as the tests know them: each with a strict stand-in, and what it says."""
+"""Anthropic and Gemini for the tests: each with a strict fake and sample answers."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Provider:
     name: str
     client: type[HostedModel]
     given: Mapping[str, Any]
-    """What the client is made with, unless a test has something else to give."""
+    """The default arguments of the client."""
     fake: Callable[..., StrictFake[Any]]
     root: str = ""
-    """Where the API begins, at its server."""
+    """The path of the API on its server."""
     build: Callable[[Prompt], dict[str, Any]]
     recorded: Any
     """An answer with text and two parallel calls."""
     middle: int
-    """How many bytes of the recorded answer bring its first words, but not its end."""
+    """A number of bytes of the recorded answer that contains its first words, but not its end."""
     done: Any
     sse: Callable[[Any], bytes]
     busy: Failure
     limited: Failure
-    """Which says when to ask again: after 0.2 seconds."""
+    """A rate limit error that asks the client to wait 0.2 seconds."""
 
     def model_at(self, url: str, patience: Patience = HASTE, **more: Any) -> HostedModel:
         known: dict[str, Any] = {"base_url": f"{url}{self.root}", "patience": patience}
@@ -67,7 +67,7 @@ class Provider:
     async def accepted(
         self, *messages: Message, given: Mapping[str, Any] | None = None, **more: Any
     ) -> dict[str, Any]:
-        """The request that a stand-in had nothing to say against."""
+        """Return the request, after checking that the fake accepted it."""
         fake = self.fake([self.done])
         async with self.talking(fake, **(given or {})) as model:
             await heard(model, ask(*messages, **more))

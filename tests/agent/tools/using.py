@@ -1,4 +1,4 @@
-"""Using a tool as the loop does: from the JSON that a model wrote."""
+"""Use a tool as the agent loop does: from the JSON arguments that a model wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A strict Telegram, and a bot there."""
+"""A strict Telegram fake with a bot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telegram, plugged into the contract suite."""
+"""The contract suite's rig for Telegram."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tests.platforms.telegram.specimens import SPECIMENS
 
 IMPATIENT = 0.6
 BATCH = 100
-"""Of updates, at most."""
+"""The maximum number of updates in a batch."""
 UNKNOWN_TOKEN = "7000000001:a_token_that_nobody_has_given_to_it_01"
 
 
 class Shape(StrEnum):
     TOPICS = "topics"
-    """A direct message, in which there are topics."""
+    """A direct message with topics."""
     DM = "dm"
     GROUP = "group"
     SUPERGROUP = "supergroup"
@@ -59,17 +59,20 @@ METHODS = {
 
 
 class TelegramRig:
-    """Anna has a private chat of her own for every one that is asked for, with another account
-    each: nobody has two of them with one bot."""
+    """Anna on Telegram.
+
+    A user has only one private chat with a bot, so each private chat that a test asks for gets
+    another account of Anna.
+    """
 
     def __init__(self, peer: Peer, hands: Hands) -> None:
         self._peer = peer
         self.hands = hands
         self._other_bot = 0
         self._annas: dict[int, int] = {}
-        """By chat."""
+        """Anna's account in each chat."""
         self._said: dict[str, int] = {}
-        """In which chat the last message with an id was said."""
+        """The chat of each message id. If two chats share an id, the later message wins."""
         self.anna = ""
         self.name = "Anna"
         self.lacks: frozenset[Lack] = frozenset()
@@ -163,7 +166,7 @@ class TelegramRig:
         chat, thread = _numbers(at)
         await self.hands.say(self._other_bot, chat, text, thread=thread)
 
-    # Her eyes
+    # Reading
 
     async def seen(self, text: str) -> Sequence[Seen]:
         shown = await self.hands.look()
@@ -211,7 +214,7 @@ def _seen(message: Message) -> Seen:
 
 
 def _displayed(text: str) -> tuple[str, ...]:
-    """What a text looks like: said by a person, sent as HTML, or sent as it is."""
+    """How a text may be displayed: said by a user, sent as HTML, or sent as plain text."""
     try:
         return text, cleaned(text), cleaned(parse_html(text).text)
     except Refuse:
@@ -223,7 +226,7 @@ async def home_at(rig: TelegramRig, shape: Shape) -> Address:
     at = await rig.place(shape)
     async with listening(rig.adapter) as ear:
         await rig.say(at, "This is home.")
-        # What came last in another chat was not confirmed.
+        # The last update of another chat may be delivered again, as it was not confirmed.
         while (address := (await ear.next()).address).chat_id != at.chat:
             pass
     return address

@@ -1,4 +1,4 @@
-"""Good updates, and what in them we cannot do without."""
+"""Valid updates, and the fields in them that the adapter requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handoffs as the store keeps them: what the tests of them share."""
+"""Helpers for the tests of stored handoffs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOWHERE = "20260101_120000_00000000"
 
 
 async def claimed(store: Store, session_id: str) -> Handoff:
-    """A handoff of the session to Telegram that this opening works on."""
+    """A handoff of the session to Telegram, claimed by this process."""
     asked = await store.request_handoff(session_id, TELEGRAM)
     claim = await store.claim_handoff(asked.id)
     assert claim is not None

@@ -1,4 +1,4 @@
-"""Markdown as models write it, and as nobody should."""
+"""Markdown as models write it, and malformed Markdown."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ block = st.recursive(
     max_leaves=5,
 )
 answers = st.lists(block, max_size=6).map("\n\n".join)
-"""Blocks with a blank line between them, as all models write most of the time."""
+"""Blocks separated by blank lines, as models usually write them."""
 nonsense = st.lists(
     st.tuples(st.sampled_from(["", "", "  ", "   ", "      "]), st.sampled_from(HARD)).map("".join),
     max_size=12,
@@ -69,12 +69,12 @@ nonsense = st.lists(
 
 
 def plain(lines: list[str]) -> list[str]:
-    """What is to be read, without the colours."""
+    """The lines without colour codes."""
     return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
 
 
 def streamed(text: str, screen: Screen, step: int) -> list[str]:
-    """All that is printed when the text comes in pieces of `step` characters."""
+    """All printed lines, when the text arrives in pieces of `step` characters."""
     answer = stream.begin(screen)
     lines: list[str] = []
     for start in range(0, len(text), step):

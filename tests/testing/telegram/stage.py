@@ -1,4 +1,4 @@
-"""A stage for the tests of the fake: it, a bot of the real library, and Anna."""
+"""Helpers for the tests of the Telegram fake: the fake, a bot of the real library, and Anna."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Stage:
     http: httpx2.AsyncClient
     anna: int
     forum: int
-    """Where the bot manages topics."""
+    """A forum in which the bot manages topics."""
 
     async def updates(self, **more: Any) -> tuple[Update, ...]:
-        """What waits, confirmed by nothing."""
+        """The waiting updates, without confirming any."""
         return await self.bot.get_updates(timeout=0, **more)
 
     async def post(self, method: str, **parameters: Any) -> tuple[int, str]:
-        """The status, and the description or `ok`, of a call by hand."""
+        """Call a method over plain HTTP. Return the status, and the description or `ok`."""
         response = await self.http.post(method, json=parameters)
         return response.status_code, response.json().get("description", "ok")
 
 
 def bot_of(peer: Peer) -> Bot:
-    # Certificates, which nobody looks at here, take longer to read than most tests.
+    # Loading certificates, which are not used here, takes longer than most tests.
     first, second = (HTTPXRequest(httpx_kwargs={"verify": False}) for _ in range(2))
     return Bot(
         peer.token,
@@ -56,7 +56,7 @@ async def stage(
     errors: int = 0,
     **more: Any,
 ) -> AsyncGenerator[Stage]:
-    """`errors`: so many are noted in the end."""
+    """`errors` is the number of errors that the fake must have recorded at the end."""
     async with serving(settings, **more) as peer, peer.hands() as hands:
         anna = await hands.user("Anna", username="anna_b")
         forum = await hands.chat(Kind.FORUM, [anna], manage_topics=True)
@@ -68,7 +68,7 @@ async def stage(
 
 
 async def refusal(doing: Awaitable[object]) -> str:
-    """What it was refused with, by the library's error and its text."""
+    """The name and the text of the library's error that the call raises."""
     with pytest.raises(TelegramError) as caught:
         await doing
     kind, message = type(caught.value).__name__, caught.value.message

@@ -1,4 +1,4 @@
-"""One real Chromium for all the tests in this folder, and a browser of its own for each of them."""
+"""One real Chromium for all tests in this folder, with a separate browser context for each test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.web.chromium.watching import Eyes
 
 @pytest.fixture(scope="session")
 def lasting() -> Generator[asyncio.Runner]:
-    """The event loop of all these tests: the browser outlives each of them."""
+    """The event loop of all these tests, because the browser outlives each of them."""
     with asyncio.Runner() as runner:
         yield runner
 
@@ -30,7 +30,7 @@ def runner(lasting: asyncio.Runner) -> asyncio.Runner:
 
 @pytest.fixture(scope="session")
 def chromium(lasting: asyncio.Runner) -> Generator[Browser]:
-    """The system's; it starts with the first test that needs it."""
+    """The system's Chromium. It starts with the first test that needs it."""
     driver = async_playwright()
     program = shutil.which("chromium")
     assert program, "Chromium is missing; `make test-real` installs it"
@@ -57,5 +57,5 @@ def eyes(chromium: Browser, runner: asyncio.Runner) -> Generator[Eyes]:
 
 @pytest.fixture
 def settings(tmp_path: Path, port: int) -> Settings:
-    """A page at a place of its own."""
+    """Settings with a separate port for the page."""
     return config.load(environment(tmp_path, port))

@@ -1,4 +1,4 @@
-"""A model that stops in the middle of what it says."""
+"""A model that pauses in the middle of an answer."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from segue.agent.models.base import Piece, Prompt, Text
 from segue.agent.models.scripted import Script, ScriptedModel
 
 MARK = "⋯"
-"""Where it stops, as a word of its own."""
+"""A separate word that marks a pause."""
 
 
 class HaltingModel(ScriptedModel):
-    """Says its script, and stops after each MARK until it may go on."""
+    """Streams its script, and pauses after each MARK until `go_on`."""
 
     def __init__(self, script: Script) -> None:
         super().__init__(script)
         self._go = asyncio.Semaphore(0)
 
     def go_on(self) -> None:
-        """From one mark to the next."""
+        """Continue to the next mark."""
         self._go.release()
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:

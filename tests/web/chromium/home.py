@@ -1,4 +1,4 @@
-"""A person at home: a terminal, a gateway in a process of its own, and a model that remembers."""
+"""A user at home: a terminal, a gateway in a separate process, and a model with a memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.web.door import reserved_port
 
 
 class Remembering(Model):
-    """Says all that it was ever told in a session; a request without tools is one for a title."""
+    """Repeats every message of the session. A request without tools asks for a title."""
 
     def __init__(self) -> None:
         super().__init__(())
@@ -49,14 +49,14 @@ class Home:
         os.kill(whose(gateway.process)[1], signal.SIGKILL)
 
     async def link(self) -> str:
-        """One that opens the page."""
+        """A link that opens the page."""
         async with await segue.store.open(self.person.environment["SEGUE_STORE"]) as store:
             return await link(store)
 
 
 @contextlib.asynccontextmanager
 async def at_home(folder: Path) -> AsyncGenerator[Home]:
-    """With a gateway; none is left behind."""
+    """A home with a gateway, which is stopped at the end."""
     (folder / "project").mkdir()
     model = Remembering()
     with reserved_port() as port:
@@ -73,8 +73,10 @@ async def at_home(folder: Path) -> AsyncGenerator[Home]:
 
 
 def environment(folder: Path, port: int) -> dict[str, str]:
-    """Whose page is always at the same place, which nobody else has: a page that tries again must
-    not meet the gateway of another test there."""
+    """An environment with a fixed port for the page, which no other test uses.
+
+    A page that reconnects must not reach another test's gateway.
+    """
     settings = folder / "config.toml"
     settings.write_text(f"[web]\nport = {port}\n")
     settings.chmod(0o600)

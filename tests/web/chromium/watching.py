@@ -1,4 +1,4 @@
-"""What a test sees of the page in a real browser, and what the browser itself complains of."""
+"""A page in a real browser, with its requests, errors and warnings."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from segue.web import links
 PHONE = (390, 844)
 DESKTOP = (1280, 800)
 WITHIN = 15_000
-"""Milliseconds in which what is expected has to be seen."""
+"""Timeout in milliseconds for an expectation."""
 REFUSED = ("the server responded with a status of 40", "HTTP Authentication failed")
-"""What a browser complains of when it is not let in."""
+"""The browser's errors when the server refuses it."""
 _GONE = "net::ERR_CONNECTION_"
-"""And when there is no server: it may end before the browser does."""
+"""The browser's errors without a server, which may stop before the browser does."""
 
 expect.set_options(timeout=WITHIN)
 
 
 @dataclass
 class Watched:
-    """A browser with cookies of its own: what it asked for, and what it complained of."""
+    """A browser context with its own cookies, and its requests and complaints."""
 
     context: BrowserContext
     tolerated: Sequence[str]
@@ -53,13 +53,16 @@ class Watched:
             self.complaints.append(text)
 
     def origins(self) -> set[str]:
-        """Where anything was asked for; what is a part of the page itself asks nobody."""
+        """The origins of all requests.
+
+        Inline parts of the page, such as data URLs, do not count.
+        """
         parts = map(urlsplit, self.asked)
         return {part.netloc for part in parts if part.scheme not in {"data", "blob", "about"}}
 
 
 class Eyes:
-    """Opens browsers, and sees to it in the end that nothing in them went wrong."""
+    """Opens browser contexts, and checks at the end that they report no errors."""
 
     def __init__(self, chromium: Browser) -> None:
         self._chromium = chromium
@@ -75,7 +78,7 @@ class Eyes:
         first: Callable[[Page], Awaitable[None]] | None = None,
         **more: Any,
     ) -> Page:
-        """A new browser, at that address; `first` is done before it goes there."""
+        """Open a new context at that URL. `first` runs before the navigation."""
         context = await self._chromium.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",
@@ -93,11 +96,14 @@ class Eyes:
         return page
 
     def asked(self, page: Page) -> list[str]:
-        """Every address that it has asked for anything."""
+        """Every URL that the page has requested."""
         return self._watched[page].asked
 
     async def close(self) -> None:
-        """Close them all; AssertionError when one complained, or spoke to another server."""
+        """Close all contexts.
+
+        Raises AssertionError after a complaint or a request to another server.
+        """
         for watched in self._watched.values():
             await watched.context.close()
         for page, watched in self._watched.items():
@@ -106,30 +112,35 @@ class Eyes:
 
 
 async def link(store: Store, at: Address | None = None) -> str:
-    """One that lets a browser in, and shows the conversation there."""
+    """A link that signs a browser in and shows the conversation at that address."""
     made = await links.opening(store, ME, at)
     assert made is not None
     return made
 
 
 async def live(page: Page) -> None:
-    """Wait until it is connected."""
+    """Wait until the page is connected."""
     await expect(page.locator("#state")).to_have_attribute("data-state", "live")
 
 
 async def say(page: Page, text: str) -> None:
-    """Write it, and send it."""
+    """Write a message and send it."""
     await page.get_by_role("textbox", name="Message").fill(text)
     await page.get_by_role("button", name="Send").click()
 
 
 async def shows(page: Page, *texts: str | re.Pattern[str]) -> None:
-    """Wait until exactly these are the messages since the session is here, in this order, and none
-    of them waits to be sent."""
+    """Wait until the page shows exactly these messages since the session arrived, in this order.
+
+    No message may be waiting to be sent.
+    """
     await expect(page.locator("#messages > article > .prose")).to_have_text(list(texts))
     await expect(page.locator("#pending > article")).to_have_count(0)
 
 
 def told(page: Page, text: str) -> Locator:
-    """Where that is said in the conversation; what is there for screen readers says it, too."""
+    """The element with that text in the conversation.
+
+    The text for screen readers contains it too.
+    """
     return page.locator("#messages").get_by_text(text)

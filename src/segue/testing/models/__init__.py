@@ -1,1 +1,1 @@
-"""Strict stand-ins for the providers' servers, each written from the provider's documentation."""
+"""Strict fakes of the providers' servers, each written from the provider's documentation."""

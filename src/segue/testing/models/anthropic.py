@@ -1,19 +1,19 @@
-"""A strict stand-in for Anthropic's Messages API, for tests and for trying the program.
+"""A strict fake of Anthropic's Messages API, for tests and for trying out the program.
 
-What it refuses, and in which words, is taken from:
+The requests that it refuses, and the error texts, come from:
 
 - the API reference (platform.claude.com/docs: API errors, Streaming messages, Prompt caching, Stop
-  reasons, Preserved thinking, Vision) for statuses, the shape of errors and of streams, the fields,
-  the kinds of pictures, their 8000 pixels and the 32 MB of a request;
-- error texts that people quoted in public issues of github.com: lobehub/lobehub 1496 (roles must
-  alternate), anthropics/claude-code 8210 (calls without results), tghamm/Anthropic.SDK 50 (too many
-  cache marks), jobrunr/JavaClaw 36 (no prefill), cg-dot/vertexai-cf-workers 16 and
-  earendil-works/pi 424 (pictures of more than 5 MiB, which counts their base64),
-  anthropics/claude-code 13131 (another media type) and 4778 (too many pixels);
+  reasons, Preserved thinking, Vision) for statuses, the format of errors and streams, the fields,
+  the image formats, the limit of 8000 pixels and the limit of 32 MB per request;
+- error texts quoted in public issues on github.com: lobehub/lobehub 1496 (roles must alternate),
+  anthropics/claude-code 8210 (calls without results), tghamm/Anthropic.SDK 50 (too many cache
+  marks), jobrunr/JavaClaw 36 (no prefill), cg-dot/vertexai-cf-workers 16 and
+  earendil-works/pi 424 (images over 5 MiB, measured as base64), anthropics/claude-code 13131 (wrong
+  media type) and 4778 (too many pixels);
 - memory, where a comment says so.
 
-It is stricter than the real one in one thing: today's API joins neighbours of the same role, this
-one refuses them, as the real one did until 2024.
+It is stricter than the real API in one way: today's API merges consecutive messages of one role.
+This fake refuses them, as the API did until 2024.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TOP = frozenset(
     {"model", "max_tokens", "messages", "stream", "system", "tools", "tool_choice", "temperature"}
 )
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    # type: what it must have, what it may have
+    # type: required fields, optional fields
     "text": (frozenset({"text"}), frozenset({"cache_control"})),
     "tool_use": (frozenset({"id", "name", "input"}), frozenset({"cache_control"})),
     "tool_result": (
@@ -62,7 +62,7 @@ _PICTURE_TOKENS = 1600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the model says: content blocks, whole, as the non-streaming API would give them."""
+    """The model's answer: complete content blocks, as the non-streaming API returns them."""
 
     content: Sequence[Json] = ()
     stop: str = "end_turn"
@@ -91,9 +91,9 @@ def thinking(thought: str, signature: str) -> Json:
 
 
 class FakeAnthropic(StrictFake[Answer]):
-    """Anthropic's Messages API, answering by a script.
+    """Anthropic's Messages API with scripted answers.
 
-    Signatures are good when this server gave them out, unless `accepts_thinking` is off.
+    Thinking signatures are valid if this server issued them, unless `accepts_thinking` is off.
     """
 
     CONTENT_TYPE = "text/event-stream; charset=utf-8"
@@ -130,7 +130,7 @@ class FakeAnthropic(StrictFake[Answer]):
         return Response(failure.status, failure.headers, msgspec.json.encode(body))
 
     def _list(self, request: Request) -> Response:
-        """A page of the models (API reference: List Models); the refusals are from memory."""
+        """Return a page of models (API reference: List Models). The refusals are from memory."""
         url = urlsplit(request.target)
         query = dict(parse_qsl(url.query))
         if url.path != "/v1/models":
@@ -192,7 +192,7 @@ class _Refused(Refused):
 
 
 class _Check:
-    """What the API checks before the model sees anything."""
+    """The checks that the API makes before the model sees the request."""
 
     def __init__(self, body: Json, signatures: Iterable[str]) -> None:
         self._body = body
@@ -326,7 +326,7 @@ class _Check:
             )
 
     def _results(self, blocks: list[Json], calls: list[str], i: int) -> None:
-        """Results stand first in their message, one for each call of the message before."""
+        """Check that results come first in a message, one for each call of the message before."""
         answered: list[str] = []
         for block in blocks:
             if block["type"] != "tool_result":
@@ -374,8 +374,8 @@ def _text(words: Any, where: str) -> None:
 
 
 def _picture(source: Json, where: str) -> None:
-    """What is not in one of the issues named above is from memory."""
-    if source.get("type") != "base64":  # The reference knows URLs and files too; nobody sends them.
+    """Check an image. Texts that are not in the issues listed above are from memory."""
+    if source.get("type") != "base64":  # The API also takes URLs and files. Segue sends neither.
         raise _Refused(f"{where}: Input tag '{source.get('type')}' does not match 'base64'")
     where = f"{where}.base64"
     _extra(source, {"type", "media_type", "data"}, f"{where}.")
@@ -405,14 +405,17 @@ def _picture(source: Json, where: str) -> None:
 
 
 def _pictures(body: Json) -> list[str]:
-    """The base64 of all pictures that stand in users' messages."""
+    """The base64 of all images in user messages."""
     blocks = (b for m in body["messages"] if isinstance(m["content"], list) for b in m["content"])
     return [block["source"]["data"] for block in blocks if block["type"] == "image"]
 
 
 def sse(answer: Answer, model: str = "claude-fake") -> bytes:
-    """The stream of an answer, event by event as the reference shows it: message_start, the blocks
-    (each start, deltas, stop), a ping in between, message_delta with the totals, message_stop."""
+    """Return an answer as a stream of events in the order of the reference.
+
+    message_start, the blocks (each start, deltas, stop) with one ping, message_delta with the
+    totals, message_stop.
+    """
     usage = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, **answer.usage}
     message: Json = {
         "id": "msg_01Fake",
@@ -439,7 +442,7 @@ def sse(answer: Answer, model: str = "claude-fake") -> bytes:
 
 
 def event(data: Json) -> bytes:
-    """One server-sent event, named for its type."""
+    """Encode one server-sent event, named after its type."""
     return b"event: %s\ndata: %s\n\n" % (data["type"].encode(), msgspec.json.encode(data))
 
 

@@ -1,21 +1,22 @@
-"""A strict stand-in for the Gemini API, for tests and for trying the program.
+"""A strict fake of the Gemini API, for tests and for trying out the program.
 
-What it refuses, and in which words, is taken from:
+The requests that it refuses, and the error texts, come from:
 
 - the API reference (ai.google.dev: generateContent, Schema and FunctionDeclaration, Thought
-  signatures, Image understanding) for fields, the shape of answers, the rule that signatures go
-  back, the kinds of pictures and the 20 MB of a request;
-- error texts that people quoted in public issues of github.com: google-gemini/gemini-cli 4231 (too
-  many tokens), 14183 and 15568 (responses and their calls), 26486 (calls after a user's turn), 8883
+  signatures, Image understanding) for fields, the format of answers, the rule that signatures are
+  sent back, the image formats and the limit of 20 MB per request;
+- error texts quoted in public issues on github.com: google-gemini/gemini-cli 4231 (too many
+  tokens), 14183 and 15568 (responses and their calls), 26486 (calls after a user's turn), 8883
   (quota), continuedev/continue 8785 (missing signature), openswarm-ai/openswarm 24 and
   zed-industries/zed 53919 (schemas), vercel/ai 3775 and router-for-me/CLIProxyAPI 1292 (empty
-  parts), musistudio/claude-code-router 845 (base64), charmbracelet/crush 995 (kinds of pictures),
-  google-gemini/gemini-cli 5064 (pictures that are none), google-gemini/
+  parts), musistudio/claude-code-router 845 (base64), charmbracelet/crush 995 (image formats),
+  google-gemini/gemini-cli 5064 (data that is not an image), google-gemini/
   deprecated-generative-ai-android 26 (too large);
 - memory, where a comment says so.
 
-It is stricter than the real one in three things: roles have to alternate; a response has to bear
-the name (and the id, if there is one) of the call at its place; and only a user has pictures.
+It is stricter than the real API in three ways: roles must alternate; a response must have the name
+(and the id, if there is one) of the call in the same position; and only user messages may contain
+images.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from segue.testing.models.strict import Failure, Json, Refused, Stream, StrictFa
 from segue.testing.models.travel import AT_ONCE, Travel
 
 UNSIGNED = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})
-"""What the documentation offers in place of a signature for calls of another model."""
+"""Values that the documentation allows in place of a signature, for calls of another model."""
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
 _TOP = frozenset({"contents", "systemInstruction", "tools", "toolConfig", "generationConfig"})
@@ -57,7 +58,7 @@ _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the model says: each chunk of parts is one event of the stream."""
+    """The model's answer: each chunk of parts becomes one event of the stream."""
 
     chunks: Sequence[Sequence[Json]] = ()
     finish: str = "STOP"
@@ -81,16 +82,16 @@ def text(words: str, **more: Any) -> Json:
 
 
 def call(name: str, *, signature: str = "", call_id: str = "", **args: Any) -> Json:
-    """A part with a function call; newer models sign and number them."""
+    """A part with a function call. Newer models add a signature and an id."""
     signed = {"thoughtSignature": signature} if signature else {}
     numbered = {"id": call_id} if call_id else {}
     return {"functionCall": {"name": name, "args": args, **numbered}, **signed}
 
 
 class FakeGemini(StrictFake[Answer]):
-    """The Gemini API, answering by a script; its base URL is that of the server plus `/v1beta`.
+    """The Gemini API with scripted answers. Its base URL is the server's URL plus `/v1beta`.
 
-    Signatures are good when this server gave them out, unless `accepts_signatures` is off.
+    Thought signatures are valid if this server issued them, unless `accepts_signatures` is off.
     """
 
     BAD = "INVALID_ARGUMENT"
@@ -146,8 +147,10 @@ class FakeGemini(StrictFake[Answer]):
         return path[1]
 
     def _list(self, request: Request) -> Response:
-        """A page of the models (API reference: models.list), among them one that only embeds; the
-        refusals are from memory."""
+        """Return a page of models (API reference: models.list), including one that only embeds.
+
+        The refusals are from memory.
+        """
         url = urlsplit(request.target)
         query = dict(parse_qsl(url.query))
         if url.path != "/v1beta/models":
@@ -213,7 +216,7 @@ class _Refused(Refused):
 
 
 class _Check:
-    """What the API checks before the model sees anything."""
+    """The checks that the API makes before the model sees the request."""
 
     def __init__(self, body: Json, signatures: Iterable[str], *, strict: bool) -> None:
         self._body = body
@@ -320,7 +323,7 @@ class _Check:
                 raise _Refused(f"The response to {made['name']} bears another name or id.")
 
     def _signed(self, contents: list[Json]) -> None:
-        """In the turn that is under way, the first call of every step carries a signature."""
+        """Check that in the current turn the first call of every step has a signature."""
         begun = max(
             (i for i, content in enumerate(contents)
              if content["role"] == "user" and any(
@@ -428,8 +431,10 @@ def _snake(name: str) -> str:
 
 
 def sse(answer: Answer, model: str = "gemini-3-fake") -> bytes:
-    """The stream of an answer: every event is a whole GenerateContentResponse; the last one has the
-    reason why it ended, and there is no other mark of the end."""
+    """Return an answer as a stream. Every event is a whole GenerateContentResponse.
+
+    The last event has the finish reason; the stream has no other end marker.
+    """
     events: list[Json] = []
     chunks = answer.chunks or ((),)
     for i, chunk in enumerate(chunks):
@@ -448,5 +453,5 @@ def sse(answer: Answer, model: str = "gemini-3-fake") -> bytes:
 
 
 def event(data: Json) -> bytes:
-    """One server-sent event; the API ends its lines with CR LF."""
+    """Encode one server-sent event. The API ends its lines with CR LF."""
     return b"data: %s\r\n\r\n" % msgspec.json.encode(data)

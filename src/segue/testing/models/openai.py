@@ -1,10 +1,10 @@
 """A strict fake of OpenAI's chat completions API.
 
-It takes and refuses what the real one does, in the real one's words. Sources: the API reference
-(platform.openai.com/docs/api-reference/chat/create and …/chat-streaming) for fields, roles and
-chunks; the guide to error codes (platform.openai.com/docs/guides/error-codes) for statuses; the
-exact texts of refusals as people have reported them, named where they are used. What is marked
-"from memory" was not found in any of these.
+It accepts and refuses the same requests as the real API, with the same error texts. Sources: the
+API reference (platform.openai.com/docs/api-reference/chat/create and …/chat-streaming) for fields,
+roles and chunks; the guide to error codes (platform.openai.com/docs/guides/error-codes) for
+statuses; public issues for the exact error texts, named where they are used. Texts marked "from
+memory" were not found in any of these.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _DATA_URL = re.compile(r"data:(?P<kind>[^;,]*);base64,(?P<data>.*)", re.DOTALL)
 _LARGEST_PICTURE = 20 * 1024 * 1024
 
 
-# What the fake answers
+# Scripted answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """A whole answer, streamed as the API reference shows it."""
+    """A complete answer, streamed as the API reference shows it."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     finish: str = ""
-    """`stop` or `tool_calls`, as fits, unless told otherwise."""
+    """The finish reason. If empty, `stop` or `tool_calls`, depending on `calls`."""
     prompt_tokens: int = 20
     completion_tokens: int = 10
     cached_tokens: int = 0
@@ -62,7 +62,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A response byte by byte, for servers that stray from the reference."""
+    """Raw response bytes, for servers that deviate from the reference."""
 
     body: bytes
     kind: str = "text/event-stream"
@@ -70,7 +70,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A refusal."""
+    """An error response."""
 
     status: int
     body: bytes
@@ -83,14 +83,14 @@ Answer = Say | Stream | Failure
 def refusal(
     status: int, message: str, *, kind: str = "invalid_request_error", **more: Any
 ) -> Failure:
-    """A refusal in OpenAI's form; `more` are param, code, and headers."""
+    """An error in OpenAI's format. `more` can contain param, code and headers."""
     headers = more.pop("headers", {})
     error = {"message": message, "type": kind, "param": None, "code": None, **more}
     return Failure(status=status, body=msgspec.json.encode({"error": error}), headers=headers)
 
 
 def too_many(retry_after: str | None = None) -> Failure:
-    """A rate limit (guide to error codes: 429)."""
+    """The rate limit error (guide to error codes: 429)."""
     return refusal(
         429,
         "Rate limit reached for gpt-test in organization org-test on requests per min (RPM): "
@@ -102,7 +102,7 @@ def too_many(retry_after: str | None = None) -> Failure:
 
 
 def no_quota() -> Failure:
-    """No credit (guide to error codes: 429 too)."""
+    """The error for an exhausted quota (guide to error codes: also 429)."""
     return refusal(
         429,
         "You exceeded your current quota, please check your plan and billing details. For more "
@@ -114,7 +114,7 @@ def no_quota() -> Failure:
 
 
 def too_long() -> Failure:
-    """More than fits (webtimemachine/wtm2#579, ikechan8370/chatgpt-plugin#219)."""
+    """The context length error (webtimemachine/wtm2#579, ikechan8370/chatgpt-plugin#219)."""
     return refusal(
         400,
         "This model's maximum context length is 128000 tokens. However, your messages resulted in "
@@ -125,7 +125,7 @@ def too_long() -> Failure:
 
 
 def server_error(status: int = 500) -> Failure:
-    """Trouble on their side (guide to error codes: 500 and 503)."""
+    """A server error (guide to error codes: 500 and 503)."""
     text = {
         500: "The server had an error while processing your request. Sorry about that!",
         503: "The engine is currently overloaded, please try again later.",
@@ -137,7 +137,7 @@ def server_error(status: int = 500) -> Failure:
 
 
 class FakeOpenAI:
-    """Answers from a script: a list, one answer to a request, or a function of the request."""
+    """Answers from a script: one item per request, or a function of the request."""
 
     def __init__(
         self,
@@ -157,15 +157,15 @@ class FakeOpenAI:
         self.travel = travel
         """How streams are delivered from now on."""
         self.requests: list[Json] = []
-        """Every body that was JSON, refused or not."""
+        """The body of every request that was valid JSON, refused or not."""
         self.received: list[Request] = []
         """Every request."""
         self.left = asyncio.Event()
-        """Set when a client left in the middle of an answer."""
+        """Set when a client disconnects in the middle of an answer."""
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncGenerator[str]:
-        """The base URL, as a person would set it."""
+        """Serve and yield the base URL as a user would configure it."""
         async with serving(self._handle) as url:
             yield f"{url}/v1"
 
@@ -184,7 +184,7 @@ class FakeOpenAI:
         return Response(200, {"Content-Type": answer.kind}, body)
 
     def _list(self, request: Request) -> Response:
-        """The models (API reference: models/list)."""
+        """List the models (API reference: models/list)."""
         if wrong := self._bad_key(request.headers.get("authorization", "")):
             return Response(wrong.status, wrong.headers, wrong.body)
         known = {"object": "model", "created": 1_700_000_000, "owned_by": "fake"}
@@ -198,7 +198,7 @@ class FakeOpenAI:
 
     def _refuse(self, request: Request) -> Failure | None:
         if request.method != "POST" or request.target != "/v1/chat/completions":
-            # As reported for mistyped addresses; from memory.
+            # As reported for mistyped URLs; from memory.
             url = f"Invalid URL ({request.method} {request.target})"
             return refusal(404, url)
         if wrong := self._bad_key(request.headers.get("authorization", "")):
@@ -212,7 +212,7 @@ class FakeOpenAI:
         return next(self._complaints(body), None)
 
     def _bad_key(self, given: str) -> Failure | None:
-        """Guide to error codes: 401; the texts from memory."""
+        """Check the API key (guide to error codes: 401; the texts are from memory)."""
         scheme, _, key = given.partition(" ")
         if self._key is None or (scheme == "Bearer" and key == self._key):
             return None
@@ -239,14 +239,14 @@ class FakeOpenAI:
                 text = f"Missing required parameter: '{name}'."
                 yield refusal(400, text, param=name, code="missing_required_parameter")
         if body.get("model") not in self._models:
-            # Guide to error codes: 404; the text from memory.
+            # Guide to error codes: 404; the text is from memory.
             text = (
                 f"The model `{body.get('model')}` does not exist or you do not have access to it."
             )
             yield refusal(404, text, code="model_not_found")
         yield from self._bad_limit(body)
         if "stream_options" in body and not body.get("stream"):
-            # API reference: "Only set this when you set stream: true"; the text from memory.
+            # API reference: "Only set this when you set stream: true"; the text is from memory.
             text = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
             yield refusal(400, text, param="stream_options")
         yield from _bad_tools(body)
@@ -271,7 +271,7 @@ class FakeOpenAI:
             yield refusal(400, text, code="invalid_parameter_combination")
 
 
-# What it refuses
+# Checks
 
 
 def _bad_tools(body: Json) -> Iterator[Failure]:
@@ -306,7 +306,7 @@ def _bad_messages(messages: Any) -> Iterator[Failure]:
     for i, message in enumerate(cast("list[Json]", messages)):
         role = message.get("role")
         if role not in _ROLES:
-            # The form as for other values (code invalid_value); from memory.
+            # Formatted like other errors with the code invalid_value; from memory.
             known = ", ".join(f"'{r}'" for r in _ROLES[:-1])
             yield refusal(
                 400,
@@ -338,7 +338,7 @@ def _unanswered(waiting: set[str], i: int) -> Failure:
 
 
 def _bad_result(message: Json, waiting: set[str], i: int) -> Iterator[Failure]:
-    """sdcb/chats#132, with its spelling."""
+    """sdcb/chats#132, including its spelling."""
     call_id = message.get("tool_call_id")
     if call_id not in waiting:
         yield refusal(
@@ -366,8 +366,10 @@ def _bad_calls(message: Json, i: int) -> Iterator[Failure]:
 
 
 def _bad_content(message: Json, i: int) -> Iterator[Failure]:
-    """API reference: content is required "unless tool_calls … is specified"; the text from
-    memory."""
+    """API reference: content is required "unless tool_calls … is specified".
+
+    The text is from memory.
+    """
     if message.get("content") is None and not message.get("tool_calls"):
         yield refusal(
             400,
@@ -383,7 +385,7 @@ def _bad_content(message: Json, i: int) -> Iterator[Failure]:
 
 
 def _bad_part(part: Json, message: Json, i: int, j: int) -> Iterator[Failure]:
-    """A part of a message: the API reference knows more kinds, of which nobody sends any here."""
+    """Check one part of a message. The API knows more types of parts; Segue does not send them."""
     kind = part.get("type")
     where = f"messages[{i}].content[{j}]"
     if kind not in ("text", "image_url"):
@@ -408,7 +410,7 @@ def _bad_part(part: Json, message: Json, i: int, j: int) -> Iterator[Failure]:
 
 
 def _bad_picture(given: Json) -> Iterator[Failure]:
-    """A picture in a data: URL, and no other URL: nothing here would fetch it."""
+    """Check a picture in a data: URL. Other URLs are refused, as the fake cannot fetch them."""
     url = _DATA_URL.fullmatch(given.get("url", ""))
     if url is None or not url["kind"].startswith("image/"):
         # langgenius/dify#11527
@@ -421,7 +423,7 @@ def _bad_picture(given: Json) -> Iterator[Failure]:
         yield refusal(400, "Invalid base64 image_url.", code="invalid_base64")
     elif pictures.looks_like(data) is None or len(data) > _LARGEST_PICTURE:
         # CosmosShadow/gptpdf#6, STranslate/STranslate#277. The media type in the URL is not
-        # looked at.
+        # checked.
         text = (
             "You uploaded an unsupported image. Please make sure your image is below 20 MB in size "
             "and is of one the following formats: ['png', 'jpeg', 'gif', 'webp']."
@@ -466,11 +468,11 @@ def _empty(where: str) -> Failure:
     )
 
 
-# How it streams
+# Streaming
 
 
 def sse(*chunks: Json | str) -> bytes:
-    """Server-sent events with these data."""
+    """Encode chunks as server-sent events."""
     texts = (c if isinstance(c, str) else msgspec.json.encode(c).decode() for c in chunks)
     return "".join(f"data: {text}\n\n" for text in texts).encode()
 
@@ -486,7 +488,10 @@ def chunk(choices: list[Json], model: str = "gpt-test", **more: Any) -> Json:
 
 
 def _stream(say: Say, model: str, *, usage: bool) -> bytes:
-    """API reference, the chat completion chunk object; the usage chunk has no choices."""
+    """Stream an answer (API reference: the chat completion chunk object).
+
+    The usage chunk has no choices.
+    """
     chunks = [delta(role="assistant", content="")]
     chunks += [delta(content=part) for part in _parts(say.text, 8)]
     for i, call in enumerate(say.calls):

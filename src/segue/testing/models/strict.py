@@ -1,4 +1,4 @@
-"""What the strict stand-ins of providers with a wire format of their own have in common."""
+"""The common part of the strict fakes whose providers have their own wire format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """An answer given as the bytes of its stream."""
+    """An answer given as the raw bytes of its stream."""
 
     body: bytes
     travel: Travel = AT_ONCE
@@ -26,13 +26,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An answer that is none: 429 with Retry-After, 529, 500 and their like."""
+    """An error response, such as 429 with Retry-After, 529 or 500."""
 
     status: int
     kind: str
     message: str = "Something went wrong."
     details: Sequence[Json] = ()
-    """For those who give some."""
+    """Error details, for providers that send them."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -55,13 +55,13 @@ A = TypeVar("A", bound=_Travels)
 class StrictFake(ABC, Generic[A]):
     """A handler for `segue.testing.http.serving`.
 
-    It checks each request, records it, and answers with the next reply of the script, or with what
-    the script makes of the request.
+    It checks and records each request, then answers with the next item of the script, or calls the
+    script with the request.
     """
 
     CONTENT_TYPE: ClassVar[str] = "text/event-stream"
     BAD: ClassVar[str]
-    """The kind of failure of a request that is wrong."""
+    """The kind of failure for an invalid request."""
 
     def __init__(
         self,
@@ -72,18 +72,18 @@ class StrictFake(ABC, Generic[A]):
         context: int,
         page: int,
     ) -> None:
-        """`page` is how many models it lists at a time, at the most."""
+        """`page` is the maximum number of models in one page of the list."""
         self._script = script if callable(script) else iter(script)
         self._key = key
         self._models = models
         self._context = context
         self._page = page
         self.requests: list[Json] = []
-        """Every request that was well-formed JSON, whether or not it was accepted."""
+        """Every request that was valid JSON, refused or not."""
         self.refusals: list[str] = []
-        """Why requests were refused, in the words that were sent."""
+        """The error message of each refused request."""
         self.left = asyncio.Event()
-        """Set when a client left in the middle of an answer."""
+        """Set when a client disconnects in the middle of an answer."""
 
     async def __call__(self, request: Request) -> Response:
         try:
@@ -110,12 +110,12 @@ class StrictFake(ABC, Generic[A]):
 
     @abstractmethod
     def _list(self, request: Request) -> Response:
-        """A page of the models; Refused for what the real one refuses."""
+        """Return a page of models. Raises Refused where the real API would refuse."""
         ...
 
     @abstractmethod
     def _check(self, request: Request) -> str:
-        """Record the request; the model that it asks, or Refused for what the real one refuses."""
+        """Record the request and return its model. Raises Refused where the real API would."""
         ...
 
     @abstractmethod
@@ -123,11 +123,13 @@ class StrictFake(ABC, Generic[A]):
 
     @abstractmethod
     def _refusal(self, failure: Failure) -> Response:
-        """A failure in the API's own shape."""
+        """Return a failure in the API's format."""
         ...
 
 
 def tokens(body: Json, pictures: Sequence[str], each: int) -> int:
-    """How long a request is, of which `pictures` are the base64 and count `each`. A token is about
-    four bytes; the real count does not matter here."""
+    """Estimate the tokens of a request. Each of the base64 `pictures` in it counts `each`.
+
+    A token is about four bytes; the exact count does not matter here.
+    """
     return (len(msgspec.json.encode(body)) - sum(map(len, pictures))) // 4 + len(pictures) * each

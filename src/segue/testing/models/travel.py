@@ -1,4 +1,4 @@
-"""How the bytes of a fake's answer reach the client: slowly, in pieces, or not all of them."""
+"""The delivery of a fake's answer: slow, in pieces, or incomplete."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from segue.testing.http import HangUp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Travel:
-    """How an answer's bytes reach the client."""
+    """How the bytes of an answer reach the client."""
 
     chunk: int = 0
-    """Bytes sent at a time; 0 for all at once."""
+    """Bytes sent at a time; 0 sends all at once."""
     pause: float = 0.0
-    """Seconds between the chunks."""
+    """Seconds between chunks."""
     hang_up_after: int | None = None
-    """Bytes after which the connection is cut."""
+    """Bytes after which the connection is dropped."""
     end_after: int | None = None
-    """Bytes after which the answer ends in good order, though it is not whole."""
+    """Bytes after which the response ends normally, although the answer is incomplete."""
     stall_after: int | None = None
-    """Bytes after which nothing more comes, while the connection stays."""
+    """Bytes after which nothing more is sent, while the connection stays open."""
     drip_after: int | None = None
-    """Bytes after which only comments come, until the client leaves, as from OpenRouter while it
-    waits (openrouter.ai/docs/api-reference/streaming)."""
+    """Bytes after which only comments are sent until the client disconnects.
+
+    OpenRouter does this while it waits (openrouter.ai/docs/api-reference/streaming).
+    """
 
 
 AT_ONCE = Travel()
 
 
 async def travelling(stream: bytes, travel: Travel, left: asyncio.Event) -> AsyncGenerator[bytes]:
-    """The stream, on its way; `left` is set when the client leaves before its end."""
+    """Yield the stream as `travel` delivers it. Sets `left` if the client disconnects early."""
     ends = (travel.hang_up_after, travel.end_after, travel.stall_after, travel.drip_after)
     sent = stream[: min((end for end in ends if end is not None), default=len(stream))]
     size = travel.chunk or len(sent) or 1

@@ -1,17 +1,17 @@
-"""What the fakes of chat platforms have in common: a process, real HTTP, and a test that commands.
+"""The common part of the chat platform fakes: a process, real HTTP, and a control interface.
 
-A fake is a **peer** of the gateway. It has two doors: at one it answers the bot in its platform's
-own protocol, and at the other, which stays open while the platform is down, it takes the orders of
-a test, whose **hands** give them. All that it is at a moment is its world; `Clear` makes it anew.
+A fake is a **peer** of the gateway. It listens at two **doors**. At one it answers the bot in the
+platform's protocol. At the other, which stays open while the platform is down, it takes orders from
+a test; the test's **hands** send them. Its whole state is its world, which `Clear` resets.
 
-A fake of one more platform is a package with these modules of its own, and what they name:
+A fake of another platform is a package with these modules:
 
-    orders.py    what its people can do, each an `Order`; `Shown`; the union of all, with `Shared`
-    world.py     a `World`: its state, its updates, and what each order comes to
-    doors.py     a `Doors`: how a request of the bot is answered
-    hands.py     a `Hands`: its people's, as methods
-    running.py   a `Peer`, and the `Fake` that starts it: `running`, `serving`
-    __main__.py  `main` of that `Fake`
+    control.py   what its users can do, each an `Order`; `Shown`; the union of all, with `Shared`
+    world.py     a `World`: its state, its updates, and a handler for each order
+    server.py    a `Doors`: answers the bot's requests
+    driver.py    a `Hands`: the orders as methods
+    process.py   a `Peer`, and the `Fake` that starts it: `running`, `serving`
+    __main__.py  calls `main` with that `Fake`
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a test tells any fake to do, and what it is shown: the control side in types."""
+"""The control interface that all fakes share: the orders of a test, and the state it sees."""
 
 from __future__ import annotations
 
@@ -9,64 +9,64 @@ from msgspec import Struct
 
 
 class Trouble(StrEnum):
-    """What can happen to a call."""
+    """A fault injected into a call."""
 
     BUSY = "busy"
-    """429, and when to come back; nothing was done."""
+    """429 with a retry time; the call has no effect."""
     BROKEN = "broken"
-    """500; nothing was done, which the bot cannot know."""
+    """500; the call has no effect, but the bot cannot know that."""
     FORBIDDEN = "forbidden"
-    """403; nothing was done."""
+    """403; the call has no effect."""
     DROP_BEFORE = "drop_before"
-    """The connection is cut; nothing was done, which the bot cannot know."""
+    """The connection is dropped before the call has an effect, but the bot cannot know that."""
     DROP_AFTER = "drop_after"
-    """It is done, and the connection is cut before the answer."""
+    """The call takes effect, and the connection is dropped before the answer."""
     GARBLED = "garbled"
-    """It is done, and the answer is 200 and nonsense."""
+    """The call takes effect, and the answer is 200 with an invalid body."""
     DELAY = "delay"
-    """It is done after some seconds."""
+    """The call takes effect after some seconds."""
     HANG = "hang"
-    """Nothing happens, until `Calm` cuts the connection."""
+    """The call has no effect and no answer, until `Calm` drops the connection."""
     HANG_AFTER = "hang_after"
-    """It is done, and no answer comes, until `Calm` cuts the connection."""
+    """The call takes effect but gets no answer, until `Calm` drops the connection."""
 
 
-# What to do
+# Orders
 
 
 class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=str.lower):
-    """The base of all of them."""
+    """Base class of all orders."""
 
 
 class Fail(Order, frozen=True):
-    """Trouble for the next calls of a method; in one chat, if one is named."""
+    """Inject a fault into the next calls of a method, only in `chat` if it is given."""
 
     method: str
     trouble: Trouble
     times: int = 1
     seconds: float = 0.05
-    """How long BUSY says to wait, and DELAY waits."""
+    """How long BUSY asks the bot to wait, and how long DELAY waits."""
     chat: str | None = None
 
 
 class Calm(Order, frozen=True):
-    """No more trouble; the connections of hanging calls are cut."""
+    """Remove all faults, and drop the connections of hanging calls."""
 
 
 class Inject(Order, frozen=True):
-    """Updates as they are, whatever they are."""
+    """Deliver these frames as updates without checking them."""
 
     frames: tuple[str, ...]
 
 
 class Repeat(Order, frozen=True):
-    """The last updates are delivered once more, confirmed or not."""
+    """Deliver the last updates again, confirmed or not."""
 
     last: int = 1
 
 
 class Hold(Order, frozen=True):
-    """Updates wait until `Release`."""
+    """Hold updates back until `Release`."""
 
 
 class Release(Order, frozen=True):
@@ -74,36 +74,36 @@ class Release(Order, frozen=True):
 
 
 class Shut(Order, frozen=True):
-    """The platform is down: connections to it are cut and refused."""
+    """Take the platform down: drop its connections and refuse new ones."""
 
 
 class Open(Order, frozen=True):
-    """The platform is there again, at the address where it was."""
+    """Bring the platform back up at the same address."""
 
 
 Shared: TypeAlias = Fail | Calm | Inject | Repeat | Hold | Release | Shut | Open
-"""Those that are the same for every fake."""
+"""The orders that every fake takes."""
 
 Chat = TypeVar("Chat")
 Settings = TypeVar("Settings")
 
 
 class Clear(Order, Generic[Settings], frozen=True):
-    """Everything is as it was at the start, with these settings."""
+    """Reset the fake to its initial state, with these settings."""
 
     settings: Settings
 
 
 class Look(Order, Generic[Chat], frozen=True):
-    """Answered with what is shown, once its version is past `after`, or when the time is over."""
+    """Return what is shown once its version exceeds `after`, or when `seconds` have passed."""
 
     after: int = -1
     seconds: float = 0.0
     chat: Chat | None = None
-    """Only what is in this chat."""
+    """Show only this chat."""
 
 
-# What is shown
+# The visible state
 
 
 class _Message(Protocol):
@@ -115,15 +115,15 @@ Message = TypeVar("Message", bound=_Message)
 
 
 class Shown(Struct, Generic[Message], frozen=True, kw_only=True):
-    """What there is to see."""
+    """A snapshot of what a test can see."""
 
     version: int
     messages: tuple[Message, ...]
-    """In the order in which they came."""
+    """In order of arrival."""
     hanging: int
-    """Calls that hang now."""
+    """The number of calls that hang now."""
     unconfirmed: int
-    """Updates that the bot has not confirmed."""
+    """The number of updates that the bot has not confirmed."""
 
     @property
     def texts(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a test does at any fake, and how it sees what is there."""
+"""The base class through which a test drives a fake and reads its state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from segue.testing.peers.control import Order, Trouble
 from segue.testing.peers.tls import tls
 
 WITHIN = 10.0
-"""Seconds that a test waits for what should come."""
+"""Default timeout of a wait, in seconds."""
 _LOOK_SECONDS = 5.0
 
 Obey: TypeAlias = Callable[[bytes], Awaitable[tuple[bool, bytes]]]
-"""Carries out an order: whether that could be done, and the answer. All of it is JSON."""
+"""Carries out an order given as JSON. Returns whether it succeeded, and the answer as JSON."""
 
 T = TypeVar("T")
 Chat = TypeVar("Chat")
@@ -27,15 +27,17 @@ Shown = TypeVar("Shown", bound=control.Shown[Any])
 
 
 class OrderRefused(Exception):
-    """The test asked for something that is not possible."""
+    """The test ordered something impossible."""
 
 
 class Hands(Generic[Chat, Message, Shown]):
-    """Hands and eyes at a fake that runs; any process may have some, by the control URL, and the
-    one in which it runs can do without it. Each fake adds what its people do."""
+    """Drives a running fake and reads its state. Each fake adds methods for what its users do.
+
+    Any process can connect through the control URL. In the fake's own event loop no URL is needed.
+    """
 
     def __init__(self, to: str | Obey, shown: type[Shown]) -> None:
-        """`to`: the control URL, or what obeys in this event loop."""
+        """`to` is the control URL, or the function that takes orders in this event loop."""
         self._shown = shown
         self._far: _Far | None = None
         if isinstance(to, str):
@@ -53,10 +55,10 @@ class Hands(Generic[Chat, Message, Shown]):
         if self._far is not None:
             await self._far.close()
 
-    # Eyes
+    # Reading
 
     async def look(self, chat: Chat | None = None) -> Shown:
-        """What is there now."""
+        """The current state."""
         return await self._ask(control.Look(chat=chat), self._shown)
 
     async def until(
@@ -66,8 +68,10 @@ class Hands(Generic[Chat, Message, Shown]):
         chat: Chat | None = None,
         within: float = WITHIN,
     ) -> Shown:
-        """What is there once the condition holds; AssertionError, with what was there, when it
-        does not in time."""
+        """Return the state once the condition holds.
+
+        Raises AssertionError, with the last state, if it does not hold within the timeout.
+        """
         shown = await self.look(chat)
         try:
             async with asyncio.timeout(within):
@@ -81,11 +85,11 @@ class Hands(Generic[Chat, Message, Shown]):
     async def message(
         self, text: str, *, chat: Chat | None = None, within: float = WITHIN
     ) -> Message:
-        """The newest message with exactly this text, once there is one."""
+        """Wait for a message with exactly this text and return the newest."""
         shown = await self.until(lambda shown: text in shown.texts, chat=chat, within=within)
         return next(message for message in reversed(shown.messages) if message.text == text)
 
-    # The platform itself
+    # The platform
 
     async def fail(
         self,
@@ -96,7 +100,7 @@ class Hands(Generic[Chat, Message, Shown]):
         seconds: float = 0.05,
         chat: Chat | None = None,
     ) -> None:
-        """Trouble for the next calls of that method."""
+        """Inject a fault into the next calls of that method."""
         name = None if chat is None else str(chat)
         order = control.Fail(
             method=method, trouble=trouble, times=times, seconds=seconds, chat=name
@@ -104,36 +108,36 @@ class Hands(Generic[Chat, Message, Shown]):
         await self._do(order)
 
     async def calm(self) -> None:
-        """No more trouble; what hangs is cut off."""
+        """Remove all faults and drop the connections of hanging calls."""
         await self._do(control.Calm())
 
     async def inject(self, frames: Iterable[str]) -> None:
-        """Updates as they are, whatever they are."""
+        """Deliver these frames as updates without checking them."""
         await self._do(control.Inject(frames=tuple(frames)))
 
     async def repeat(self, last: int = 1) -> None:
-        """Deliver the last updates once more."""
+        """Deliver the last updates again."""
         await self._do(control.Repeat(last=last))
 
     async def hold(self) -> None:
-        """Let updates wait."""
+        """Hold updates back until `release`."""
         await self._do(control.Hold())
 
     async def release(self, *, backwards: bool = False) -> None:
-        """Deliver what waits."""
+        """Deliver the held updates, in reverse order if `backwards`."""
         await self._do(control.Release(backwards=backwards))
 
     async def down(self) -> None:
-        """The bot's connections are cut, and new ones refused, until `up`."""
+        """Drop the bot's connections and refuse new ones, until `up`."""
         await self._do(control.Shut())
 
     async def up(self) -> None:
         await self._do(control.Open())
 
-    # How it is told
+    # Transport
 
     async def _do(self, order: Order) -> bytes:
-        """What it is answered, in JSON; OrderRefused when it is not possible."""
+        """Send an order and return the answer as JSON. Raises OrderRefused if it is impossible."""
         done, answer = await self._obey(msgspec.json.encode(order))
         if not done:
             raise OrderRefused(f"{order}: {msgspec.json.decode(answer, type=str)}")
@@ -144,7 +148,7 @@ class Hands(Generic[Chat, Message, Shown]):
 
 
 class _Far:
-    """A fake in another process, or in another event loop."""
+    """A fake in another process or another event loop."""
 
     def __init__(self, url: str) -> None:
         self._url = url

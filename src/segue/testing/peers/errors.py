@@ -1,8 +1,10 @@
-"""How a fake says no."""
+"""The base class of a fake's refusals."""
 
 from __future__ import annotations
 
 
 class Refuse(Exception):
-    """Raised where a call or an order is handled: it is not done. Each fake has its own, with what
-    its platform tells the bot; a test is told the words."""
+    """Raised by the handler of a call or an order to refuse it.
+
+    Each fake has its own subclass with the answer that the bot gets. A test gets the message.
+    """

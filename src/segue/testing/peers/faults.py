@@ -1,4 +1,4 @@
-"""The trouble that was ordered, and how it comes."""
+"""The faults that a test ordered, and their injection into calls."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from segue.testing.peers.pulse import Pulse
 
 
 class Garble(Exception):
-    """The answer is to be nonsense."""
+    """The answer must be invalid."""
 
 
 class Faults:
     def __init__(self, pulse: Pulse, refusal: Callable[[Fail], Exception]) -> None:
-        """`refusal`: what BUSY, BROKEN and FORBIDDEN are on this platform."""
+        """`refusal` makes this platform's error for BUSY, BROKEN and FORBIDDEN."""
         self._pulse = pulse
         self._refusal = refusal
         self._waiting: list[tuple[Fail, int]] = []
-        """Each with the number of times that are left."""
+        """Each fault with the number of times left."""
         self._calm = asyncio.Event()
         self.hanging = 0
 
@@ -35,7 +35,7 @@ class Faults:
 
     @contextlib.asynccontextmanager
     async def around(self, method: str, chat: str | None) -> AsyncGenerator[None]:
-        """Around the effect of a call: what was ordered for it happens before or after that."""
+        """Wrap the effect of a call, and inject the fault ordered for it before or after."""
         fault = self._take(method, chat)
         if fault is not None:
             await self._before(fault)

@@ -1,4 +1,4 @@
-"""How much a platform takes at a time."""
+"""Length and rate limits of a platform."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from segue.platforms.base import Unit
 
 _LEEWAY = 0.1
-"""The part of an interval by which a call may be early: clocks and networks are not exact."""
+"""The fraction of an interval by which a call may be early: clocks and networks are inexact."""
 
 
 def size(text: str, unit: Unit) -> int:
-    """How long `text` is, as the platform counts."""
+    """The length of `text` in the platform's unit."""
     match unit:
         case Unit.CHARACTERS:
             return len(text)
@@ -25,23 +25,23 @@ def size(text: str, unit: Unit) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """One call each `seconds`, once `burst` have come at once."""
+    """One call every `seconds`, after a burst of `burst` calls."""
 
     what: str
-    """Whose pace it is: the account's, a chat's, a message's."""
+    """The key of the limit: the account, a chat or a message."""
     seconds: float
     burst: int
 
 
 class Meter:
-    """Holds the bot to several paces at once."""
+    """Enforces several rate limits at once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._free: dict[str, float] = {}
 
     def wait(self, *paces: Pace) -> float:
-        """0 when the call keeps to all of them, which counts it; else the seconds to wait."""
+        """Count the call and return 0 if it meets every limit, else return the seconds to wait."""
         now = self._clock()
         waits = [self._early(pace, now) for pace in paces]
         if (longest := max(waits)) > 0:

@@ -1,4 +1,4 @@
-"""A fake as a process. It prints two lines: its URL for the bot, and its URL for the test."""
+"""Run a fake as a process. It prints two lines: its URL for the bot, and its URL for the test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from segue.testing.peers.process import Fake
 
 
 def main(fake: Fake[Any, Any], arguments: Sequence[str] | None = None) -> None:
-    """Run it until it is told to end."""
+    """Run the fake until a signal, or standard input with `--until-eof`, stops it."""
     parser = argparse.ArgumentParser(prog=f"python -m {fake.package}")
     parser.add_argument("--port", type=int, default=0, help="where the bot connects; 0: any")
     parser.add_argument("--journal", type=Path, help="a file that every call is noted in")

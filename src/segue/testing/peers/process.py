@@ -1,4 +1,4 @@
-"""Starting a fake: in a process of its own, or in this one."""
+"""Start a fake in a separate process, or in this one."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A fake that runs. Each has hands of its own for a test."""
+    """A running fake. Each fake's subclass adds the hands for a test."""
 
     url: str
-    """For the bot."""
+    """The URL for the bot."""
     control: str
-    """For the test."""
+    """The URL for the test."""
     token: str
     obey: Obey | None = None
-    """How orders are given where it runs in this very event loop: HTTP would be most of what a
-    test costs."""
+    """Takes orders when the fake runs in this event loop. HTTP would be most of a test's time."""
 
 
 Settings = TypeVar("Settings", bound=msgspec.Struct)
@@ -38,14 +37,14 @@ AnyPeer = TypeVar("AnyPeer", bound=Peer)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fake(Generic[Settings, AnyPeer]):
-    """All that it takes to start one."""
+    """Everything needed to start a fake."""
 
     package: str
-    """What `python -m` is told, to run it."""
+    """The package to run with `python -m`."""
     token: str
-    """The bot's, if a test wants no other."""
+    """The bot's default token."""
     settings: type[Settings]
-    """What the platform is like; without arguments, as most tests want it."""
+    """The platform's settings; the defaults suit most tests."""
     doors: type[Doors[Settings, Any]]
     peer: type[AnyPeer]
 
@@ -58,7 +57,7 @@ class Fake(Generic[Settings, AnyPeer]):
         port: int = 0,
         journal: Path | None = None,
     ) -> AsyncGenerator[AnyPeer]:
-        """In this process: quick to start, and gone when this process dies."""
+        """Run the fake in this process: fast to start, and gone when this process dies."""
         token = self.token if token is None else token
         doors = self.doors(settings or self.settings(), token=token, port=port, journal=journal)
         try:
@@ -80,7 +79,7 @@ class Fake(Generic[Settings, AnyPeer]):
         token: str | None = None,
         journal: Path | None = None,
     ) -> Generator[AnyPeer]:
-        """In a process of its own, which ends with the `with` or with this process."""
+        """Run the fake in a separate process, which ends with the `with` or with this process."""
         token = self.token if token is None else token
         said = msgspec.json.encode(settings or self.settings()).decode()
         arguments = ["--token", token, "--settings", said, "--until-eof"]
@@ -92,7 +91,7 @@ class Fake(Generic[Settings, AnyPeer]):
 
 @contextlib.contextmanager
 def _process(package: str, arguments: list[str]) -> Generator[tuple[str, str]]:
-    """Its two URLs, which it says once it is there."""
+    """Start the process and yield the two URLs that it prints."""
     process = subprocess.Popen(
         [sys.executable, "-m", package, *arguments],
         stdin=subprocess.PIPE,

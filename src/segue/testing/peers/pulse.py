@@ -1,4 +1,4 @@
-"""Waiting for a change without asking again and again."""
+"""Wait for a change without polling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Pulse:
-    """Counts changes, and wakes those who wait for one."""
+    """Counts changes and wakes the tasks that wait for one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -20,7 +20,7 @@ class Pulse:
         self._next = asyncio.Event()
 
     async def until(self, condition: Callable[[], bool], seconds: float) -> None:
-        """Return once it holds, which is looked at after each change, or when the time is over."""
+        """Return once the condition, checked after each change, holds, or when the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not condition():

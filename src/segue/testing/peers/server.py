@@ -1,4 +1,4 @@
-"""A fake's two doors: one for the bot, and one for the test."""
+"""A fake's two HTTP listeners: one for the bot, one for the test."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from segue.testing.peers.faults import Faults
 from segue.testing.peers.pulse import Pulse
 
 Steps = Mapping[type[Any], Callable[[Any], object]]
-"""What is done for each kind of order, and answered."""
+"""The handler for each type of order. Its return value is the answer."""
 
 
 class Door:
-    """An address on loopback that can be shut: connections are then cut, and new ones refused."""
+    """A loopback address that can be shut: connections are dropped and new ones refused."""
 
     def __init__(self, port: int = 0) -> None:
-        # Bound and never listening: the port stays ours while the door is shut.
+        # Bound but never listening, to reserve the port while the door is shut.
         self._place = _bound(port)
         self._port: int = self._place.getsockname()[1]
         self._open = contextlib.AsyncExitStack()
@@ -41,13 +41,14 @@ class Door:
         await self._open.aclose()
 
     async def close(self) -> None:
-        """Shut it for good."""
+        """Shut the door for good and free the port."""
         await self.shut()
         self._place.close()
 
 
 def _bound(port: int) -> socket.socket:
-    # By its protocol asyncio knows that its writes need not wait for each other.
+    # asyncio sets TCP_NODELAY only on sockets created with this protocol, so that writes do not
+    # wait for each other.
     bound = socket.socket(proto=socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     bound.bind(("127.0.0.1", port))
@@ -55,7 +56,7 @@ def _bound(port: int) -> socket.socket:
 
 
 class _Updates(Protocol):
-    """Those that wait for the bot."""
+    """The updates waiting for the bot."""
 
     def inject(self, frames: Sequence[str]) -> None: ...
     def repeat(self, last: int) -> None: ...
@@ -64,18 +65,18 @@ class _Updates(Protocol):
 
 
 class World(Protocol):
-    """All that a fake is at a moment."""
+    """The whole state of a fake."""
 
     @property
     def faults(self) -> Faults: ...
     @property
     def updates(self) -> _Updates: ...
     def steps(self) -> Steps:
-        """For the orders that only this fake takes."""
+        """The handlers of the orders that only this fake takes."""
         ...
 
     def shown(self, chat: Any) -> object:
-        """What there is to see, in that chat if one is named."""
+        """The visible state, only of `chat` if it is given."""
         ...
 
 
@@ -84,10 +85,10 @@ AnyWorld = TypeVar("AnyWorld", bound=World)
 
 
 class Doors(ABC, Generic[Settings, AnyWorld]):
-    """Answers the bot at one door, which is each fake's own affair, and the test at the other."""
+    """Serves the bot at one door, which each fake implements, and the test at the other."""
 
     orders: ClassVar[Any]
-    """The union of those that the test may give."""
+    """The union of the orders that the test may give."""
 
     def __init__(
         self, settings: Settings, *, token: str, port: int = 0, journal: Path | None = None
@@ -104,11 +105,11 @@ class Doors(ABC, Generic[Settings, AnyWorld]):
             control.Shut: lambda _: self.bot.shut(),
             control.Open: lambda _: self._open_to_bot(),
         }
-        """For the orders that concern the doors; a world sees to the others."""
+        """The handlers of orders that concern the doors. The world handles the others."""
 
     @abstractmethod
     def _fresh(self, settings: Settings) -> AnyWorld:
-        """As it is at the start."""
+        """Return a world in its initial state."""
 
     @abstractmethod
     async def _answer_bot(self, request: Request) -> Response: ...
@@ -122,7 +123,7 @@ class Doors(ABC, Generic[Settings, AnyWorld]):
         await self.test.close()
 
     def _note(self, entry: object) -> None:
-        """Write it in the journal, if there is one."""
+        """Append an entry to the journal, if there is one."""
         if self._journal is not None:
             with self._journal.open("ab") as journal:
                 journal.write(msgspec.json.encode(entry) + b"\n")
@@ -132,8 +133,7 @@ class Doors(ABC, Generic[Settings, AnyWorld]):
         return Response(200 if done else 400, body=answer)
 
     async def obey(self, said: bytes) -> tuple[bool, bytes]:
-        """Whether an order could be carried out, and its answer; all of it in JSON, as at the
-        test's door."""
+        """Carry out an order given as JSON. Return whether it succeeded, and the answer as JSON."""
         try:
             order: Order = msgspec.json.decode(said, type=self.orders)
             return True, msgspec.json.encode(await self._obey(order))
@@ -162,7 +162,7 @@ class Doors(ABC, Generic[Settings, AnyWorld]):
 
 
 def _shared(faults: Faults, updates: _Updates) -> Steps:
-    """For the orders that every world takes."""
+    """The handlers of the orders that every fake takes."""
     return {
         control.Fail: faults.order,
         control.Calm: lambda _: faults.calm(),

@@ -1,4 +1,4 @@
-"""What every client of a test would otherwise make for itself."""
+"""A TLS context that all clients of a test run share."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ import httpx2
 
 @functools.cache
 def tls() -> ssl.SSLContext:
-    """Made once: it takes longer than most tests."""
+    """Return the context, created once: creating it takes longer than most tests."""
     return httpx2.create_ssl_context(trust_env=False)

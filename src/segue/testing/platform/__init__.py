@@ -1,7 +1,7 @@
 """A strict chat platform for tests, behind real HTTP.
 
-It is modelled on what chat platforms do, and refuses what is malformed, unknown or beyond its
-limits. Run in a process of its own, it keeps what it did however the gateway dies:
+It behaves as chat platforms do, and refuses malformed, unknown and over-limit requests. In a
+separate process, its state survives a killed gateway:
 
     with running() as peer:                       # or: async with serving() as peer, in-process
         async with peer.hands() as hands:
@@ -14,9 +14,9 @@ limits. Run in a process of its own, it keeps what it did however the gateway di
 
 # The protocol
 
-A call is `POST /v1/<method>` with `Authorization: Bearer <token>` and a JSON object. It is
-answered with 200 and JSON, or with another status and `{"code", "reason", "retry_after"}`; a 429
-has a Retry-After header too. `segue.testing.platform.wire` has every field.
+A call is `POST /v1/<method>` with `Authorization: Bearer <token>` and a JSON object. The answer is
+200 with JSON, or another status with `{"code", "reason", "retry_after"}`. A 429 also has a
+Retry-After header. `segue.testing.platform.wire` defines every field.
 
     me           {}                                         → {id, name, rules}
     updates      {offset?, seconds?, limit?}                → {frames, next}
@@ -26,24 +26,25 @@ has a Retry-After header too. `segue.testing.platform.wire` has every field.
     open_thread  {chat, title, key?}                        → {chat, thread}
     file         {file}                                     → its bytes
 
-- `updates` waits up to `seconds` for one. `offset` confirms all before it, for good; those that
-  were not confirmed come again. One poll at a time: a second one ends the first with 409 conflict.
-  A frame is the JSON text of an update: `{kind, id, chat, user, thread}` and, by its kind
-  (message, edit, command, button, joined), a message or the data of a button. The bot's own
-  messages come as well (`rules.echo`), and those of other bots (`user.bot`).
-- `key`: the same call under the same key has its effect once and the same answer; another call
-  under that key is refused. Where `rules.keys` is false, a key is refused.
-- `format`: `plain` or `markup`; in Markdown, a block of code that is not closed is bad_markup.
-- `open_thread`: in a DM and a forum a thread is a topic; in a group and a channel it hangs from a
-  message with its title, whose id it has.
-- 400: malformed, not_supported, empty, too_long, bad_markup, bad_button, not_changed (an edit to
-  what the message says already), no_threads, too_large, bad_offset. 401: unauthorized. 403:
-  forbidden, no_permission (to open threads), not_yours. 404: unknown_method, and chat, thread,
-  message or file followed by _not_found. 409: conflict, key_reused. 413: too_long. 429: slow_down;
-  nothing was done. 500: internal; it may have been done.
+- `updates` waits up to `seconds` for an update. `offset` permanently confirms updates before it;
+  unconfirmed updates are delivered again. Only one poll runs at a time: a second one ends the first
+  with 409 conflict. A frame is the JSON text of an update: `{kind, id, chat, user, thread}` and,
+  depending on its kind (message, edit, command, button, joined), a message or the data of a button.
+  The bot's own messages are delivered too (`rules.echo`), and those of other bots (`user.bot`).
+- `key` is an idempotency key: repeating a call with its key has no further effect and returns the
+  same answer. A different call with a used key is refused. Where `rules.keys` is false, any key is
+  refused.
+- `format` is `plain` or `markup` (Markdown). An unclosed code block is bad_markup.
+- `open_thread`: in a DM and a forum a thread is a topic. In a group and a channel it starts at a
+  message with the title, and has the id of that message.
+- 400: malformed, not_supported, empty, too_long, bad_markup, bad_button, not_changed (an edit that
+  changes nothing), no_threads, too_large, bad_offset. 401: unauthorized. 403: forbidden,
+  no_permission (to open threads), not_yours. 404: unknown_method, and chat, thread, message or file
+  followed by _not_found. 409: conflict, key_reused. 413: too_long. 429: slow_down; the call had no
+  effect. 500: internal; the call may have had an effect.
 
-The control side is one URL at a port of its own, so that it is there while the platform is down.
-It takes the orders of `segue.testing.platform.control`, which `Hands` gives.
+The control interface is one URL on a separate port, so it stays up while the platform is down. It
+takes the orders of `segue.testing.platform.control`, which `Hands` sends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m segue.testing.platform`: the test platform as a process."""
+"""`python -m segue.testing.platform`: run the test platform as a process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An Adapter for the test platform, which can play any platform.
+"""An Adapter for the test platform, which can stand in for any platform.
 
-Settings name it as `segue.testing.platform.adapter:make`.
+To use it, set `segue.testing.platform.adapter:make` in the settings.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 def make(settings: PlatformSettings) -> Adapter:
-    """An adapter that plays the platform of `settings`, and is not connected yet."""
+    """Return an unconnected adapter that stands in for the platform of `settings`."""
     token = "" if settings.token is None else settings.token.reveal()
     return PeerAdapter(settings.platform, settings.url or "", token)
 
@@ -68,7 +68,7 @@ class PeerAdapter:
     def __init__(
         self, platform: Platform, url: str, token: str, *, silence: float = _SILENCE
     ) -> None:
-        """`silence`: seconds without an answer before a call counts as lost."""
+        """`silence` is how many seconds a call waits for an answer before it counts as lost."""
         self._platform = platform
         self._url = url
         self._token = token
@@ -83,7 +83,7 @@ class PeerAdapter:
 
     @property
     def capabilities(self) -> Capabilities:
-        """By what `me` said."""
+        """The capabilities that `me` reported."""
         rules = self._me.rules
         return Capabilities(
             threads=rules.threads,
@@ -132,7 +132,7 @@ class PeerAdapter:
             for frame in batch.frames:
                 if (inbound := parse(self._platform, frame)) is not None:
                     yield inbound
-            # Sent with the next poll, once the last of the batch is recorded: it confirms them.
+            # The next poll sends this offset and so confirms the batch, once all of it is recorded.
             self._offset = batch.next
 
     async def send(
@@ -173,7 +173,7 @@ class PeerAdapter:
                     raise
 
     def acknowledge(self, press: Inbound) -> None:
-        """A button of this platform does not wait."""
+        """Do nothing: this platform's buttons need no acknowledgement."""
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         async def send(text: str, form: Format) -> Sent:
@@ -247,7 +247,7 @@ class PeerAdapter:
         return key if self.capabilities.keys else None
 
     async def _in_markup(self, part: Part, deliver: Callable[[str, Format], Awaitable[T]]) -> T:
-        """Deliver it in the platform's markup, or plain if the platform refuses that."""
+        """Deliver the part in the platform's markup, or as plain text if the markup is refused."""
         if self.capabilities.dialect is Dialect.PLAIN:
             return await deliver(part.plain, "plain")
         try:
@@ -282,7 +282,7 @@ class PeerAdapter:
                 reason=_reason(refused),
                 retry=broken or refused.status == 429,
                 after=refused.refusal.retry_after,
-                # Whatever broke there may have broken after the effect.
+                # A server error may happen after the effect.
                 arrived=broken,
             ) from refused
         except Lost as lost:

@@ -1,4 +1,4 @@
-"""What the bot may call, and what comes of it."""
+"""The methods that the bot can call, and their effects."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Done = TypeVar("Done", Sent, Opened)
 
 
 class Calls:
-    """Carries calls out, or raises Refuse."""
+    """Carries out calls. Raises Refuse for a call that is not allowed."""
 
     def __init__(self, service: Service, updates: Updates) -> None:
         self._service = service
         self._updates = updates
         self._meter = Meter()
         self._keyed: dict[str, tuple[Call, Sent | Opened]] = {}
-        """What was done under each key, and what it was answered."""
+        """The call made with each idempotency key, and its answer."""
 
     async def carry_out(self, call: Call) -> Answer:
         match call:
@@ -77,7 +77,7 @@ class Calls:
                 self._service.menu = call.menu
 
     def _once(self, call: Call, key: str | None, do: Callable[[], Done]) -> Done:
-        """What it comes to; under a key that was used, what it came to then."""
+        """Carry out the call, or return the recorded answer if its key was used before."""
         if key is None:
             return do()
         self._can("keys")

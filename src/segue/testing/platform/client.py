@@ -1,4 +1,4 @@
-"""One call to the test platform: what can happen to it, sorted by what the caller must know."""
+"""HTTP client of the test platform. Errors say whether the call may have had an effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 _TOKEN = re.compile(r"[!-~]+")
 
-# The call never left this machine.
+# Errors raised before the call left this machine.
 _UNSENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -27,7 +27,7 @@ _UNSENT = (
 
 
 class Refused(Exception):
-    """The platform said no."""
+    """The platform refused the call."""
 
     def __init__(self, status: int, refusal: Refusal) -> None:
         super().__init__(refusal.reason)
@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 class Lost(Exception):
-    """No answer came; `arrived`: the call may have had its effect."""
+    """No answer came. If `arrived`, the call may have had its effect."""
 
     def __init__(self, reason: str, *, arrived: bool) -> None:
         super().__init__(reason)
@@ -45,21 +45,21 @@ class Lost(Exception):
 
 
 class Client:
-    """Calls the platform with one token. Raises Refused or Lost, and nothing else."""
+    """Calls the platform with one token. Raises only Refused and Lost."""
 
     def __init__(self, url: str, token: str, *, silence: float) -> None:
-        """`silence`: seconds without an answer before a call counts as lost."""
+        """`silence` is how many seconds a call waits for an answer before it counts as lost."""
         self._silence = silence
         if not _TOKEN.fullmatch(token):
-            # The library would show it in its own words.
+            # The library's error message would contain the token.
             raise Lost("its token is missing, or holds what no token does", arrived=False)
         self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         try:
             self._url = httpx2.URL(f"{url.rstrip('/')}/v1/")
         except httpx2.InvalidURL as error:
             raise Lost(str(error), arrived=False) from error
-        # Not the library's whole client: what a gateway costs is measured with this one. Each call
-        # looks at all connections that are kept.
+        # The bare transport, not the library's full client, because this client is part of what
+        # the gateway benchmarks measure. Each call scans all kept connections, so keep few.
         kept = httpx2.Limits(max_connections=100, max_keepalive_connections=4)
         self._http = httpx2.AsyncHTTPTransport(verify=tls(), trust_env=False, limits=kept)
 
@@ -67,7 +67,7 @@ class Client:
         await self._http.aclose()
 
     async def call(self, method: str, call: Call, answer: type[T], *, seconds: float = 0.0) -> T:
-        """The answer, for which the platform may take so many seconds."""
+        """Return the answer. The platform may take up to `seconds` longer than usual for it."""
         content = await self.content(method, call, seconds=seconds)
         try:
             return msgspec.json.decode(content, type=answer)
@@ -75,7 +75,7 @@ class Client:
             raise Lost(f"its answer makes no sense ({error})", arrived=True) from error
 
     async def content(self, method: str, call: Call, *, seconds: float = 0.0) -> bytes:
-        """The bytes of the answer."""
+        """Return the body of the answer."""
         timeout = httpx2.Timeout(self._silence, read=seconds + self._silence)
         try:
             request = httpx2.Request(

@@ -1,4 +1,4 @@
-"""What a test tells this platform to do, and what it is shown: the control side in types."""
+"""The control interface of this platform: the orders of a test, and the state it sees."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from segue.testing.platform.wire import Refusal, Rules, WireButton, WireEntry
 
 
 class Shape(StrEnum):
-    """The kinds of chat that there are."""
+    """The kinds of chat."""
 
     DM = "dm"
-    """One person and the bot; threads are topics."""
+    """One user and the bot; threads are topics."""
     GROUP = "group"
-    """Threads hang from a message, which the platform posts with the title."""
+    """Threads start at a message that the platform posts with the title."""
     CHANNEL = "channel"
-    """As a group, for many."""
+    """Like a group, with many members."""
     FORUM = "forum"
     """A group whose threads are topics."""
     NO_THREADS = "no_threads"
-    """A group that cannot have any."""
+    """A group without threads."""
     THREADS_REFUSED = "threads_refused"
-    """A group in which the bot may not open any."""
+    """A group in which the bot may not open threads."""
 
 
-# What to do
+# Orders
 
 
 class AddUser(peers.Order, frozen=True):
-    """Answered with the user's id."""
+    """Returns the user's id."""
 
     name: str
     bot: bool = False
 
 
 class AddChat(peers.Order, frozen=True):
-    """Answered with the chat's id."""
+    """Returns the chat's id."""
 
     shape: Shape
     members: tuple[str, ...]
-    """The ids of those who are in it beside the bot."""
+    """The ids of the members other than the bot."""
     name: str = ""
     topic: str = ""
 
@@ -58,39 +58,39 @@ class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Say(peers.Order, frozen=True):
-    """Answered with the message's id."""
+    """Returns the message's id."""
 
     user: str
     chat: str
     text: str
     thread: str | None = None
     command: bool = False
-    """The platform marks it as a command."""
+    """The platform marks the message as a command."""
     files: tuple[Upload, ...] = ()
     forwarded_from: str | None = None
-    """The name of who wrote it first, in another chat."""
+    """The name of the original author, for a message forwarded from another chat."""
     reply_to: str | None = None
 
 
 class Rewrite(peers.Order, frozen=True):
-    """A person edits what they said."""
+    """A user edits their message."""
 
     message: str
     text: str
 
 
 class Press(peers.Order, frozen=True):
-    """A person presses the button with that label."""
+    """A user presses the button with that label."""
 
     user: str
     message: str
     label: str
     data: str | None = None
-    """What it stood for when that person last looked, if it may be gone by now."""
+    """The button's data as the user last saw it, if the button may be gone by now."""
 
 
 class Join(peers.Order, frozen=True):
-    """A person begins a chat with the bot, or adds it to one."""
+    """A user starts a chat with the bot, or adds the bot to a chat."""
 
     user: str
     chat: str
@@ -119,7 +119,7 @@ Order: TypeAlias = (
 )
 
 
-# What is shown
+# The visible state
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -129,20 +129,20 @@ class Message(Struct, frozen=True, kw_only=True):
     chat: str
     thread: str | None
     author: str
-    """A user's id; the bot's is that of its account."""
+    """A user's id, or the id of the bot's account."""
     text: str
     format: str = "plain"
     buttons: tuple[WireButton, ...] = ()
     earlier: tuple[str, ...] = ()
-    """What it said before each edit, the oldest first."""
+    """The text before each edit, oldest first."""
     key: str | None = None
-    """The key that it was sent under."""
+    """The idempotency key of the call that sent it."""
     file: str | None = None
-    """The name of the file in it."""
+    """The name of the attached file."""
     forwarded_from: str | None = None
     reply_to: str | None = None
     at: float = field(default_factory=time.monotonic)
-    """When it came to say this, on the clock that all processes of the machine share."""
+    """When it got this text, on the monotonic clock that all processes of the machine share."""
 
 
 class Thread(Struct, frozen=True, kw_only=True):
@@ -170,13 +170,13 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Shown(peers.Shown[Message], frozen=True, kw_only=True):
-    """What there is to see."""
+    """A snapshot of what a test can see."""
 
     threads: tuple[Thread, ...]
     typing: tuple[TypingSeen, ...]
     previews: tuple[PreviewSeen, ...]
-    """Those that no message has taken the place of."""
+    """Previews not yet replaced by a message."""
     menu: tuple[WireEntry, ...]
     calls: Mapping[str, int]
-    """How often each method was called, refused or not."""
+    """The number of calls of each method, including refused ones."""
     refused: tuple[Refused, ...]

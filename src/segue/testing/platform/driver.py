@@ -1,4 +1,4 @@
-"""What a test does on the test platform as its people, and sees there as they do."""
+"""The test's side of the test platform: act as its users and read what they see."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from segue.testing.platform.wire import Rules
 
 
 class Hands(peers.Hands[str, Message, Shown]):
-    """People's hands and eyes on the platform; any process may have some, by its control URL."""
+    """Acts for the users of the platform. Any process can connect through the control URL."""
 
     def __init__(self, to: str | Obey) -> None:
         super().__init__(to, Shown)
 
-    # People
+    # Users
 
     async def user(self, name: str, *, bot: bool = False) -> str:
-        """A new one; their id."""
+        """Add a user and return their id."""
         return await self._ask(control.AddUser(name=name, bot=bot), str)
 
     async def chat(
         self, shape: Shape, members: Sequence[str], *, name: str = "", topic: str = ""
     ) -> str:
-        """A new one, with these and the bot in it; its id."""
+        """Add a chat with these members and the bot, and return its id."""
         return await self._ask(
             control.AddChat(shape=shape, members=tuple(members), name=name, topic=topic), str
         )
@@ -43,8 +43,10 @@ class Hands(peers.Hands[str, Message, Shown]):
         forwarded_from: str | None = None,
         reply_to: str | None = None,
     ) -> str:
-        """The id of the message. `forwarded_from`: the name of who wrote it first. `reply_to`: the
-        id of another message."""
+        """Send a message and return its id.
+
+        `forwarded_from` is the name of the original author. `reply_to` is a message id.
+        """
         order = control.Say(
             user=user,
             chat=chat,
@@ -57,7 +59,7 @@ class Hands(peers.Hands[str, Message, Shown]):
         return await self._ask(order, str)
 
     async def command(self, user: str, chat: str, text: str, *, thread: str | None = None) -> str:
-        """Say what the platform marks as a command; the id of the message."""
+        """Send a message that the platform marks as a command, and return its id."""
         return await self._ask(
             control.Say(user=user, chat=chat, text=text, thread=thread, command=True), str
         )
@@ -70,30 +72,30 @@ class Hands(peers.Hands[str, Message, Shown]):
         await self._do(control.Press(user=user, message=message, label=label))
 
     async def press_late(self, user: str, message: Message, label: str) -> None:
-        """The same by somebody who still sees the message as it was."""
+        """Press a button of an outdated view of the message."""
         data = next(button.data for button in message.buttons if button.label == label)
         await self._do(control.Press(user=user, message=message.id, label=label, data=data))
 
     async def join(self, user: str, chat: str) -> None:
-        """Begin the chat with the bot, or add it there."""
+        """Start the chat with the bot, or add the bot to it."""
         await self._do(control.Join(user=user, chat=chat))
 
     async def delete_thread(self, thread: str) -> None:
         await self._do(control.DeleteThread(thread=thread))
 
-    # Eyes
+    # Reading
 
     async def thread(self, chat: str, *, within: float = WITHIN) -> Thread:
-        """The newest thread in that chat, once there is one."""
+        """Wait for a thread in that chat and return the newest."""
         shown = await self.until(lambda shown: bool(shown.threads), chat=chat, within=within)
         return shown.threads[-1]
 
-    # The platform itself
+    # The platform
 
     async def rules(self, rules: Rules) -> None:
-        """From now on it can do this, and no more."""
+        """Change the platform's features and limits from now on."""
         await self._do(control.SetRules(rules=rules))
 
     async def clear(self, rules: Rules = Rules()) -> None:  # noqa: B008 - it is frozen
-        """Everything as at the start, under these rules."""
+        """Reset the platform to its initial state, with these rules."""
         await self._do(peers.Clear(settings=rules))

@@ -1,4 +1,4 @@
-"""How the platform says no."""
+"""The platform's error responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from segue.testing.platform.wire import Refusal
 
 
 class Refuse(peers.Refuse):
-    """Raised where a call is handled: it is answered with this status and refusal."""
+    """Raised by the handler of a call: it is answered with this status and refusal."""
 
     def __init__(
         self, status: int, code: str, reason: str, *, retry_after: float | None = None
@@ -33,7 +33,7 @@ def too_often(seconds: float) -> Refuse:
 
 
 def ordered(fail: Fail) -> Refuse:
-    """The trouble that a test wants for a call."""
+    """Return the error for a fault that a test ordered."""
     if fail.trouble is Trouble.BUSY:
         return too_often(fail.seconds)
     if fail.trouble is Trouble.FORBIDDEN:

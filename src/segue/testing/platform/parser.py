@@ -1,4 +1,4 @@
-"""From a frame of the test platform to an Inbound: the adapter's edge."""
+"""Parse a frame of the test platform into an Inbound: the edge of the adapter."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ _decoder = msgspec.json.Decoder(Update)
 
 
 def parse(platform: Platform, frame: str) -> Inbound | None:
-    """What a person did, or None: for what is malformed or new to us, and for what bots do, of
-    which we are one."""
+    """Return the update as an Inbound, or None.
+
+    Malformed updates, unknown kinds, and updates caused by bots, including ours, are ignored.
+    """
     try:
         update = _decoder.decode(frame)
-    # Nesting without end is not an error of msgspec's own.
+    # Deep nesting raises RecursionError, which is not an error of msgspec.
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     return None if update.user.bot else _inbound(platform, update)
@@ -66,7 +68,7 @@ def _inbound(platform: Platform, update: Update) -> Inbound:
 
 
 def _message(update: Update) -> WireMessage:
-    """What was said, or the message whose button was pressed."""
+    """The message of the update, or the one whose button was pressed."""
     match update:
         case Said(message=message) | Changed(message=message) | Commanded(message=message):
             return message

@@ -1,4 +1,4 @@
-"""Starting the test platform: in a process of its own, or in this one."""
+"""Start the test platform in a separate process, or in this one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ TOKEN = "the-token-of-the-bot"  # noqa: S105 - it opens nothing but this
 
 
 class Peer(peers.Peer):
-    """A platform that runs."""
+    """A running platform."""
 
     def hands(self) -> Hands:
-        """New ones, to be used in an `async with`."""
+        """Return new hands, for use in an `async with`."""
         return Hands(self.obey or self.control)
 
 

@@ -1,4 +1,4 @@
-"""How the test platform answers the bot."""
+"""The test platform's HTTP interface for the bot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the test platform keeps: its people, chats, threads, messages and files."""
+"""The test platform's state: users, chats, threads, messages and files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from segue.testing.platform.wire import (
 
 BOT = WireUser(id="bot:1", name="The bot", bot=True)
 SEEDED = frozenset({Shape.GROUP, Shape.CHANNEL})
-"""Where a thread hangs from a message."""
+"""The chats in which a thread starts at a message."""
 
 _TYPES = {Shape.DM: "dm", Shape.CHANNEL: "channel"}
 
@@ -57,10 +57,10 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Service:
-    """The state, what people do to it, and the updates that come of it."""
+    """The state, the actions of users, and the updates that they cause."""
 
     def __init__(self, rules: Rules, tell: Callable[[str], None]) -> None:
-        """`tell` takes each update, as its frame."""
+        """`tell` receives each update as a frame."""
         self.rules = rules
         self._tell = tell
         self._numbers = itertools.count(1)
@@ -74,7 +74,7 @@ class Service:
         self.menu: tuple[WireEntry, ...] = ()
 
     def name(self, kind: str) -> str:
-        """A new id. It holds a colon, as those of some platforms do."""
+        """A new id. It contains a colon, as the ids of some platforms do."""
         return f"{kind}:{next(self._numbers)}"
 
     def chat(self, name: str) -> Chat:
@@ -83,7 +83,7 @@ class Service:
         return chat
 
     def thread(self, chat: str, name: str | None) -> None:
-        """That it is there."""
+        """Raise Refuse if the thread does not exist in that chat."""
         if name is not None and (name not in self.threads or self.threads[name].chat != chat):
             raise missing("thread", name)
 
@@ -92,7 +92,7 @@ class Service:
             raise missing("message", name)
         return message
 
-    # What people do
+    # Actions of users
 
     def set_rules(self, order: control.SetRules) -> None:
         self.rules = order.rules
@@ -148,12 +148,12 @@ class Service:
         if self.threads.pop(order.thread, None) is None:
             raise missing("thread", order.thread)
 
-    # What anybody's doing comes to
+    # Effects, of users and of the bot
 
     def post(
         self, message: Message, *, files: tuple[WireFile, ...] = (), command: bool = False
     ) -> None:
-        """Show it, in the place of a preview that there was, and tell the bot."""
+        """Show the message in place of any preview, and queue an update for the bot."""
         self.previews.pop((message.chat, message.thread), None)
         self.messages[message.id] = message
         said = self._wire(message, files)
@@ -161,7 +161,7 @@ class Service:
         self._update(kind, message, message.author, message=said)
 
     def change(self, message: Message, text: str, **more: object) -> None:
-        """Let it say `text` instead, and tell the bot."""
+        """Replace the message's text, and queue an update for the bot."""
         earlier = (*message.earlier, message.text)
         changed = replace(message, text=text, earlier=earlier, at=time.monotonic(), **more)
         self.messages[message.id] = changed

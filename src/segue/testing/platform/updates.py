@@ -1,4 +1,4 @@
-"""The updates that wait for the bot."""
+"""The updates waiting for the bot."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from segue.testing.platform.wire import AskUpdates, Batch
 
 
 class Updates:
-    """A queue that the bot confirms by offset: what it did not confirm comes again."""
+    """A queue that the bot confirms by offset. Unconfirmed updates are delivered again."""
 
     def __init__(self, pulse: Pulse) -> None:
         self._pulse = pulse
         self._all: list[str] = []
-        """Every update since the start; one's place in here is its offset."""
+        """Every update since the start; its index is its offset."""
         self._confirmed = 0
         self._held: list[str] | None = None
         self._poll = 0
-        """The newest poll, by number: there is one at a time."""
+        """The number of the newest poll. Only one runs at a time."""
 
     @property
     def unconfirmed(self) -> int:
@@ -43,7 +43,7 @@ class Updates:
         self.add(*(reversed(held) if backwards else held))
 
     async def poll(self, asked: AskUpdates) -> Batch:
-        """What is there, or what comes in the time that the bot wants to wait."""
+        """Return the waiting updates, or wait for one as long as the bot asked to."""
         self._confirm(asked.offset)
         self._poll += 1
         mine = self._poll
@@ -59,7 +59,7 @@ class Updates:
             return
         if offset > len(self._all):
             raise Refuse(400, "bad_offset", f"There was no update {offset} yet.")
-        # A poll that was on its way for long does not take back what was confirmed since.
+        # A delayed poll must not undo newer confirmations.
         self._confirmed = max(self._confirmed, offset)
 
     async def _come(self, mine: int, seconds: float) -> None:

@@ -1,7 +1,7 @@
-"""What travels between the test platform and the bot: the protocol in types.
+"""The protocol between the test platform and the bot, as types.
 
-The platform checks each call against these and refuses what does not fit; the adapter reads
-updates with them, and lets fields that it does not know pass, as a real platform adds some.
+The platform checks each call against these types and refuses a call that does not match. The
+adapter reads updates with them, and ignores unknown fields, because real platforms add new ones.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Title = Annotated[str, Meta(min_length=1, max_length=128)]
 Format = Literal["plain", "markup"]
 
 
-# What the platform says of itself
+# The platform's rules
 
 
 class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the platform can do and the limits that it holds the bot to; part of `me`."""
+    """The platform's features, and the limits that it enforces; part of `me`."""
 
     threads: bool = True
     edits: bool = True
@@ -42,11 +42,11 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attachment_bytes: int = 20 * 1024 * 1024
     upload_bytes: int = 4 * 1024 * 1024
     echo: bool = True
-    """The bot's own messages come back to it as updates, as on Matrix and Slack."""
+    """The bot receives its own messages as updates, as on Matrix and Slack."""
     mentions: bool = False
-    """In a chat with several people, only what names @bot is meant for it."""
+    """In a chat with several users, only messages that mention @bot are addressed to it."""
     link: str | None = "https://platform.test/bot?start={code}"
-    """What a person opens to send a code to the bot."""
+    """The link that a user opens to send a pairing code to the bot."""
 
 
 class Me(Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class AskMe(Struct, frozen=True, forbid_unknown_fields=True):
 
 class AskUpdates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offset: Annotated[int, Meta(ge=0)] | None = None
-    """All updates before this are confirmed and do not come again."""
+    """Confirms all updates before this offset. They are not delivered again."""
     seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
     limit: Annotated[int, Meta(ge=1, le=100)] = 100
 
@@ -90,7 +90,7 @@ class Send(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 
 
 class SendFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A file, and what is said of it, which may be nothing."""
+    """A file and its caption, which may be empty."""
 
     chat: Id
     text: str
@@ -180,7 +180,7 @@ class WireChat(Struct, frozen=True, kw_only=True):
     name: str = ""
     topic: str = ""
     members: Annotated[int, Meta(ge=0)]
-    """Beside the bot."""
+    """The number of members, not counting the bot."""
 
 
 class Sent(Struct, frozen=True, kw_only=True):
@@ -195,9 +195,9 @@ class Opened(Struct, frozen=True, kw_only=True):
 
 class Batch(Struct, frozen=True, kw_only=True):
     frames: tuple[str, ...]
-    """Each update as JSON text, as a socket carries it: one that is broken breaks no other."""
+    """Each update as JSON text, as a socket carries it: a broken one does not affect the others."""
     next: Annotated[int, Meta(ge=0)]
-    """The offset that confirms them."""
+    """The offset that confirms these updates."""
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
@@ -237,7 +237,7 @@ class WireMessage(Struct, frozen=True, kw_only=True):
     files: tuple[WireFile, ...] = ()
     addressed: bool = True
     forwarded_from: str | None = None
-    """The name of who wrote it first."""
+    """The name of the original author."""
     quote: WireQuote | None = None
 
 

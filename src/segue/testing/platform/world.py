@@ -1,4 +1,4 @@
-"""All that the test platform is at a moment; `Clear` makes it anew."""
+"""The whole state of the test platform, which `Clear` resets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class World:
         self.refused: list[Refused] = []
 
     def steps(self) -> Steps:
-        """What each order comes to."""
+        """The handler for each order."""
         service = self.service
         return {
             control.AddUser: service.add_user,
@@ -38,7 +38,7 @@ class World:
         }
 
     def shown(self, chat: str | None) -> Shown:
-        """What there is to see, in that chat if one is named."""
+        """The visible state, only of `chat` if it is given."""
 
         def inside(it: Message | Thread | TypingSeen | PreviewSeen) -> bool:
             return chat in (None, it.chat)

@@ -1,7 +1,7 @@
-"""A strict Telegram for tests: the Bot API behind real HTTP, for the real python-telegram-bot.
+"""A strict fake of Telegram: the Bot API behind real HTTP, for the real python-telegram-bot.
 
-It answers as Telegram does, in its codes and words, and refuses what is malformed, unknown or
-beyond its limits. Run in a process of its own, it keeps what it did however the gateway dies:
+It answers with Telegram's codes and texts, and refuses malformed, unknown and over-limit requests.
+In a separate process, its state survives a killed gateway:
 
     with running() as peer:                       # or: async with serving() as peer, in-process
         async with peer.hands() as hands:
@@ -15,12 +15,12 @@ beyond its limits. Run in a process of its own, it keeps what it did however the
             assert not shown.errors
 
 Each module names the pages of core.telegram.org/bots/api, or the sources and issues of
-tdlib/telegram-bot-api, that its answers were taken from. What a bot should never do, such as to
-call with a parameter that there is not, is answered with 400 and noted in `errors`.
+tdlib/telegram-bot-api, that its answers come from. A call that no bot should make, such as one with
+a parameter that does not exist, is answered with 400 and recorded in `errors`.
 
-It is stricter than Telegram where that finds mistakes: parameters that are not known are refused,
-the name of a topic is never cut off, and only HTML is read as markup. Trouble of every kind of
-`Trouble` can be had for any method; BROKEN is a 502 in HTML.
+It is stricter than Telegram where that finds bugs: unknown parameters are refused, a topic's name
+is never truncated, and HTML is the only supported markup. Every `Trouble` can be injected into any
+method; BROKEN is a 502 with an HTML body.
 """
 
 from __future__ import annotations

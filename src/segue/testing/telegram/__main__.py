@@ -1,4 +1,4 @@
-"""`python -m segue.testing.telegram`: a fake of Telegram as a process."""
+"""`python -m segue.testing.telegram`: run the Telegram fake as a process."""
 
 from __future__ import annotations
 

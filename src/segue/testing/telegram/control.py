@@ -1,4 +1,4 @@
-"""What a test tells this Telegram to do: the control side in types."""
+"""The control interface of the Telegram fake: the orders of a test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SetBot(peers.Order, frozen=True):
 
 
 class AddUser(peers.Order, frozen=True):
-    """Answered with the user's id."""
+    """Returns the user's id."""
 
     name: str
     username: str = ""
@@ -24,7 +24,7 @@ class AddUser(peers.Order, frozen=True):
 
 
 class AddChat(peers.Order, frozen=True):
-    """Answered with the chat's id; that of a private chat is the person's."""
+    """Returns the chat's id. A private chat has the id of its user."""
 
     kind: Kind
     members: tuple[int, ...]
@@ -36,7 +36,7 @@ class AddChat(peers.Order, frozen=True):
 
 
 class SetRights(peers.Order, frozen=True):
-    """What the bot is in that chat from now on; it is told."""
+    """Change the bot's status in that chat. The bot gets an update."""
 
     user: int
     chat: int
@@ -52,7 +52,7 @@ class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Say(peers.Order, frozen=True):
-    """Answered with the id of the message, or of the first one when there are several files."""
+    """Returns the message's id, or the id of the first message if there are several files."""
 
     user: int
     chat: int
@@ -61,11 +61,11 @@ class Say(peers.Order, frozen=True):
     reply_to: int | None = None
     files: tuple[Upload, ...] = ()
     album: str = ""
-    """The album of the files, if others said some of it before."""
+    """The album of the files, if earlier messages belong to it."""
     anonymous: bool = False
-    """As an administrator who shows as the group itself."""
+    """Send it as an administrator who appears as the group itself."""
     origin: Origin | None = None
-    """They forward what that one wrote."""
+    """The original author, for a forwarded message."""
     via_bot: int = 0
     quote: str = ""
     external: Origin | None = None
@@ -78,39 +78,39 @@ class Rewrite(peers.Order, frozen=True):
 
 
 class React(peers.Order, frozen=True):
-    """A person reacts to a message with an emoji."""
+    """A user reacts to a message with an emoji."""
 
     chat: int
     message: int
 
 
 class Press(peers.Order, frozen=True):
-    """Answered with the id of the query."""
+    """Returns the id of the callback query."""
 
     user: int
     chat: int
     message: int
     label: str
     old: bool = False
-    """The message is too old for the bot to see."""
+    """The message is too old for the bot to access."""
 
 
 class Join(peers.Order, frozen=True):
-    """A person adds the bot to a chat, or begins the private one anew."""
+    """A user adds the bot to a chat, or restarts the private chat."""
 
     user: int
     chat: int
 
 
 class Migrate(peers.Order, frozen=True):
-    """A group becomes a supergroup; answered with the id of that."""
+    """A group becomes a supergroup. Returns the supergroup's id."""
 
     chat: int
     topics: bool = False
 
 
 class OpenTopic(peers.Order, frozen=True):
-    """A person opens one; answered with its id."""
+    """A user opens a topic. Returns its id."""
 
     user: int
     chat: int
@@ -118,7 +118,7 @@ class OpenTopic(peers.Order, frozen=True):
 
 
 class CloseTopic(peers.Order, frozen=True):
-    """A person closes it, or reopens it."""
+    """A user closes or reopens a topic."""
 
     user: int
     chat: int
@@ -127,35 +127,35 @@ class CloseTopic(peers.Order, frozen=True):
 
 
 class DeleteTopic(peers.Order, frozen=True):
-    """A person deletes it, and all that is in it. The bot is not told."""
+    """A user deletes a topic and everything in it. The bot gets no update."""
 
     chat: int
     thread: int
     silently: bool = False
-    """What is sent there comes to the main chat, as it did for some weeks in 2026."""
+    """Later messages to the topic go to the main chat, as they did for some weeks in 2026."""
 
 
 class Erase(peers.Order, frozen=True):
-    """A person deletes a message. The bot is not told."""
+    """A user deletes a message. The bot gets no update."""
 
     chat: int
     message: int
 
 
 class Deliver(peers.Order, frozen=True):
-    """An update as it is, JSON or not; `{id}` in it becomes its id."""
+    """Deliver an update exactly as given, JSON or not. `{id}` is replaced by its id."""
 
     frame: str
 
 
 class Recall(peers.Order, frozen=True):
-    """Answered with the calls so far, but for polls; of one method, if one is named."""
+    """Returns the calls so far, without polls; only of `method` if it is given."""
 
     method: str | None = None
 
 
 class Fetch(peers.Order, frozen=True):
-    """Answered with the bytes of a file."""
+    """Returns the content of a file."""
 
     file: str
 

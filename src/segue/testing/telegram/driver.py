@@ -1,4 +1,4 @@
-"""What a test does on this Telegram as its people, and sees there as they do."""
+"""The test's side of the Telegram fake: act as its users and read what they see."""
 
 from __future__ import annotations
 
@@ -22,24 +22,29 @@ from segue.testing.telegram.snapshot import (
 
 
 class Hands(peers.Hands[int, Message, Shown]):
-    """People's hands and eyes; any process may have some, by the control URL. A message is named by
-    its chat and its id: two supergroups have messages of the same ids.
+    """Acts for the users. Any process can connect through the control URL.
 
-    What is injected gets an id of Telegram's; what is no JSON object comes in the place of a
-    message. The method `download`, which may fail too, is getting a file's bytes."""
+    A message is identified by its chat and its id, because two supergroups can have messages with
+    the same id.
+
+    An injected update gets an id from the fake. A frame that is not a JSON object is delivered in
+    place of a message. Faults for file downloads use the method name `download`.
+    """
 
     def __init__(self, to: str | Obey) -> None:
         super().__init__(to, Shown)
 
-    # Who and where
+    # Users and chats
 
     async def user(self, name: str, *, username: str = "", bot: bool = False) -> int:
-        """A new one; their id."""
+        """Add a user and return their id."""
         return await self._ask(control.AddUser(name=name, username=username, bot=bot), int)
 
     async def private(self, user: int, *, topics: bool | None = None) -> int:
-        """The chat with that person, which they have begun; it has topics as the bot has, or as is
-        said here. Its id is theirs."""
+        """Start the private chat with that user and return its id, which is the user's.
+
+        It has topics if the bot does, unless `topics` says otherwise.
+        """
         order = control.AddChat(kind=Kind.PRIVATE, members=(user,), topics=topics)
         return await self._ask(order, int)
 
@@ -53,7 +58,7 @@ class Hands(peers.Hands[int, Message, Shown]):
         admin: bool = False,
         manage_topics: bool = False,
     ) -> int:
-        """A new one, with these and the bot in it, the first of whom owns it; its id."""
+        """Add a chat with these members, the first of whom owns it, and the bot. Return its id."""
         order = control.AddChat(
             kind=kind,
             members=tuple(members),
@@ -67,20 +72,20 @@ class Hands(peers.Hands[int, Message, Shown]):
     async def rights(
         self, user: int, chat: int, status: Status, *, manage_topics: bool = False
     ) -> None:
-        """That person makes the bot this there; it is told. KICKED in a private chat: blocked."""
+        """Set the bot's status; the bot gets an update. KICKED in a private chat means blocked."""
         await self._do(
             control.SetRights(user=user, chat=chat, status=status, manage_topics=manage_topics)
         )
 
     async def join(self, user: int, chat: int) -> None:
-        """Add the bot there, or begin the private chat anew; it is told."""
+        """Add the bot to the chat, or restart the private chat. The bot gets an update."""
         await self._do(control.Join(user=user, chat=chat))
 
     async def migrate(self, chat: int, *, topics: bool = False) -> int:
-        """Upgrade the group, as turning its topics on does; the id of the supergroup."""
+        """Upgrade the group, as enabling topics does, and return the supergroup's id."""
         return await self._ask(control.Migrate(chat=chat, topics=topics), int)
 
-    # What they say
+    # Messages
 
     async def say(
         self,
@@ -98,10 +103,14 @@ class Hands(peers.Hands[int, Message, Shown]):
         quote: str = "",
         external: Origin | None = None,
     ) -> int:
-        """The id of the message. With a file the text is its caption; several files are several
-        messages of one album, or of the one that is named. What begins with / is marked as a
-        command. In a channel it is a post. `origin`: it is forwarded. `quote`: of the message that
-        it replies to; `external`: who wrote that, in another chat."""
+        """Send a message and return its id.
+
+        With a file, the text is its caption. Several files become several messages of one album: a
+        new one, or `album`. Text that starts with / is marked as a command. In a channel the
+        message is a post. `origin` makes it a forwarded message. `quote` is the quoted part of the
+        message it replies to, and `external` is the author of that message if it is in another
+        chat.
+        """
         order = control.Say(
             user=user,
             chat=chat,
@@ -119,7 +128,7 @@ class Hands(peers.Hands[int, Message, Shown]):
         return await self._ask(order, int)
 
     async def react(self, chat: int, message: int) -> None:
-        """React with an emoji. The bot hears of an edit that changed nothing."""
+        """React with an emoji. The bot receives an edit that changes nothing."""
         await self._do(control.React(chat=chat, message=message))
 
     async def edit(self, chat: int, message: int, text: str) -> None:
@@ -128,55 +137,60 @@ class Hands(peers.Hands[int, Message, Shown]):
     async def press(
         self, user: int, chat: int, message: int, label: str, *, old: bool = False
     ) -> str:
-        """Press the button with that label; the id of the query. `old`: the bot cannot see the
-        message any more."""
+        """Press the button with that label and return the id of the query.
+
+        If `old`, the bot can no longer access the message.
+        """
         order = control.Press(user=user, chat=chat, message=message, label=label, old=old)
         return await self._ask(order, str)
 
     async def erase(self, chat: int, message: int) -> None:
-        """Delete a message; the bot is not told."""
+        """Delete a message. The bot gets no update."""
         await self._do(control.Erase(chat=chat, message=message))
 
     async def open_topic(self, user: int, chat: int, name: str) -> int:
-        """The id of its thread."""
+        """Open a topic and return its thread id."""
         return await self._ask(control.OpenTopic(user=user, chat=chat, name=name), int)
 
     async def close_topic(self, user: int, chat: int, thread: int, *, closed: bool = True) -> None:
         await self._do(control.CloseTopic(user=user, chat=chat, thread=thread, closed=closed))
 
     async def delete_topic(self, chat: int, thread: int, *, silently: bool = False) -> None:
-        """The bot is not told. `silently`: what it sends there comes to the main chat."""
+        """Delete a topic. The bot gets no update.
+
+        If `silently`, later messages to the topic go to the main chat.
+        """
         await self._do(control.DeleteTopic(chat=chat, thread=thread, silently=silently))
 
-    # Eyes
+    # Reading
 
     async def topic(self, chat: int, *, within: float = WITHIN) -> Topic:
-        """The newest topic in that chat, once there is one."""
+        """Wait for a topic in that chat and return the newest."""
         shown = await self.until(lambda shown: bool(shown.topics), chat=chat, within=within)
         return shown.topics[-1]
 
     async def calls(self, method: str | None = None) -> list[Called]:
-        """The calls so far, but for polls; of one method, if one is named."""
+        """The calls so far, without polls; only of `method` if it is given."""
         return await self._ask(control.Recall(method=method), list[Called])
 
     async def content(self, file: str) -> bytes:
-        """What is in the file of a message, by its id."""
+        """The content of a message's file, by file id."""
         return await self._ask(control.Fetch(file=file), bytes)
 
     async def errors(self) -> tuple[str, ...]:
-        """What the bot did wrong: must be empty at the end of every test."""
+        """The bot's invalid calls. Must be empty at the end of every test."""
         return (await self.look(0)).errors
 
-    # The platform itself
+    # The platform
 
     async def deliver(self, frame: str) -> None:
-        """Let the bot get this update as it is, JSON or not; `{id}` in it becomes its id."""
+        """Deliver an update exactly as given, JSON or not. `{id}` is replaced by its id."""
         await self._do(control.Deliver(frame=frame))
 
     async def bot(self, settings: Settings) -> None:
-        """From now on the bot and the server are this."""
+        """Change the settings of the bot and the server from now on."""
         await self._do(control.SetBot(settings=settings))
 
     async def clear(self, settings: Settings = Settings()) -> None:  # noqa: B008 - it is frozen
-        """Everything as at the start, with these."""
+        """Reset the fake to its initial state, with these settings."""
         await self._do(peers.Clear(settings=settings))

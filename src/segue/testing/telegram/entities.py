@@ -1,7 +1,7 @@
-"""Text as Telegram keeps it: what it cleans away, how it counts, and what it finds in it.
+"""Text as Telegram stores it: cleaning, counting, and detection of entities.
 
-core.telegram.org/bots/api#messageentity: offsets and lengths are in UTF-16 code units. What is
-cleaned is `clean_input_string` of tdlib/td (td/telegram/misc.cpp): a tab becomes a space.
+core.telegram.org/bots/api#messageentity: offsets and lengths are in UTF-16 code units. Cleaning
+follows `clean_input_string` of tdlib/td (td/telegram/misc.cpp): a tab becomes a space.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOUND = {
     "url": re.compile(r"(?<!\w)https?://[^\s<>\"]+[^\s<>\".,;:!?)]"),
 }
 _SOLID = frozenset({"pre", "code", "text_link"})
-"""Nothing is found in these."""
+"""Telegram detects no other entities inside these."""
 
 
 class Entity(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,35 +36,35 @@ class Entity(Struct, frozen=True, kw_only=True, omit_defaults=True):
     custom_emoji_id: str | None = None
 
     def of(self, text: str) -> str:
-        """What it covers."""
+        """The part of `text` that this entity covers."""
         units = text.encode("utf-16-le")
         return units[2 * self.offset : 2 * (self.offset + self.length)].decode("utf-16-le")
 
 
 class Formatted(Struct, frozen=True):
-    """A text, and what is special in it."""
+    """A text with its entities."""
 
     text: str
     entities: tuple[Entity, ...] = ()
 
 
 def units(text: str) -> int:
-    """How long it is, as Telegram counts."""
+    """The length of a text in UTF-16 code units, as Telegram counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def cleaned(text: str) -> str:
-    """What Telegram makes of the characters that a bot sends."""
+    """Replace or remove the characters that Telegram does not keep."""
     return _REMOVED.sub("", _SPACED.sub(" ", text))
 
 
 def is_empty(text: str) -> bool:
-    """Whether nothing in it can be seen."""
+    """Return whether the text contains nothing visible."""
     return _NOTHING.fullmatch(text) is not None
 
 
 def trimmed(formatted: Formatted) -> Formatted:
-    """Without what is blank at its ends, but for the beginning where an entity stands."""
+    """Strip whitespace at both ends, except at the start where an entity covers it."""
     text = formatted.text.rstrip()
     end = units(text)
     kept = [_cut(entity, end) for entity in formatted.entities if entity.offset < end]
@@ -80,12 +80,12 @@ def _cut(entity: Entity, end: int) -> Entity:
 
 
 def found(text: str) -> tuple[Entity, ...]:
-    """The commands, mentions and links that Telegram marks by itself."""
+    """The commands, mentions and links that Telegram detects."""
     return tuple(sorted(_find(text), key=lambda entity: entity.offset))
 
 
 def with_found(formatted: Formatted) -> Formatted:
-    """With these too, where no code and no link is."""
+    """Add the detected entities, except inside code and links."""
     solid = [entity for entity in formatted.entities if entity.type in _SOLID]
     more = [entity for entity in found(formatted.text) if not _touches(entity, solid)]
     entities = sorted((*formatted.entities, *more), key=lambda it: (it.offset, -it.length))

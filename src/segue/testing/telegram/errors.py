@@ -1,9 +1,9 @@
-"""How the Bot API says no.
+"""Error responses of the Bot API.
 
-The form of an answer is that of core.telegram.org/bots/api#making-requests and
-#responseparameters. The texts are those of tdlib/telegram-bot-api (`Client.cpp`:
-`fail_query_with_error`, `check_chat_access`, `check_message`) and of tdlib/td, which it is built
-on; where a module names no source for one, it is as bots report it.
+Their format is documented at core.telegram.org/bots/api#making-requests and #responseparameters.
+The texts are from tdlib/telegram-bot-api (`Client.cpp`: `fail_query_with_error`,
+`check_chat_access`, `check_message`) and from tdlib/td, which it is built on. Where a module names
+no source, the text is as reported by bots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WEBHOOK_SET = (
 
 
 class Refuse(peers.Refuse):
-    """Raised where a call is handled: it is answered with this status and description."""
+    """Raised by the handler of a call: it is answered with this status and description."""
 
     def __init__(
         self, status: int, description: str, parameters: Mapping[str, int] | None = None
@@ -41,8 +41,10 @@ class Refuse(peers.Refuse):
 
 
 class Malformed(Exception):
-    """The bot called what no bot should: it is answered with 400, or with 404 when there is no such
-    method, and noted as an error."""
+    """A call that no bot should make.
+
+    It is answered with 400, or 404 if the method does not exist, and recorded as an error.
+    """
 
     def __init__(self, reason: str, *, refuse: Refuse | None = None) -> None:
         super().__init__(reason)
@@ -51,7 +53,7 @@ class Malformed(Exception):
 
 
 class BadGateway(Exception):
-    """What stands before Telegram's servers answers in their place: with 502, in HTML."""
+    """The proxy in front of Telegram's servers answers instead of them: 502 with an HTML body."""
 
 
 def bad(reason: str) -> Refuse:
@@ -75,7 +77,7 @@ def too_often(seconds: int) -> Refuse:
 
 
 def ordered(fail: Fail) -> Refuse | BadGateway:
-    """The trouble that a test wants for a call."""
+    """Return the error for a fault that a test ordered."""
     if fail.trouble is Trouble.BUSY:
         return too_often(max(math.ceil(fail.seconds), 1))
     if fail.trouble is Trouble.FORBIDDEN:

@@ -1,7 +1,7 @@
-"""Telegram's HTML, read as strictly as Telegram reads it.
+"""A parser for Telegram's HTML, as strict as Telegram's own.
 
-core.telegram.org/bots/api#html-style says which tags there are. What is refused, in which words,
-is `parse_html` of tdlib/td (td/telegram/MessageEntity.cpp); offsets there are in bytes.
+The tags are documented at core.telegram.org/bots/api#html-style. The errors follow `parse_html` of
+tdlib/td (td/telegram/MessageEntity.cpp); offsets in them are in bytes.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _LINK = re.compile(r"(?:https?|tg|ton|mailto|tel|ftp)://\S+|mailto:\S+|tel:\S+",
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A tag that has begun."""
+    """An open tag."""
 
     name: str
     at: int
-    """Where, in what was read so far."""
+    """Its offset in the output."""
     value: str
 
 
 def parse_html(source: str) -> Formatted:
-    """What is shown, or Refuse in Telegram's words."""
+    """Return the text and its entities. Raises Refuse with Telegram's error text."""
     return _Reader(source).read()
 
 
@@ -76,7 +76,7 @@ class _Reader:
         self._units += units(text)
 
     def _character(self) -> str:
-        """The one that is named here; an ampersand that names none stands for itself."""
+        """Decode a character reference. An ampersand that starts no valid one is kept."""
         match = _CHARACTER.match(self._source, self._at)
         text = None if match is None else _decoded(match)
         if match is None or text is None:
@@ -150,7 +150,7 @@ class _Reader:
         kind, length = _TYPES[tag.name], self._units - tag.at
         last = self._entities[-1] if self._entities else None
         if tag.name == "pre" and last is not None and _fills(last, "code", tag.at, length):
-            # A block in a language is code of a class, alone within pre.
+            # A code block with a language is `pre` around a single `code` with a class.
             del self._entities[-1]
             self._entities.append(
                 Entity(type=kind, offset=tag.at, length=length, language=last.language)
@@ -173,7 +173,7 @@ class _Reader:
             self._entities.append(Entity(type=kind, offset=tag.at, length=length))
 
     def _link(self, tag: _Open, length: int) -> None:
-        """A link to nowhere is shown as its text, and no more."""
+        """Add a link entity. A link without a valid URL is shown as plain text."""
         url = tag.value or "".join(self._out).encode("utf-16-le")[2 * tag.at :].decode("utf-16-le")
         if "://" not in url and "." in url:
             url = f"http://{url}"
@@ -189,7 +189,7 @@ class _Reader:
 
 
 def _without_language(entity: Entity) -> Entity:
-    """Only blocks have one."""
+    """Remove the language: only code blocks have one."""
     return replace(entity, language=None) if entity.type == "code" else entity
 
 

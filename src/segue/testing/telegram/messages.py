@@ -1,6 +1,9 @@
-"""What the bot sends and changes: core.telegram.org/bots/api#sendmessage and those that follow it,
-and #updating-messages. Sizes are documented at #sending-files; the words for what is too large, and
-for pictures that are none, are as bots report them."""
+"""Methods that send and edit messages.
+
+core.telegram.org/bots/api#sendmessage and the methods after it, and #updating-messages. Size limits
+are documented at #sending-files. The error texts for files that are too large, and for invalid
+images, are as reported by bots.
+"""
 
 from __future__ import annotations
 
@@ -127,10 +130,10 @@ class Sending:
         if paces and (wait := self._meter.wait(*paces)) > 0:
             raise too_often(max(math.ceil(wait), 1))
 
-    # What is shown for a while
+    # Short-lived state
 
     def draft(self, call: wire.SendMessageDraft) -> bool:
-        """#sendmessagedraft; TEXTDRAFT_PEER_INVALID was seen by many, as in nullclaw issue 626."""
+        """#sendmessagedraft; many users report TEXTDRAFT_PEER_INVALID, as in nullclaw issue 626."""
         chat = self._state.writable(call.chat_id)
         if not chat.private:
             raise bad("TEXTDRAFT_PEER_INVALID")
@@ -150,12 +153,12 @@ class Sending:
         return True
 
     def action(self, call: wire.SendChatAction) -> bool:
-        """A topic that was deleted is no error: tdlib/telegram-bot-api issue 732."""
+        """A deleted topic is not an error: tdlib/telegram-bot-api issue 732."""
         chat = self._state.writable(call.chat_id)
         self._state.typing[chat.id, call.message_thread_id, call.action] += 1
         return True
 
-    # What was sent
+    # Sent messages
 
     def edit_text(self, call: wire.EditMessageText) -> Json:
         before = self._own(call.chat_id, call.message_id)
@@ -204,7 +207,7 @@ class Sending:
         return objects.message(self._state, self._state.keep(changed))
 
     def delete(self, call: wire.DeleteMessage) -> bool:
-        """#deletemessage says which ones a bot can."""
+        """#deletemessage says which messages a bot can delete."""
         chat = self._state.writable(call.chat_id)
         message = self._state.message(chat, call.message_id, "message to delete")
         own = message.author == self._state.bot

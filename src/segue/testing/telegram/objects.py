@@ -1,6 +1,6 @@
-"""How Telegram tells the bot of things: the objects of core.telegram.org/bots/api#available-types.
+"""JSON objects of core.telegram.org/bots/api#available-types.
 
-Only what is there is told; a field that would be empty is left out, as Telegram does.
+Empty fields are omitted, as Telegram does.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def user(it: User) -> Json:
 
 
 def me(state: State) -> Json:
-    """#getme: the fields that are told here only."""
+    """#getme: the user, with the fields that only this method returns."""
     settings = state.settings
     return {
         **user(state.me()),
@@ -115,7 +115,8 @@ def message(state: State, it: Message, *, nested: bool = False) -> Json:
     if it.edited:
         told["edit_date"] = it.edited
     if it.origin is not None:
-        # The fields of before Bot API 7.0 still come: `JsonMessage` of tdlib/telegram-bot-api.
+        # `forward_date`, from before Bot API 7.0, is still sent: `JsonMessage` of
+        # tdlib/telegram-bot-api.
         told |= {"forward_origin": origin(state, it.origin, it.date), "forward_date": it.date}
     if it.via_bot:
         told["via_bot"] = user(state.user(it.via_bot))
@@ -151,8 +152,11 @@ def _author(state: State, where: Chat, it: Message) -> Json:
 
 
 def _replied(state: State, it: Message) -> Message | None:
-    """What it replies to: whatever is in a topic replies to the message that opened the topic, if
-    to nothing else (`get_same_chat_reply_to_message_id` of tdlib/telegram-bot-api)."""
+    """The message that this one replies to.
+
+    A message in a topic without an explicit reply counts as a reply to the message that opened
+    the topic (`get_same_chat_reply_to_message_id` of tdlib/telegram-bot-api).
+    """
     target = it.reply_to
     if target is None and it.topic and it.thread != it.id:
         target = it.thread

@@ -1,7 +1,7 @@
-"""What people do, and the updates that come of it.
+"""The actions of users, and the updates that they cause.
 
-Which messages of a group a bot is told of: core.telegram.org/bots/features#privacy-mode. Which
-updates there are: core.telegram.org/bots/api#update.
+core.telegram.org/bots/features#privacy-mode says which messages of a group a bot receives;
+core.telegram.org/bots/api#update lists the updates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class People:
         self._state = state
         self._updates = updates
 
-    # Who and where
+    # Users and chats
 
     def set_bot(self, order: control.SetBot) -> None:
         self._state.settings = order.settings
@@ -65,7 +65,7 @@ class People:
         self._member(order.user, chat, changed)
 
     def join(self, order: control.Join) -> None:
-        """In a group, Telegram says so to everybody as well."""
+        """Add the bot. In a group, Telegram also posts a service message that everyone sees."""
         chat = self._state.chat(order.chat)
         out = Status.KICKED if chat.private else Status.LEFT
         self._member(order.user, replace(chat, status=out), chat)
@@ -104,7 +104,7 @@ class People:
         self._state.chats[chat.id] = replace(chat, became=after.id)
         return after.id
 
-    # What they say
+    # Messages
 
     def say(self, order: control.Say) -> int:
         chat = self._state.chat(order.chat)
@@ -136,7 +136,7 @@ class People:
         return first.id
 
     def _with_files(self, chat: Chat, first: Message, order: control.Say) -> list[Message]:
-        """Each file is a message; together they are an album, whose caption is the first's."""
+        """Make one message per file. Together they are an album, and the first has the caption."""
         uploads, album = order.files, order.album
         if not uploads:
             return [first]
@@ -171,15 +171,18 @@ class People:
             self._tell(chat, after, "edited_")
 
     def react(self, order: control.React) -> None:
-        """The first reaction comes as an edit that changed nothing, with no date of an edit unless
-        there was a real one before: tdlib/telegram-bot-api issues 388 and 773."""
+        """The first reaction arrives as an edit that changes nothing.
+
+        It has no edit date unless the message was really edited before: tdlib/telegram-bot-api
+        issues 388 and 773.
+        """
         chat = self._state.chat(order.chat)
         message = self._state.message(chat, order.message, "message")
         if self._hears(chat, message):
             self._tell(chat, message, "edited_")
 
     def press(self, order: control.Press) -> str:
-        """#callbackquery; of a message that is too old it has an #inaccessiblemessage."""
+        """#callbackquery; for a message that is too old it contains an #inaccessiblemessage."""
         state = self._state
         chat = state.chat(order.chat)
         message = state.message(chat, order.message, "message")
@@ -233,12 +236,12 @@ class People:
         if order.silently:
             self._state.leaky.add((chat.id, order.thread))
 
-    # What the bot hears of it
+    # Updates to the bot
 
     def _service(
         self, chat: Chat, author: int, says: dict[str, object], at: _Placed = (None, False)
     ) -> None:
-        """A message that Telegram itself writes: every bot gets these."""
+        """Post a service message. Every bot in the chat receives these."""
         thread, topic = at
         message = Message(
             chat=chat.id,
@@ -255,7 +258,7 @@ class People:
         self._updates.add(prefix + kind, objects.message(self._state, message))
 
     def _hears(self, chat: Chat, message: Message) -> bool:
-        """Whether the bot is told of what a person says there."""
+        """Return whether the bot receives what a user writes there."""
         state = self._state
         if chat.status in (Status.LEFT, Status.KICKED):
             return False
@@ -269,7 +272,8 @@ class People:
         return any(self._means_it(it.type, it.of(message.text)) for it in message.entities)
 
     def _means_it(self, kind: str, said: str) -> bool:
-        """A command for no other bot, or the bot's name."""
+        """Return whether an entity mentions this bot, or is a command that is not for another
+        bot."""
         at = f"@{self._state.settings.username}".lower()
         if kind == "mention":
             return said.lower() == at

@@ -1,4 +1,4 @@
-"""Starting this Telegram: in a process of its own, or in this one."""
+"""Start the Telegram fake in a separate process, or in this one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOKEN = "7000000001:the_token_of_the_bot_for_tests_00001"  # noqa: S105 - it ope
 
 
 class Peer(peers.Peer):
-    """A Telegram that runs. python-telegram-bot takes `base_url` and `file_url`."""
+    """A running fake. Pass its `base_url` and `file_url` to python-telegram-bot."""
 
     @property
     def base_url(self) -> str:
@@ -22,7 +22,7 @@ class Peer(peers.Peer):
         return f"{self.url}/file/bot"
 
     def hands(self) -> Hands:
-        """New ones, to be used in an `async with`."""
+        """Return new hands, for use in an `async with`."""
         return Hands(self.obey or self.control)
 
 

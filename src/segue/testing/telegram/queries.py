@@ -1,4 +1,4 @@
-"""What the bot asks about itself, its chats and its files, and the commands that it offers."""
+"""Methods that query the bot, its chats and its files, and that set its commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Asking:
         self._state = state
         self._updates = updates
 
-    # Itself
+    # The bot
 
     def me(self, _: wire.GetMe) -> Json:
         return objects.me(self._state)
@@ -71,7 +71,7 @@ class Asking:
 
     def _readable(self, chat_id: wire.ChatId) -> Chat:
         chat = self._state.chat(chat_id)
-        # A private chat and a group that was upgraded can still be looked at.
+        # A private chat, and a group that was upgraded, can still be read.
         if chat.private or chat.became is not None:
             return chat
         return self._state.writable(chat_id)
@@ -80,7 +80,7 @@ class Asking:
         return objects.member(self._state, chat, chat.status, manage_topics=chat.manage_topics)
 
     def _person(self, chat: Chat, name: int) -> Json:
-        """The first of a chat's people owns it."""
+        """A user as #chatmember. The first member owns the chat."""
         user = objects.user(self._state.users[name])
         if not chat.private and name == chat.members[0]:
             return {"user": user, "status": "creator", "is_anonymous": False}
@@ -89,7 +89,7 @@ class Asking:
     # Files
 
     def file(self, call: wire.GetFile) -> Json:
-        """#getfile; a bot can download 20 MB and no more."""
+        """#getfile; a bot can download at most 20 MB."""
         file, content = self._state.file(call.file_id)
         if len(content) > LARGEST_DOWNLOAD:
             raise bad("file is too big")
@@ -101,7 +101,7 @@ class Asking:
         }
 
     def content(self, path: str) -> bytes:
-        """What is at a `file_path`: #file"""
+        """The content at a `file_path`: #file"""
         for name, (_, content) in self._state.files.items():
             if self._path(name) == path:
                 return content

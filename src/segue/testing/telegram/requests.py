@@ -1,7 +1,7 @@
-"""From an HTTP request to a call: core.telegram.org/bots/api#making-requests and #sending-files.
+"""Parse an HTTP request into a call: core.telegram.org/bots/api#making-requests and #sending-files.
 
-Parameters come in the query, as a form, as JSON or as multipart/form-data; what is not text is JSON
-within a form.
+Parameters come in the query, as a form, as JSON or as multipart/form-data. In a form, values other
+than text are JSON.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from segue.testing.telegram.errors import Malformed, Refuse
 from segue.testing.telegram.wire import Call
 
 LARGEST = 50 * 1024 * 1024
-"""Of a file that a bot sends: #sending-files."""
+"""The maximum size of a file that a bot sends: #sending-files."""
 _AROUND = 1024 * 1024
-"""What may come with it."""
+"""The maximum size of the other parameters."""
 _ATTACHED = "attach://"
 _NAME = re.compile(r'\b(name|filename)="([^"]*)"')
 _KIND = re.compile(r"content-type:\s*([^\s;]+)", re.IGNORECASE)
@@ -28,7 +28,7 @@ _KIND = re.compile(r"content-type:\s*([^\s;]+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A file that came with a call."""
+    """A file uploaded with a call."""
 
     name: str
     media_type: str
@@ -40,11 +40,11 @@ class Parameters:
     values: Mapping[str, object]
     files: Mapping[str, Sent] = field(default_factory=dict[str, Sent])
     as_text: bool = True
-    """What is not text is JSON within text."""
+    """Values other than text are JSON in a string."""
 
 
 def parameters(request: Request) -> Parameters:
-    """What was given, by name. Raises Malformed, or Refuse when it is too large."""
+    """Return the parameters of a request. Raises Malformed, or Refuse if it is too large."""
     if len(request.body) > LARGEST + _AROUND:
         raise Refuse(413, "Request Entity Too Large")
     query = _pairs(urllib.parse.urlsplit(request.target).query)
@@ -63,7 +63,7 @@ def parameters(request: Request) -> Parameters:
 
 
 def call(kind: type[Call], given: Parameters) -> Call:
-    """The call that these make. Raises Malformed."""
+    """Return the call with these parameters. Raises Malformed."""
     fields = {it.name: it.type for it in msgspec.structs.fields(kind)}
     values: dict[str, object] = {}
     for name, value in given.values.items():
@@ -80,7 +80,7 @@ def call(kind: type[Call], given: Parameters) -> Call:
 
 
 def attached(value: str, files: Mapping[str, Sent]) -> Sent | None:
-    """The file that a parameter names, if it is one that came with the call."""
+    """The uploaded file that a parameter names, or None if it names no upload."""
     if not value.startswith(_ATTACHED):
         return None
     name = value.removeprefix(_ATTACHED)
@@ -90,13 +90,13 @@ def attached(value: str, files: Mapping[str, Sent]) -> Sent | None:
 
 
 def _value(value: object, kind: object) -> object:
-    """What a form's text stands for, by the type that it should have."""
+    """Decode a form value, unless its type is text."""
     if not isinstance(value, str) or kind in (str, str | None):
         return value
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError):
-        return value  # text where a number or a name may stand, such as @channel
+        return value  # text where a number is also allowed, such as @channel
 
 
 def _pairs(text: str) -> dict[str, object]:

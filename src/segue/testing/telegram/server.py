@@ -1,9 +1,8 @@
-"""How this Telegram answers the bot.
+"""The Telegram fake's HTTP interface for the bot.
 
-The bot's calls are at `/bot<token>/<method>` and its files at `/file/bot<token>/<file_path>`:
-core.telegram.org/bots/api#making-requests and #getfile. A token of a form that no token has, and a
-method that is not there, are 404; a token that is nobody's is 401 (`ClientManager` of
-tdlib/telegram-bot-api).
+Calls go to `/bot<token>/<method>`, and file downloads to `/file/bot<token>/<file_path>`:
+core.telegram.org/bots/api#making-requests and #getfile. A malformed token and an unknown method get
+404; a token that belongs to no bot gets 401 (`ClientManager` of tdlib/telegram-bot-api).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from segue.testing.telegram.snapshot import Called, Settings
 from segue.testing.telegram.world import World
 
 DOWNLOAD = "download"
-"""What getting a file's bytes is called where methods are named."""
+"""The name of a file download, where a method name is expected."""
 _TOKEN = re.compile(r"[0-9]{6,20}:[A-Za-z0-9_-]{30,64}")
 _TARGET = re.compile(r"(/file)?/bot([^/]*)/([^?]*)(?:\?.*)?")
 _BAD_GATEWAY = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
@@ -83,7 +82,7 @@ class Doors(peers.Doors[Settings, World]):
         return Response(body=msgspec.json.encode({"ok": True, "result": result}))
 
     def _authorized(self, request: Request) -> tuple[bool, str]:
-        """Whether it asks for a file, and what it names."""
+        """Check the token. Return whether this is a file request, and the method or file path."""
         match = _TARGET.fullmatch(request.target)
         if match is None:
             raise Malformed(
@@ -126,7 +125,7 @@ class Doors(peers.Doors[Settings, World]):
 
 
 class _Noted:
-    """What is known of a call so far."""
+    """The record of a call in progress."""
 
     def __init__(self) -> None:
         self.method = ""
@@ -135,7 +134,7 @@ class _Noted:
 
 
 def _given(call: wire.Call, given: Parameters) -> Mapping[str, object]:
-    """What was given, parsed; of files, what they are."""
+    """The parsed parameters, with the name, type and size of each file."""
     parsed: dict[str, object] = msgspec.to_builtins(call)
     files = {
         name: {"name": sent.name, "media_type": sent.media_type, "size": len(sent.content)}

@@ -1,4 +1,4 @@
-"""What there is on this Telegram, in types: its people, chats, topics and messages."""
+"""The state of the Telegram fake, as types: users, chats, topics and messages."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from segue.testing.telegram.wire import BotCommand, Scope
 
 
 class Kind(StrEnum):
-    """The kinds of chat that there are."""
+    """The kinds of chat."""
 
     PRIVATE = "private"
-    """One person and the bot; with topics, where the bot has them switched on."""
+    """One user and the bot; has topics if the bot has them enabled."""
     GROUP = "group"
-    """A basic group, which has no topics and can be upgraded."""
+    """A basic group: it has no topics, and can be upgraded."""
     SUPERGROUP = "supergroup"
-    """Without topics; a reply there has a thread all the same."""
+    """A supergroup without topics. A reply still has a thread."""
     FORUM = "forum"
     """A supergroup with topics."""
     CHANNEL = "channel"
 
 
 class Status(StrEnum):
-    """What the bot is in a chat: core.telegram.org/bots/api#chatmember"""
+    """The bot's status in a chat: core.telegram.org/bots/api#chatmember"""
 
     ADMINISTRATOR = "administrator"
     MEMBER = "member"
@@ -39,14 +39,14 @@ class Status(StrEnum):
 class FileKind(StrEnum):
     DOCUMENT = "document"
     PHOTO = "photo"
-    """Telegram keeps neither its name nor its type."""
+    """Telegram keeps neither its name nor its media type."""
     VOICE = "voice"
     AUDIO = "audio"
     VIDEO = "video"
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the bot's owner chose at BotFather, and what this server is like."""
+    """The bot's settings at BotFather, and the properties of this server."""
 
     name: str = "Segue"
     username: str = "segue_test_bot"
@@ -56,15 +56,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reads_all: bool = True
     """Privacy mode is off: `can_read_all_group_messages`."""
     missing: tuple[str, ...] = ()
-    """Methods that this server does not have yet."""
+    """Methods that this server does not support yet."""
     revoked: bool = False
-    """The token is nobody's any more."""
+    """The token is no longer valid."""
     webhook: str = ""
-    """Where updates go; no bot that polls can have one."""
+    """The URL that receives updates. A bot with a webhook cannot poll."""
     chat_seconds: float = 0.0
-    """The least time between two messages in one chat; 0: there is none. Telegram's is 1."""
+    """Minimum seconds between two messages in one chat; 0 for no limit. Telegram's is 1."""
     per_second: float = 0.0
-    """Messages in a second to all chats; 0: any number. Telegram's is 30."""
+    """Maximum messages per second across all chats; 0 for no limit. Telegram's is 30."""
 
 
 class User(Struct, frozen=True, kw_only=True):
@@ -80,13 +80,13 @@ class Chat(Struct, frozen=True, kw_only=True):
     title: str = ""
     description: str = ""
     members: tuple[int, ...] = ()
-    """Beside the bot."""
+    """The members other than the bot."""
     status: Status = Status.MEMBER
-    """The bot's; KICKED in a private chat: it is blocked."""
+    """The bot's status. KICKED in a private chat means that the user blocked it."""
     manage_topics: bool = False
-    """The bot's right."""
+    """Whether the bot may manage topics."""
     topics: bool | None = None
-    """Of a private chat: whether it has any, if not as the bot has."""
+    """Whether a private chat has topics; None to use the bot's setting."""
     became: int | None = None
     """The supergroup that this group was upgraded to."""
 
@@ -96,17 +96,17 @@ class Chat(Struct, frozen=True, kw_only=True):
 
     @property
     def super(self) -> bool:
-        """Whether it counts its messages by itself."""
+        """Whether the chat numbers its own messages."""
         return self.kind in (Kind.SUPERGROUP, Kind.FORUM, Kind.CHANNEL)
 
 
 class Topic(Struct, frozen=True, kw_only=True):
     chat: int
     id: int
-    """The thread's, which is the id of the message that opened it."""
+    """The thread id, which is the id of the message that opened the topic."""
     name: str
     by: int
-    """Who opened it."""
+    """The user who opened it."""
     closed: bool = False
 
 
@@ -118,7 +118,7 @@ class Button(Struct, frozen=True, kw_only=True):
 
 
 class File(Struct, frozen=True, kw_only=True):
-    """A file in a message; its bytes are kept apart."""
+    """A file in a message. Its content is stored separately."""
 
     id: str
     kind: FileKind
@@ -132,38 +132,38 @@ class OriginKind(StrEnum):
 
     USER = "user"
     HIDDEN_USER = "hidden_user"
-    """Of a person who does not let forwards link to them: their name is all there is."""
+    """A user who does not allow forwards to link to them; only their name is known."""
     CHAT = "chat"
-    """An administrator who shows as the group itself."""
+    """An administrator who appears as the group itself."""
     CHANNEL = "channel"
 
 
 class Origin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who wrote a forwarded message first."""
+    """The original author of a forwarded message."""
 
     kind: OriginKind
     id: int = 0
-    """The user's, or the chat's."""
+    """The id of the user or the chat."""
     name: str = ""
-    """Of a hidden user."""
+    """The name of a hidden user."""
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """One message as people see it."""
+    """One message as users see it."""
 
     chat: int
     id: int
     thread: int | None = None
-    """What the bot is told as `message_thread_id`."""
+    """The bot gets it as `message_thread_id`."""
     topic: bool = False
-    """Whether that is a topic: `is_topic_message`."""
+    """Whether the thread is a topic: `is_topic_message`."""
     author: int
-    """A user's id; 0 for a channel's and for an anonymous administrator's."""
+    """A user's id; 0 for a channel and for an anonymous administrator."""
     text: str = ""
-    """As it is displayed; a file's caption."""
+    """The displayed text, or a file's caption."""
     entities: tuple[Entity, ...] = ()
     source: str = ""
-    """As the bot wrote it, with its markup."""
+    """The text as the bot sent it, with markup."""
     buttons: tuple[Button, ...] = ()
     file: File | None = None
     album: str = ""
@@ -171,24 +171,24 @@ class Message(Struct, frozen=True, kw_only=True):
     quote: str = ""
     """The part of that message which the reply quotes."""
     external: Origin | None = None
-    """Who wrote the message of another chat that it replies to."""
+    """The author of the message, if it replies to one in another chat."""
     origin: Origin | None = None
-    """It is forwarded."""
+    """The original author, if the message is forwarded."""
     via_bot: int = 0
-    """The bot that wrote it, for its author to send."""
+    """The inline bot that wrote the message."""
     preview: bool = True
-    """Links in it are fetched."""
+    """Whether Telegram shows link previews."""
     quiet: bool = False
     service: Mapping[str, object] | None = None
-    """Of a message that Telegram itself writes: what it says."""
+    """The content of a service message."""
     earlier: tuple[str, ...] = ()
-    """What it said before each edit, the oldest first."""
+    """The text before each edit, oldest first."""
     reactions: tuple[str, ...] = ()
-    """The bot's."""
+    """The bot's reactions."""
     date: int = 0
     edited: int = 0
     at: float = field(default_factory=time.monotonic)
-    """When it came to say this, on the clock that all processes of the machine share."""
+    """When it got this text, on the monotonic clock that all processes of the machine share."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -203,18 +203,18 @@ class Typing(Struct, frozen=True, kw_only=True):
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """What is shown as being written; gone once a message comes there."""
+    """A draft that users see until a message replaces it."""
 
     chat: int
     thread: int | None
     id: int
     text: str
     times: int = 1
-    """How often it changed."""
+    """The number of changes."""
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """A button that was pressed, and the bot's word on it."""
+    """A pressed button, and the bot's answer."""
 
     query: str
     text: str
@@ -222,7 +222,7 @@ class Answered(Struct, frozen=True, kw_only=True):
 
 
 class Menu(Struct, frozen=True, kw_only=True):
-    """The commands that people are offered somewhere."""
+    """The command menu of one scope and language."""
 
     scope: Scope
     language: str
@@ -230,27 +230,27 @@ class Menu(Struct, frozen=True, kw_only=True):
 
 
 class Called(Struct, frozen=True, kw_only=True):
-    """A call, and how it went."""
+    """A call and its result."""
 
     method: str
     parameters: Mapping[str, object]
-    """As they came; a file is its name and size."""
+    """As they came, with the name, type and size of each file."""
     status: int
-    """0: the connection was cut."""
+    """0 if the connection was dropped."""
     description: str = ""
     at: float = field(default_factory=time.monotonic)
 
 
 class Shown(peers.Shown[Message], frozen=True, kw_only=True):
-    """What there is to see; of the messages, not those of Telegram itself."""
+    """A snapshot of what a test can see. It does not include service messages."""
 
     topics: tuple[Topic, ...]
-    """Those that are not deleted."""
+    """Topics that are not deleted."""
     typing: tuple[Typing, ...]
     drafts: tuple[Draft, ...]
     answered: tuple[Answered, ...]
     menus: tuple[Menu, ...]
     counts: Mapping[str, int]
-    """How often each method was called, refused or not."""
+    """The number of calls of each method, including refused ones."""
     errors: tuple[str, ...]
-    """What the bot did wrong: must be empty at the end of every test."""
+    """The bot's invalid calls. Must be empty at the end of every test."""

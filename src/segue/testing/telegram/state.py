@@ -1,4 +1,4 @@
-"""What this Telegram keeps, and the rules of where things are."""
+"""The Telegram fake's state, and the rules for chats and threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from segue.testing.telegram.snapshot import (
 )
 
 ANONYMOUS = User(id=1087968824, name="Group", username="GroupAnonymousBot", bot=True)
-"""Who writes, to the bot, when an administrator shows as the group itself."""
+"""The author that the bot sees when an administrator appears as the group itself."""
 _FIRST_USER = 5_000_000_001
 _FIRST_GROUP = -4_000_000_001
 _FIRST_SUPERGROUP = -1_002_000_000_001
@@ -41,7 +41,7 @@ class State:
         self.chats: dict[int, Chat] = {}
         self.topics: dict[tuple[int, int], Topic] = {}
         self.leaky: set[tuple[int, int]] = set()
-        """Deleted topics whose messages come to the main chat."""
+        """Deleted topics whose messages go to the main chat."""
         self.messages: dict[tuple[int, int], Message] = {}
         self.files: dict[str, tuple[File, bytes]] = {}
         self.typing: Counter[tuple[int, int | None, str]] = Counter()
@@ -53,12 +53,12 @@ class State:
         self._groups = itertools.count(_FIRST_GROUP, -1)
         self._supergroups = itertools.count(_FIRST_SUPERGROUP, -1)
         self._numbers = itertools.count(1)
-        # Those of private chats and groups are counted together, those of a supergroup apart: two
-        # of them have messages and topics of the same ids. The first id is its own beginning.
+        # Private chats and groups share one counter. Each supergroup has its own, so messages and
+        # topics of two supergroups can have the same id. Id 1 is the creation of the chat.
         self._together = itertools.count(2)
         self._apart: defaultdict[int, Iterator[int]] = defaultdict(lambda: itertools.count(2))
 
-    # Names
+    # Ids
 
     def user_id(self) -> int:
         return next(self._users)
@@ -72,7 +72,7 @@ class State:
     def number(self) -> int:
         return next(self._numbers)
 
-    # What there is
+    # Lookups
 
     def me(self) -> User:
         settings = self.settings
@@ -86,7 +86,7 @@ class State:
         return user
 
     def chat(self, name: int | str) -> Chat:
-        """The chat that the bot knows by that name: `check_chat` of tdlib/telegram-bot-api."""
+        """The chat with that id, as the bot sees it: `check_chat` of tdlib/telegram-bot-api."""
         try:
             found = self.chats.get(int(name))
         except ValueError:
@@ -103,7 +103,7 @@ class State:
         )
 
     def writable(self, name: int | str) -> Chat:
-        """The same, when the bot may write there."""
+        """The same chat, if the bot may write there."""
         chat = self.chat(name)
         if (refusal := self._shut(chat)) is not None:
             raise refusal
@@ -137,9 +137,11 @@ class State:
         return chat.kind is Kind.FORUM
 
     def place(self, chat: Chat, thread: int | None, by: int) -> tuple[int | None, bool]:
-        """Where a message with that `message_thread_id` comes: its thread, and whether that is a
-        topic. The general topic of a forum has no id of its own: python-telegram-bot issue 4739.
-        In a closed topic those can write who opened it or manage topics; it stays closed."""
+        """The thread of a message with that `message_thread_id`, and whether it is a topic.
+
+        The general topic of a forum has no id: python-telegram-bot issue 4739. In a closed topic,
+        its creator and users who manage topics can still write; it stays closed.
+        """
         if thread is None or (chat.id, thread) in self.leaky:
             return None, False
         topic = self.topics.get((chat.id, thread))
@@ -153,8 +155,11 @@ class State:
         return chat.manage_topics if user == self.bot else user == chat.members[0]
 
     def beside(self, chat: Chat, reply_to: int | None) -> tuple[int | None, bool]:
-        """Where a reply comes when no thread is named. In a supergroup it has the thread of what it
-        replies to, although that is no topic: tdlib/telegram-bot-api issues 356 and 447."""
+        """The place of a reply that names no thread.
+
+        In a supergroup the reply has the thread of the message it replies to, although that is not
+        a topic: tdlib/telegram-bot-api issues 356 and 447.
+        """
         replied = None if reply_to is None else self.messages.get((chat.id, reply_to))
         if replied is None:
             return None, False
@@ -186,7 +191,7 @@ class State:
     # Messages and files
 
     def keep(self, message: Message) -> Message:
-        """Show it, dated now unless it is dated."""
+        """Store the message, with the current date unless it has one."""
         kept = message if message.date else replace(message, date=int(time.time()))
         self.messages[kept.chat, kept.id] = kept
         return kept
@@ -201,7 +206,7 @@ class State:
         )
         self.files[file.id] = (file, content)
         if kind is FileKind.PHOTO:
-            self.files[f"{file.id}s"] = (file, content)  # a smaller size of it
+            self.files[f"{file.id}s"] = (file, content)  # a smaller size of the photo
         return file
 
     def file(self, name: str) -> tuple[File, bytes]:

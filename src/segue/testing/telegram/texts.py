@@ -1,8 +1,8 @@
-"""The texts, captions and buttons that a bot sends: what Telegram makes of them, or says of them.
+"""Validation of the texts, captions and buttons that a bot sends.
 
-core.telegram.org/bots/api#formatting-options and #inlinekeyboardbutton. The documentation gives the
-limits and no words for them; these are as bots report them (such as nullclaw's pull request 329 for
-a text that is blank). Those in capitals come from the servers behind the Bot API.
+core.telegram.org/bots/api#formatting-options and #inlinekeyboardbutton. The documentation gives
+limits but no error texts; these are as reported by bots (such as nullclaw's pull request 329 for a
+blank text). Texts in capitals come from the servers behind the Bot API.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BUTTONS = 100
 def message_text(
     text: str, parse_mode: ParseMode | None, entities: tuple[Entity, ...], *, too_long: str
 ) -> Formatted:
-    """A message's text, 1 to 4096 characters after its markup is read."""
+    """A message's text: 1 to 4096 characters after parsing the markup."""
     if not text:
         raise bad("message text is empty")
     formatted = read(text, parse_mode, entities)
@@ -42,7 +42,7 @@ def message_text(
 
 
 def caption(text: str, parse_mode: ParseMode | None, entities: tuple[Entity, ...]) -> Formatted:
-    """A file's caption, 0 to 1024 characters after its markup is read."""
+    """A file's caption: 0 to 1024 characters after parsing the markup."""
     formatted = read(text, parse_mode, entities)
     if units(formatted.text) > CAPTION_LIMIT:
         raise bad("message caption is too long")
@@ -71,7 +71,7 @@ def _check(text: str, entities: tuple[Entity, ...]) -> None:
 
 
 def buttons(keyboard: InlineKeyboard | None) -> tuple[Button, ...]:
-    """Those of a message, row by row."""
+    """The buttons of a message, row by row."""
     if keyboard is None:
         return ()
     rows = keyboard.inline_keyboard

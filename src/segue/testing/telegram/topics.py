@@ -1,8 +1,8 @@
-"""Topics: core.telegram.org/bots/api#createforumtopic and those that follow it.
+"""Topics: core.telegram.org/bots/api#createforumtopic and the methods after it.
 
-In forums the bot must be an administrator with `can_manage_topics`; in private chats it needs the
-threaded mode (since Bot API 9.4). The words are those of `ForumTopicManager` in tdlib/td; those in
-capitals come from the servers behind it.
+In forums the bot must be an administrator with `can_manage_topics`. In private chats it needs
+threaded mode (since Bot API 9.4). The error texts are from `ForumTopicManager` in tdlib/td; those
+in capitals come from the servers behind it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Topics:
         return chat
 
     def _editable(self, chat: Chat, name: int, purpose: str) -> Topic:
-        """A topic that the bot has opened is its own, whatever its rights are."""
+        """A topic that the bot may edit. It may always edit the topics that it opened."""
         topic = self._topic(chat, name)
         if not _manages(chat) and topic.by != self._state.bot:
             raise bad(f"not enough rights to {purpose} the topic")
@@ -95,7 +95,7 @@ def _manages(chat: Chat) -> bool:
 
 
 def _name(text: str) -> str:
-    """1 to 128 characters. What is longer Telegram cuts off; a bot should know what it sends."""
+    """1 to 128 characters. Telegram truncates longer names; here they are an error of the bot."""
     if units(text) > _NAME_LIMIT:
         raise Malformed(f"the name of a topic has more than {_NAME_LIMIT} characters")
     name = re.sub(r"[ \n\xa0]+", " ", cleaned(text)).strip()

@@ -1,8 +1,8 @@
-"""The updates that wait for the bot: core.telegram.org/bots/api#getting-updates and #getupdates.
+"""The updates waiting for the bot: core.telegram.org/bots/api#getting-updates and #getupdates.
 
-An update is confirmed by an offset above its id, for good; what is not confirmed comes again. One
-poll at a time: a second one ends the first with 409. Which types come is chosen by
-`allowed_updates` for what happens after the call.
+An offset permanently confirms all updates with smaller ids. Unconfirmed updates are delivered
+again. Only one poll runs at a time: a second one ends the first with 409. `allowed_updates` selects
+the types of update that are queued after the call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from segue.testing.telegram.wire import GetUpdates, UpdateType
 _LONGEST_POLL = 50
 _FIRST = 480_000_001
 _UNASKED = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
-"""What comes only to a bot that asks for it by name."""
+"""Types that a bot receives only if it asks for them by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Update:
     id: int
     frame: str
     once: bool = False
-    """It is delivered one time, whatever is confirmed."""
+    """Deliver it once, regardless of confirmation."""
 
 
 class Updates:
@@ -41,20 +41,23 @@ class Updates:
         self._all: list[_Update] = []
         self._held: list[_Update] | None = None
         self._poll = 0
-        """The newest poll, by number: there is one at a time."""
+        """The number of the newest poll. Only one runs at a time."""
 
     @property
     def unconfirmed(self) -> int:
         return len(self._waiting)
 
     def add(self, kind: str, payload: object) -> None:
-        """Tell the bot, if it wants to hear of such things."""
+        """Queue an update, if the bot wants this type."""
         if kind in self._allowed:
             self._put({kind: payload})
 
     def inject(self, frames: Sequence[str]) -> None:
-        """Tell it these, whatever they are, as updates with an id, which no answer of Telegram's is
-        without. What is no JSON object comes in the place of a message."""
+        """Queue these frames without checking them.
+
+        Each gets an update id, as Telegram always sends one. A frame that is not a JSON object is
+        delivered in place of a message.
+        """
         for frame in frames:
             try:
                 update: Any = json.loads(frame)
@@ -64,7 +67,7 @@ class Updates:
             self._put({"message": update} if whole is None else whole)
 
     def deliver(self, frame: str) -> None:
-        """Tell it this, character by character, with the id in the place of `{id}`."""
+        """Queue this text exactly as given, with `{id}` replaced by the update id."""
         number = next(self._ids)
         self._queue(_Update(number, frame.replace("{id}", str(number))))
 
@@ -78,7 +81,7 @@ class Updates:
         self._pulse.beat()
 
     def repeat(self, last: int) -> None:
-        """Deliver the last ones once more, confirmed or not."""
+        """Deliver the last updates again, confirmed or not."""
         again = self._all[len(self._all) - last :]
         self._waiting.extend(replace(update, once=True) for update in again)
         self._pulse.beat()
@@ -92,11 +95,11 @@ class Updates:
         self._pulse.beat()
 
     def drop(self) -> None:
-        """Forget what waits."""
+        """Discard the waiting updates."""
         self._waiting.clear()
 
     async def poll(self, asked: GetUpdates) -> list[str]:
-        """What is there, or what comes in the time that the bot wants to wait, as JSON."""
+        """Return the waiting updates as JSON, or wait for one as long as the bot asked to."""
         if self.webhook:
             raise Refuse(409, WEBHOOK_SET)
         if asked.allowed_updates is not None:

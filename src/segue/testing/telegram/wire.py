@@ -1,7 +1,7 @@
-"""What the bot may call, and with which parameters: core.telegram.org/bots/api#available-methods.
+"""The methods that the bot can call: core.telegram.org/bots/api#available-methods.
 
-Telegram lets parameters that it does not know pass. Here they are refused: a parameter that is
-spelt wrong would silently do nothing.
+Telegram ignores unknown parameters. This fake refuses them, because a misspelt parameter would
+silently do nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
 
 
-# Parts of calls
+# Parameter types
 
 
 class InlineButton(_Strict, frozen=True):
@@ -140,7 +140,7 @@ class _SendFile(_Send, frozen=True):
 
 class SendDocument(_SendFile, frozen=True, kw_only=True):
     document: str
-    """A file_id, or `attach://` and the name of the part that has the file."""
+    """A file_id, or `attach://` followed by the name of the part that contains the file."""
     disable_content_type_detection: bool = False
 
 
@@ -293,4 +293,4 @@ Call: TypeAlias = (
 
 _CALLS: tuple[type[Call], ...] = Call.__args__
 METHODS: dict[str, type[Call]] = {call.__name__.lower(): call for call in _CALLS}
-"""By their names in lower case: Telegram takes them in any."""
+"""By lower-case name: Telegram ignores case in method names."""

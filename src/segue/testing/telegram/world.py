@@ -1,4 +1,4 @@
-"""All that this Telegram is at a moment; `Clear` makes it anew."""
+"""The whole state of the Telegram fake, which `Clear` resets."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class World:
         }
 
     def carry_out(self, call: wire.Call, files: Files) -> object:
-        """What any call but GetUpdates comes to. Raises Refuse or Malformed."""
+        """Carry out any call except GetUpdates. Raises Refuse or Malformed."""
         if (with_files := self._with_files.get(type(call))) is not None:
             return with_files(call, files)
         return self._methods[type(call)](call)
 
     def steps(self) -> Steps:
-        """What each order comes to."""
+        """The handler for each order."""
         people = self._people
         return {
             control.SetBot: people.set_bot,
@@ -97,7 +97,7 @@ class World:
         return [call for call in self.calls if order.method in (None, call.method)]
 
     def shown(self, chat: int | None) -> Shown:
-        """What there is to see, in that chat if one is named."""
+        """The visible state, only of `chat` if it is given."""
         state = self.state
         typing = [
             Typing(chat=where, thread=thread, action=action, times=times)

@@ -1,4 +1,4 @@
-"""What the tests of the embedded model share."""
+"""Fixtures for the tests of the embedded model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.agent.models.local.index import weights
 
 CONTENT = b"fake weights"
 STAND_IN = Path(__file__).with_name("stand_in")
-"""Where a stand-in for pip lies."""
+"""The folder with a fake pip."""
 
 
 RUNTIME = Path(__file__).with_name("runtime")
@@ -30,8 +30,10 @@ RUNTIME = Path(__file__).with_name("runtime")
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
-    """A folder with weights whose server runs, for all tests that do not end it. It was started
-    by a program that knew a secret."""
+    """A folder with weights and a running server, for all tests that do not stop it.
+
+    The program that started the server had a secret in its environment.
+    """
 
     async def start(folder: Path) -> None:
         async with server(folder).serving():
@@ -50,14 +52,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
 
 @pytest.fixture
 def shared(running: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the running server, and its runtime."""
+    """The folder of the running server, with the fake runtime on the import path."""
     monkeypatch.syspath_prepend(RUNTIME)
     return running
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
-    """A folder with weights, and a runtime that needs none. What runs at the end is ended."""
+    """A folder with weights, and a fake runtime that ignores them.
+
+    Its server is killed at the end.
+    """
     monkeypatch.syspath_prepend(RUNTIME)
     folder = tmp_path / "models"
     put(folder, CONTENT)
@@ -66,7 +71,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
 
 
 def put(folder: Path, content: bytes) -> Weights:
-    """Weights in `folder`, as if they had been fetched."""
+    """Put weights into `folder` as if they had been downloaded."""
     private.make_folder(folder)
     tiny = weights(content=content)
     (folder / tiny.file).write_bytes(content)
@@ -81,7 +86,7 @@ def server(folder: Path, *, idle: float = 600.0, patience: float = 30.0) -> Serv
 
 def end(folder: Path) -> None:
     """Kill the server of `folder`, if there is one."""
-    (folder / "go on").touch()  # for one that is slow to start
+    (folder / "go on").touch()  # for a server that is slow to start
     ours = server(folder)
     deadline = time.monotonic() + 20
     while ours.run.folder.is_dir() and private.locked(ours.run.lock):
@@ -93,7 +98,7 @@ def end(folder: Path) -> None:
 
 
 async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for what happens in another process."""
+    """Wait for an event in another process."""
     async with asyncio.timeout(seconds):
         while True:
             if condition():
@@ -103,7 +108,7 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 @pytest.fixture
 def no_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A Python that has no pip, used for ours."""
+    """A Python without pip, used in place of ours."""
     python = bare_python(tmp_path / "bare")
     monkeypatch.setattr(sys, "executable", python)
     return python

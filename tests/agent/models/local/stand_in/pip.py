@@ -1,6 +1,8 @@
-"""Stands in for pip, whose start takes longer than most tests: `download` from an index on
-loopback, and `install` from a folder of wheels, as far as Segue uses them. The real pip passes the
-same tests in `make test-real`."""
+"""A fake pip, because the real one takes longer to start than most tests.
+
+It supports `download` from an index on loopback, and `install` from a folder of wheels, as far as
+Segue uses them. The real pip passes the same tests in `make test-real`.
+"""
 
 # ruff: noqa: TID251 - it is another program, with an environment of its own
 
