@@ -9,7 +9,7 @@ import segue.store
 from segue.core.address import HomeChannel
 from segue.core.handoff import State
 from segue.core.session import ME
-from segue.handoff import STEPS
+from segue.handoff import STEPS as SHOWN
 from segue.store import Store, Topic
 from tests.handoff.conftest import STEPS, Gateway
 from tests.store.samples import DM, TOPIC
@@ -131,7 +131,7 @@ async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):
         await shown.see("taken up by a gateway")
         for step in STEPS:
             assert await gateway.store.record_handoff_step(claim, step)
-            await shown.see(f"{STEPS[step]} on telegram")
+            await shown.see(f"{SHOWN[step]} on telegram")
         assert await gateway.complete(claim)
         assert await shown.end() == 0
         await shown.shows(f"hello goes on at {TOPIC}")
