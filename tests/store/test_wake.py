@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 import pytest
@@ -36,6 +37,8 @@ from tests.store.samples import (
     said,
     settled,
 )
+
+T = TypeVar("T")
 
 SOON = 20.0
 """Seconds after which a waiter is not woken any more, on the slowest machine."""
@@ -290,6 +293,32 @@ async def test_whoever_waits_for_it_is_woken_when_somebody_does_it(
         await settled(wake)
         await act(Scene(other, lease, asked))
         assert await wake.wait(SOON)
+
+
+@pytest.mark.usefixtures("never_looking")
+async def test_every_step_of_a_handoff_wakes_those_who_follow_it(
+    store: Store, open_store: OpenStore, session: Session
+):
+    other = await open_store()
+    async with store.listen(Topic.HANDOFFS) as wake:
+
+        async def wakes(step: Awaitable[T]) -> T:
+            await settled(wake)
+            done = await step
+            assert await wake.wait(SOON)
+            return done
+
+        asked = await wakes(other.request_handoff(session.id, Platform.TELEGRAM))
+        assert await wakes(other.cancel_handoff(asked.id))
+        asked = await wakes(other.request_handoff(session.id, Platform.TELEGRAM))
+        claim = await wakes(other.claim_handoff(asked.id))
+        assert claim is not None
+        assert await wakes(other.record_handoff_step(claim, Step.OPENING))
+        assert await wakes(other.fail_handoff(claim, "no"))
+        await other.request_handoff(session.id, Platform.TELEGRAM)
+        claim = await wakes(other.claim_next_handoff({Platform.TELEGRAM}))
+        assert claim is not None
+        assert await wakes(other.complete_handoff(claim, address=DM))
 
 
 @pytest.mark.usefixtures("never_looking")

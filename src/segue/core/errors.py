@@ -29,7 +29,7 @@
     │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
     │                             StoreUnreachable, StoreEncoding, StoreDriverMissing,
     │                             StoreTooOld, StoreFailed, StoreUncertain
-    └── StoreClosed               a bug in Segue: the store was used after it was closed
+    └── StoreClosed               a bug: the store was used after it was closed
 
 An error's docstring is the message that the user reads. Its fields fill the braces.
 """
