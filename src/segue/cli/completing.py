@@ -38,7 +38,7 @@ def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 def _known() -> list[tuple[str, str | None]]:
     import asyncio  # noqa: PLC0415
 
-    from segue.cli.opened import with_store  # noqa: PLC0415
+    from segue.cli.store_access import with_store  # noqa: PLC0415
     from segue.store import Store  # noqa: PLC0415
 
     async def known(store: Store) -> list[tuple[str, str | None]]:

@@ -133,7 +133,7 @@ def _asked(name: str) -> str:
 @config.command()
 def edit() -> None:
     """Open a copy of the settings file in your editor, and take it over when it is right."""
-    from segue.cli.editing import edit as in_editor  # noqa: PLC0415
+    from segue.cli.editor import edit as in_editor  # noqa: PLC0415
 
     in_editor()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue.chat.output import print_json, print_lines, say, screen
-from segue.cli.opened import with_store
+from segue.cli.store_access import with_store
 from segue.core.text import one_line
 
 if TYPE_CHECKING:

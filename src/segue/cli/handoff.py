@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue.cli import completing
-from segue.cli.opened import with_store
+from segue.cli.store_access import with_store
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

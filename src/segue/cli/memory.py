@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from segue.chat.output import json_line, say
-from segue.cli.opened import with_store
+from segue.cli.store_access import with_store
 from segue.core.note import Note
 from segue.core.session import ME
 from segue.core.text import one_line

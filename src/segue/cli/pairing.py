@@ -15,7 +15,7 @@ from typing import Any
 from segue.chat import page_links
 from segue.chat.output import Column, draw, notice, print_json, say, table
 from segue.chat.render import qr
-from segue.cli.words import ago
+from segue.cli.formatting import ago
 from segue.core.address import Platform
 from segue.core.session import ME
 from segue.core.text import one_line

@@ -11,7 +11,7 @@ import click
 
 from segue.chat.output import notice, print_json, print_lines, say, screen
 from segue.cli import completing
-from segue.cli.opened import with_store
+from segue.cli.store_access import with_store
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
 from segue.core.session import ME, Session
@@ -146,7 +146,7 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
 @_JSON
 def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> None:
     """Write a session as JSON lines: a header, then its messages."""
-    from segue.cli.exporting import export_to  # noqa: PLC0415
+    from segue.cli.export import export_to  # noqa: PLC0415
 
     target = None if output is None or str(output) == "-" else output
     session, messages = with_store(lambda store: export_to(store, name, target, force=force))

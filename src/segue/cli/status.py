@@ -17,8 +17,8 @@ from segue.agent.models.choice import Choice, choose
 from segue.chat import page_links
 from segue.chat.output import fields, print_json, print_lines, screen
 from segue.cli import gateway_text, session_text
+from segue.cli.formatting import ago
 from segue.cli.gateway_text import Portrait
-from segue.cli.words import ago
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import ModelError

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import segue
-from segue.cli.words import size
+from segue.cli.formatting import size
 from segue.core.errors import ModelError, ModelOffline, PlatformError, StoreError
 from segue.core.text import count
 
