@@ -18,7 +18,7 @@ from segue.chat.output import (
     screen,
     table,
 )
-from segue.cli import completing
+from segue.cli import completion
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _PLATFORMS = ("approvals.platforms.", "platforms.")
 _COLUMNS = (Column("SETTING", 20), Column("VALUE", 16), Column("FROM", 7))
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_NAME = click.argument("name", shell_complete=completing.settings)
+_NAME = click.argument("name", shell_complete=completion.settings)
 
 
 @click.group()
@@ -95,7 +95,7 @@ def get(*, name: str, as_json: bool) -> None:
 
 @config.command("set")
 @_NAME
-@click.argument("value", nargs=-1, shell_complete=completing.values)
+@click.argument("value", nargs=-1, shell_complete=completion.values)
 def set_(*, name: str, value: tuple[str, ...]) -> None:
     """Write VALUE into the settings file; the rest of it stays as it is.
 

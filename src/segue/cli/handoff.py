@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 from segue.chat import page_links
 from segue.chat.output import draw, notice, print_json, say
 from segue.chat.render.clean import clean
-from segue.cli import completing
+from segue.cli import completion
 from segue.cli.store_access import with_store
 from segue.core.errors import UserError
 from segue.core.handoff import TARGETS, Failure
@@ -46,7 +46,7 @@ def _platforms(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 
 @click.command()
-@click.argument("session", shell_complete=completing.sessions)
+@click.argument("session", shell_complete=completion.sessions)
 @click.argument("place", metavar="PLATFORM[:CHAT_ID]", shell_complete=_platforms)
 @click.option("--message", metavar="TEXT", help="What you want said there first.")
 @click.option("--json", "as_json", is_flag=True, help="Print each step, one object a line.")

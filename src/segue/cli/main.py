@@ -152,9 +152,9 @@ def _end(error: click.ClickException) -> NoReturn:
 
 
 def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from segue.cli import completing  # noqa: PLC0415
+    from segue.cli import completion  # noqa: PLC0415
 
-    return completing.sessions(ctx, param, incomplete)
+    return completion.sessions(ctx, param, incomplete)
 
 
 _here = click.option(
@@ -218,9 +218,9 @@ def _converse(
 
     from segue import config  # noqa: PLC0415
     from segue.chat.program import Wish, chat  # noqa: PLC0415
-    from segue.cli import first  # noqa: PLC0415
+    from segue.cli import embedded_model  # noqa: PLC0415
 
-    settings = first.make_ready(config.load())
+    settings = embedded_model.make_ready(config.load())
     asyncio.run(chat(settings, Wish(resume=resume, title=title, here=here, now=now)))
 
 

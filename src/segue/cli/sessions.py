@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from segue.chat.output import notice, print_json, print_lines, say, screen
-from segue.cli import completing
+from segue.cli import completion
 from segue.cli.store_access import with_store
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
@@ -28,7 +28,7 @@ _LAST_MESSAGES = 200
 """How many messages are loaded to find the last few exchanges."""
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_NAME = click.argument("name", shell_complete=completing.sessions)
+_NAME = click.argument("name", shell_complete=completion.sessions)
 _limit = click.IntRange(min=1)
 
 
