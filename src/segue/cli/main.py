@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need when they run, so that each starts quickly."""
+"""The command line. The module of a command is imported only when the command runs."""
 
 from __future__ import annotations
 
