@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import segue.store
-from segue.cli import checks
+from segue.cli import diagnostics
 from segue.cli.main import main
 from segue.cli.model import Around
 from segue.core.address import Platform
@@ -29,7 +29,7 @@ from tests.terminal.test_model import openai
 KEY = "sk-very-secret"
 
 
-PATIENT = {"segue.cli.doctor._SECONDS": 60.0, "segue.cli.checks._REACH_SECONDS": 30.0}
+PATIENT = {"segue.cli.doctor._SECONDS": 60.0, "segue.cli.diagnostics._REACH_SECONDS": 30.0}
 """What answers is heard, however busy the machine is."""
 
 
@@ -166,7 +166,7 @@ def test_what_nobody_thought_of_is_told_and_stops_nothing(
         raise ZeroDivisionError("odd \x1b[2J")
 
     write(environ, "# mine\n")
-    monkeypatch.setattr(checks, "store", broken)
+    monkeypatch.setattr(diagnostics, "store", broken)
     found = findings(environ)
     assert found["store"][0] == "problem"
     assert found["store"][1].startswith("The check failed: ZeroDivisionError: odd")
@@ -177,7 +177,7 @@ def test_what_nobody_thought_of_is_told_and_stops_nothing(
 def test_a_package_that_is_missing_is_a_problem(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(checks, "_packages", lambda: ["click", "no-such-package"])
+    monkeypatch.setattr(diagnostics, "_packages", lambda: ["click", "no-such-package"])
     verdict, told = findings(environ)["packages"]
     assert verdict == "problem"
     assert told.startswith("Missing: no-such-package. Type `make clean` and `make run` ")
@@ -189,7 +189,7 @@ def test_a_package_that_is_missing_is_a_problem(
 def test_a_disk_that_is_nearly_full_is_told(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, limit: str, verdict: str
 ):
-    monkeypatch.setattr(checks, limit, 10**18)
+    monkeypatch.setattr(diagnostics, limit, 10**18)
     assert findings(environ)["disk"][0] == verdict
 
 
@@ -284,7 +284,7 @@ def test_what_is_stuck_is_told_within_seconds_and_not_waited_for(
     """A program that was stopped in the middle of a write keeps the others from writing. A name
     server that does not answer keeps a thread busy, although nobody waits for it any more."""
     assert run(environ).exit_code == 0
-    impatient = constants({"segue.cli.doctor._SECONDS": 2.0, "segue.cli.checks.model": STUCK})
+    impatient = constants({"segue.cli.doctor._SECONDS": 2.0, "segue.cli.diagnostics.model": STUCK})
     gate = os.open(tmp_path / "segue.db-run" / "gate", os.O_RDWR)
     fcntl.flock(gate, fcntl.LOCK_EX)
     try:

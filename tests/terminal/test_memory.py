@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -180,21 +179,6 @@ def on_a_screen(*arguments: str) -> str:
         except OSError:  # how a terminal says that nobody writes to it any more
             pass
     return printed.decode()
-
-
-def test_the_command_is_listed_without_loading_what_it_needs():
-    script = (
-        "import sys\n"
-        "from segue.cli.main import main\n"
-        "try:\n"
-        "    main(['--help'])\n"
-        "finally:\n"
-        "    print([name for name in ('asyncio', 'segue.store') if name in sys.modules])\n"
-    )
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
-    assert re.search("^  memory +Show what", done.stdout, re.MULTILINE)
-    assert done.stdout.endswith("[]\n")
 
 
 def test_a_command_without_file_descriptors_says_what_to_type(url: str):

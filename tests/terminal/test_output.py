@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from segue.chat import output
-from segue.cli import once, setting_up
+from segue.cli import once, setup
 from segue.cli.main import main
 from segue.config import Secret
 from segue.core.address import Platform
@@ -71,7 +71,7 @@ def test_the_name_of_a_bot_is_cleaned_during_the_set_up(capsys: pytest.CaptureFi
         started=NOW,
         links={Platform.TELEGRAM: health},
     )
-    setting_up._invite("2345-CDFG", gateway, setting_up.Wish(platform=Platform.TELEGRAM))
+    setup._invite("2345-CDFG", gateway, setup.Wish(platform=Platform.TELEGRAM))
     shown = capsys.readouterr().out
     assert "https://t.me/bot" in shown
     assert not set(shown) & set("\x1b\x07\x9b\u202e\r")

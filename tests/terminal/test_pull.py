@@ -14,7 +14,7 @@ import pytest
 
 from segue.agent.models.local.pull import Progress
 from segue.agent.models.local.weights import Site, Weights, present
-from segue.cli import pull
+from segue.cli import embedded_model
 from segue.core.errors import PullFailed
 from segue.testing.http import Request, Response, serving
 
@@ -44,7 +44,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def pulled(folder: Path, site: Weights) -> None:
     """Pull as the command does, which has a loop of its own."""
-    await asyncio.to_thread(pull.pull, folder, ask=True, weights=site)
+    await asyncio.to_thread(embedded_model.pull, folder, ask=True, weights=site)
 
 
 async def test_nobody_is_asked_where_nobody_is_and_few_lines_tell_how_far_it_is(
@@ -118,7 +118,7 @@ def test_somebody_who_is_there_is_asked_first_and_may_refuse(tmp_path: Path):
 
 
 def test_somebody_who_watches_sees_one_line(capsys: pytest.CaptureFixture[str]):
-    meter = pull.Meter(watched=True)
+    meter = embedded_model.Meter(watched=True)
     meter.said("Collecting a very long \x1b[2Jline\n")
     for done in (0, 5, 5, 1000):
         meter.moved(Progress(done=done * 1_000_000, total=1_000_000_000, source="there"))
@@ -132,7 +132,7 @@ def test_somebody_who_watches_sees_one_line(capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_shorter_line_leaves_nothing_of_a_longer_one(capsys: pytest.CaptureFixture[str]):
-    meter = pull.Meter(watched=True)
+    meter = embedded_model.Meter(watched=True)
     meter.said("a long line")
     meter.said("short")
     assert capsys.readouterr().out == "\ra long line\rshort      "

@@ -1,17 +1,34 @@
-"""`segue completion`: scripts for completion in a shell.
+"""Completion in a shell: the scripts that `segue completion` prints, and what they offer.
 
 click computes the completions, and the scripts request them through an environment variable. The
 scripts for bash and fish are ours, because click's break on titles: in bash it splits a title at
 blanks and treats a star in it as a pattern, in fish it ends a title at its first comma.
+
+Completions use local data only, never the network. Errors yield none: pressing Tab must not report
+a broken store. `segue completion` runs whenever a shell starts, so what only Tab needs is imported
+by the functions that use it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import click
-from click.shell_completion import ZshComplete
+from click.shell_completion import CompletionItem, ZshComplete
+
+from segue.core.errors import SegueError
+from segue.core.session import ME
+from segue.core.text import one_line
+
+if TYPE_CHECKING:
+    from segue.store import Store
 
 _PROGRAM = "segue"
 _VARIABLE = "_SEGUE_COMPLETE"
+_SESSIONS = 500
+_SECONDS = 2.0
+_LATEST = "latest"
 
 _BASH = r"""
 # Completion of segue for bash 4.4 or newer.
@@ -101,3 +118,92 @@ def _script(shell: str, program: click.Command) -> str:
     if shell == "zsh":
         return ZshComplete(program, {}, _PROGRAM, _VARIABLE).source()
     return _BASH if shell == "bash" else _FISH
+
+
+# Completions
+
+
+def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete session titles, and ids where there is no title. Any id also completes."""
+    names: list[str] = []
+    ids: list[str] = []
+    try:
+        for session_id, title in _known():
+            names.append(one_line(title) if title else session_id)
+            ids.append(session_id)
+    except (SegueError, TimeoutError):
+        return []
+    return _fitting(incomplete, [*names, _LATEST]) or _fitting(incomplete, ids)
+
+
+def _known() -> list[tuple[str, str | None]]:
+    import asyncio  # noqa: PLC0415
+
+    from segue.cli.store_access import with_store  # noqa: PLC0415
+
+    async def known(store: Store) -> list[tuple[str, str | None]]:
+        async with asyncio.timeout(_SECONDS):
+            return [(s.id, s.title) for s in await store.sessions.list(ME, limit=_SESSIONS)]
+
+    return with_store(known)
+
+
+def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete setting names, including those of endpoints in the settings file."""
+    from segue import config  # noqa: PLC0415
+
+    return _fitting(incomplete, config.names.every(_endpoints()))
+
+
+def values(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete values of the setting named before, where the values are known."""
+    from segue import config  # noqa: PLC0415
+
+    name = ctx.params.get("name") or ""
+    if name == "model":
+        return models(ctx, param, incomplete)
+    try:
+        return _fitting(incomplete, config.names.choices(name))
+    except SegueError:
+        return []
+
+
+def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete model names: each provider's default, the embedded model, and other services."""
+    from segue.agent.models.catalog import LOCAL, PROVIDERS, SCRIPTED  # noqa: PLC0415
+
+    usual = {p.name: f"{p.name}/{p.default}" for p in PROVIDERS.values() if p.default}
+    named = [usual.get(name, f"{name}/") for name in _services()]
+    return _fitting(incomplete, [LOCAL, *named, SCRIPTED])
+
+
+def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the services that can list their models."""
+    from segue.agent.models.catalog import LOCAL  # noqa: PLC0415
+
+    return _fitting(incomplete, [*_services(), LOCAL])
+
+
+def _services() -> list[str]:
+    from segue.agent.models.catalog import PROVIDERS, SERVERS  # noqa: PLC0415
+
+    return list(dict.fromkeys([*_endpoints(), *PROVIDERS, *(server.name for server in SERVERS)]))
+
+
+def _endpoints() -> list[str]:
+    from segue import config  # noqa: PLC0415
+
+    try:
+        return list(config.load().endpoints)
+    except SegueError:
+        return []
+
+
+def _fitting(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
+    """Return the names that start with `incomplete`. If there are none, ignore case."""
+    # Not both at once: if candidates differ in case, a shell removes typed letters.
+    known = list(names)
+    exact = [name for name in known if name.startswith(incomplete)]
+    wanted = incomplete.casefold()
+    found = exact or [name for name in known if name.casefold().startswith(wanted)]
+    return [CompletionItem(name) for name in found]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
+import segue.store
+from segue import config as settings
 from segue.chat.output import (
     Column,
     folded,
@@ -18,11 +20,9 @@ from segue.chat.output import (
     screen,
     table,
 )
-from segue.cli import completing
+from segue.cli import completion, editor
+from segue.config import Secret, Setting
 from segue.core.text import one_line
-
-if TYPE_CHECKING:
-    from segue.config import Setting
 
 _HIDDEN = "(hidden)"
 _NOTHING = "-"
@@ -31,7 +31,7 @@ _PLATFORMS = ("approvals.platforms.", "platforms.")
 _COLUMNS = (Column("SETTING", 20), Column("VALUE", 16), Column("FROM", 7))
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_NAME = click.argument("name", shell_complete=completing.settings)
+_NAME = click.argument("name", shell_complete=completion.settings)
 
 
 @click.group()
@@ -46,9 +46,7 @@ def config() -> None:
 @_JSON
 def path(*, as_json: bool) -> None:
     """Print where the settings file is, whether or not it is there."""
-    from segue import config  # noqa: PLC0415 - `segue --help` does without
-
-    found = config.path()
+    found = settings.path()
     if as_json:
         print_json({"path": str(found), "exists": found.exists()})
     else:
@@ -62,14 +60,12 @@ def show(*, as_json: bool) -> None:
 
     Keys are not shown.
     """
-    from segue import config  # noqa: PLC0415
-
-    settings = config.explain()
+    found = settings.explain()
     if as_json:
-        print_json([_json(setting) for setting in settings])
+        print_json([_json(setting) for setting in found])
     else:
-        print_lines(_listed(settings, screen()))
-        for warning in config.load().warnings:
+        print_lines(_listed(found, screen()))
+        for warning in settings.load().warnings:
             notice(f"Warning: {one_line(warning)}")
 
 
@@ -78,12 +74,10 @@ def show(*, as_json: bool) -> None:
 @_JSON
 def get(*, name: str, as_json: bool) -> None:
     """Print the value of one setting; a list has a line for each."""
-    from segue import config  # noqa: PLC0415
-
-    settings = {setting.name: setting for setting in config.explain()}
-    if name not in settings:
-        raise config.names.unknown(name)
-    setting = settings[name]
+    found = {setting.name: setting for setting in settings.explain()}
+    if name not in found:
+        raise settings.names.unknown(name)
+    setting = found[name]
     if as_json:
         print_json(_json(setting))
     elif isinstance(setting.value, tuple):
@@ -95,27 +89,23 @@ def get(*, name: str, as_json: bool) -> None:
 
 @config.command("set")
 @_NAME
-@click.argument("value", nargs=-1, shell_complete=completing.values)
+@click.argument("value", nargs=-1, shell_complete=completion.values)
 def set_(*, name: str, value: tuple[str, ...]) -> None:
     """Write VALUE into the settings file; the rest of it stays as it is.
 
     A list is given as several values. A key is asked for when it is left out, and not shown; or it
     is read from standard input.
     """
-    from segue import config  # noqa: PLC0415
-
-    config.names.kind(name)
-    if config.names.is_secret(name):
+    settings.names.kind(name)
+    if settings.names.is_secret(name):
         value = value or (_asked(name),)
     elif not value:
         raise click.UsageError(f"What is {name} to be? Give a value.")
     if name == "store":
-        import segue.store  # noqa: PLC0415
-
         segue.store.parse(value[0])
-    path = config.change(name, value)
+    path = settings.change(name, value)
     say(f"{name} is set in {one_line(str(path))}.")
-    if variable := config.overruled(name):
+    if variable := settings.overruled(name):
         notice(f"But {variable} is set too, and wins as long as it is.")
 
 
@@ -133,19 +123,17 @@ def _asked(name: str) -> str:
 @config.command()
 def edit() -> None:
     """Open a copy of the settings file in your editor, and take it over when it is right."""
-    from segue.cli.editing import edit as in_editor  # noqa: PLC0415
-
-    in_editor()
+    editor.edit()
 
 
-def _listed(settings: Sequence[Setting], width: int | None) -> list[str]:
+def _listed(found: Sequence[Setting], width: int | None) -> list[str]:
     """Return a table, or tab-separated name, value and origin if there is no screen.
 
     Settings of platforms are left out where they have the default.
     """
     rows = [
         (setting.name, _shown(setting), setting.origin)
-        for setting in settings
+        for setting in found
         if not (setting.name.startswith(_PLATFORMS) and setting.origin == "default")
     ]
     if width is None:
@@ -173,15 +161,11 @@ def _value(setting: Setting) -> Any:
     if _is_hidden(setting):
         return None
     if setting.name == "store":
-        from segue.store.values import shown  # noqa: PLC0415
-
-        return shown(str(setting.value))
+        return segue.store.shown(str(setting.value))
     return setting.value
 
 
 def _is_hidden(setting: Setting) -> bool:
-    from segue.config import Secret  # noqa: PLC0415
-
     return isinstance(setting.value, Secret)
 
 

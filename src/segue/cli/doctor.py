@@ -7,19 +7,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from segue.chat.output import folded, print_json, screen
+from segue.cli import diagnostics
+from segue.cli.diagnostics import Finding, Verdict
 from segue.cli.model import Around
+from segue.config import Settings
 from segue.core.errors import SettingsError
 from segue.core.redaction import redacted
 from segue.core.text import one_line
-
-if TYPE_CHECKING:
-    from segue.cli.checks import Finding
-    from segue.config import Settings
 
 _SECONDS = 6.0
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -62,26 +60,22 @@ class Examination:
 
     def findings(self, seconds: float) -> list[Finding]:
         """Run the checks, and return what they find within `seconds`, in a fixed order."""
-        from segue.cli import checks  # noqa: PLC0415 - `segue --help` does without
-
         deadline = time.monotonic() + seconds
-        self._start("program", checks.program)
+        self._start("program", diagnostics.program)
         found = self._settings()
         if found is not None:
             settings = found
             servers = self._around.local_servers()
-            self._start("settings", lambda: checks.settings_file(settings))
-            self._start("store", lambda: checks.store(settings))
-            self._start("model", lambda: checks.model(settings, servers))
-            for platform in checks.bots(settings):
-                self._start(platform, lambda platform=platform: checks.bot(settings, platform))
-        self._start("terminal", checks.terminal)
+            self._start("settings", lambda: diagnostics.settings_file(settings))
+            self._start("store", lambda: diagnostics.store(settings))
+            self._start("model", lambda: diagnostics.model(settings, servers))
+            for platform in diagnostics.bots(settings):
+                self._start(platform, lambda platform=platform: diagnostics.bot(settings, platform))
+        self._start("terminal", diagnostics.terminal)
         return [finding for check in self._checks for finding in check.found(deadline)]
 
     def _settings(self) -> Settings | None:
         """Return the settings. If they are invalid, add that as a finding and return None."""
-        from segue.cli.checks import Finding, Verdict  # noqa: PLC0415
-
         try:
             return self._around.settings()
         except (SettingsError, OSError) as error:
@@ -119,13 +113,12 @@ class Check:
             self._found = [self._problem(f"The check failed: {type(error).__name__}: {error}")]
 
     def _problem(self, told: str) -> Finding:
-        from segue.cli.checks import Finding, Verdict  # noqa: PLC0415
-
         return Finding(about=self._about, verdict=Verdict.PROBLEM, told=told)
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    from rich.console import Console  # noqa: PLC0415 - honours NO_COLOR and dumb terminals
+    # Not with --json, which also works if Rich is missing. It honours NO_COLOR and dumb terminals.
+    from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     console = Console()

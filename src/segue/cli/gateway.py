@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from segue import config
+from segue.chat import page_links
 from segue.chat.output import print_json, print_lines, say, screen
-from segue.cli.opened import with_store
+from segue.cli import gateway_text
+from segue.cli.store_access import with_store
+from segue.config import Settings
+from segue.core.errors import NoPage, UserError
 from segue.core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from segue.config import Settings
-    from segue.store import Store
-    from segue.store.gateways import Gateway
+from segue.gateway import background, log_file
+from segue.store import Store
+from segue.store.gateways import Gateway
 
 _NOT_RUNNING = 3
 """The exit code of `status` if no gateway is running, as for other services."""
@@ -47,18 +52,10 @@ def gateway() -> None:
 @_LAN
 def run(*, log: Path | None, lan: bool) -> None:
     """Run it here, until it is told to end (Ctrl-C)."""
-    import asyncio  # noqa: PLC0415 - `segue --help` does without
-    import logging  # noqa: PLC0415
-
-    from segue import config  # noqa: PLC0415
-    from segue.chat import page_links  # noqa: PLC0415
-    from segue.core.errors import UserError  # noqa: PLC0415
-    from segue.gateway import log_file  # noqa: PLC0415
-
     log_file.write_to(log)
     logger = logging.getLogger(__name__)
     try:
-        from segue.gateway.service import serve  # noqa: PLC0415
+        from segue.gateway.service import serve  # noqa: PLC0415 - a failure is logged, too
 
         settings = _with_lan(config.load()) if lan else config.load()
         if settings.web.lan and page_links.is_built_in(settings):
@@ -75,11 +72,6 @@ def run(*, log: Path | None, lan: bool) -> None:
 
 def _with_lan(settings: Settings) -> Settings:
     """Return the settings with the page served to the local network, or raise NoPage."""
-    from dataclasses import replace  # noqa: PLC0415
-
-    from segue.chat import page_links  # noqa: PLC0415
-    from segue.core.errors import NoPage  # noqa: PLC0415
-
     if not page_links.is_built_in(settings):
         raise NoPage
     return replace(settings, web=replace(settings.web, lan=True))
@@ -93,12 +85,6 @@ def start(*, lan: bool, as_json: bool) -> None:
 
     The exit code is 1 when one runs already, or when it did not start.
     """
-    from segue import config  # noqa: PLC0415
-    from segue.chat import page_links  # noqa: PLC0415
-    from segue.cli.gateway_text import as_json as told  # noqa: PLC0415
-    from segue.cli.gateway_text import started  # noqa: PLC0415
-    from segue.gateway import background  # noqa: PLC0415
-
     settings = _with_lan(config.load()) if lan else config.load()
     log = settings.gateway_log
 
@@ -109,9 +95,9 @@ def start(*, lan: bool, as_json: bool) -> None:
 
     running, addresses = with_store(begin)
     if as_json:
-        print_json({**told(running), "log": str(log)})
+        print_json({**gateway_text.as_json(running), "log": str(log)})
     else:
-        print_lines(started(running, log, addresses))
+        print_lines(gateway_text.started(running, log, addresses))
 
 
 @gateway.command()
@@ -121,12 +107,9 @@ def stop(*, as_json: bool) -> None:
 
     Turns that run get half a minute; what is not done by then goes on with the next gateway.
     """
-    from segue.cli.gateway_text import as_json as told  # noqa: PLC0415
-    from segue.gateway import background  # noqa: PLC0415
-
     stopped = with_store(background.stop)
     if as_json:
-        print_json({"stopped": [told(gateway) for gateway in stopped]})
+        print_json({"stopped": [gateway_text.as_json(gateway) for gateway in stopped]})
         return
     for gateway in stopped:
         say(f"Stopped: {one_line(gateway.name)}.")
@@ -140,17 +123,9 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 
     The exit code is 0 when a gateway is running and 3 when none is.
     """
-    from datetime import UTC, datetime  # noqa: PLC0415
-
-    from segue import config  # noqa: PLC0415
-    from segue.cli.gateway_text import Portrait, look  # noqa: PLC0415
-
     log = config.load().gateway_log
 
-    async def seen(store: Store) -> Portrait:
-        return await look(store, log)
-
-    portrait = with_store(seen)
+    portrait = with_store(lambda store: gateway_text.look(store, log))
     if as_json:
         print_json(portrait.json())
     else:
@@ -167,9 +142,6 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 @click.pass_context
 def logs(ctx: click.Context, *, number: int, follow: bool, as_json: bool) -> None:
     """Show the last lines of what the gateway in the background has told."""
-    from segue import config  # noqa: PLC0415
-    from segue.gateway import log_file  # noqa: PLC0415
-
     try:
         for line in log_file.lines(config.load().gateway_log, number, follow=follow):
             if as_json:

@@ -10,8 +10,8 @@ from typing import Any
 
 from segue.chat import page_links
 from segue.chat.output import fields, folded
+from segue.cli.formatting import ago
 from segue.cli.session_text import handoff_text
-from segue.cli.words import ago
 from segue.core.address import HomeChannel, Platform
 from segue.core.handoff import Handoff
 from segue.core.session import ME

@@ -1,28 +1,52 @@
-"""`segue handoff`: moves a session without a prompt, for scripts."""
+"""`segue handoff`: moves a session without a prompt, and reports each step as text or JSON."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import click
+from click.shell_completion import CompletionItem
 
-from segue.cli import completing
-from segue.cli.opened import with_store
+from segue.chat import page_links
+from segue.chat.output import draw, notice, print_json, say
+from segue.chat.render.clean import clean
+from segue.cli import completion
+from segue.cli.store_access import with_store
+from segue.core.errors import UserError
+from segue.core.handoff import TARGETS, Failure
+from segue.core.session import ME
+from segue.handoff import (
+    STEPS,
+    Completed,
+    Failed,
+    Progress,
+    Stranded,
+    Waiting,
+    Working,
+    hand_off,
+    handed_over,
+)
+from segue.store import Store
+from segue.turns import hold
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+_COMPLETED = 0
+_FAILED = 1
+_CALLED_OFF = 130
 
 
 def _platforms(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for Tab
-
-    from segue.core.handoff import TARGETS  # noqa: PLC0415
-
     return [CompletionItem(target) for target in TARGETS if target.startswith(incomplete)]
 
 
 @click.command()
-@click.argument("session", shell_complete=completing.sessions)
+@click.argument("session", shell_complete=completion.sessions)
 @click.argument("place", metavar="PLATFORM[:CHAT_ID]", shell_complete=_platforms)
 @click.option("--message", metavar="TEXT", help="What you want said there first.")
 @click.option("--json", "as_json", is_flag=True, help="Print each step, one object a line.")
@@ -36,11 +60,140 @@ def handoff(
     session has moved, 1 when that was refused or has failed, 2 when it was asked for in a wrong
     way, and 130 when it was called off.
     """
-    from segue.cli.handing_off import Json, Wish, Words, hand_off  # noqa: PLC0415
-
     platform, colon, chat_id = place.partition(":")
     if not platform or (colon and not chat_id):
         raise click.UsageError("Say where to: PLATFORM, or PLATFORM:CHAT_ID.")
     wish = Wish(session=session, platform=platform, chat_id=chat_id or None, message=message)
     shown = Json() if as_json else Words()
-    ctx.exit(with_store(lambda store: hand_off(store, wish, shown)))
+    ctx.exit(with_store(lambda store: _hand_off(store, wish, shown)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The arguments that the user typed."""
+
+    session: str
+    platform: str
+    chat_id: str | None = None
+    message: str | None = None
+
+
+class Shown(Protocol):
+    """Reports the progress and the result."""
+
+    def step(self, step: Progress) -> None: ...
+
+    def refused(self, error: UserError) -> None: ...
+
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        """Report success.
+
+        `farewell` says where the session is now and how to come back. `link` opens it there.
+        """
+        ...
+
+
+async def _hand_off(store: Store, wish: Wish, shown: Shown) -> int:
+    """Hand off the session while holding its lease, and return the exit code."""
+    try:
+        last = await _followed(store, wish, shown)
+        if isinstance(last, Completed):
+            farewell = await handed_over(store, last)
+            shown.completed(last, farewell, await page_links.link_to(store, last))
+            return _COMPLETED
+    except UserError as error:
+        shown.refused(error)
+        return _FAILED
+    return _CALLED_OFF if last.handoff.failure is Failure.CANCELLED else _FAILED
+
+
+async def _followed(store: Store, wish: Wish, shown: Shown) -> Completed | Failed:
+    session = await store.sessions.find(ME, wish.session)
+    async with hold(store, session.id, _holder()) as held:
+        with _called_off() as interrupt:
+            steps = hand_off(
+                store,
+                held,
+                wish.platform,
+                chat_id=wish.chat_id,
+                message=wish.message,
+                interrupt=interrupt,
+            )
+            async with contextlib.aclosing(steps):
+                async for step in steps:
+                    if not isinstance(step, Completed):
+                        shown.step(step)
+                    if isinstance(step, Completed | Failed):
+                        return step
+    raise RuntimeError("a handoff came to no end")
+
+
+@contextlib.contextmanager
+def _called_off() -> Generator[asyncio.Event]:
+    """Yield an event that is set on Ctrl-C or another signal to stop."""
+    interrupt = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in ending:
+        loop.add_signal_handler(number, interrupt.set)
+    try:
+        yield interrupt
+    finally:
+        for number in ending:
+            loop.remove_signal_handler(number)
+
+
+def _holder() -> str:
+    return f"`segue handoff` on {socket.gethostname()} (process {os.getpid()})"
+
+
+class Words:
+    """Steps and errors go to standard error, the session's new place to standard output."""
+
+    def step(self, step: Progress) -> None:
+        notice(clean(step.text(), newlines=False))
+
+    def refused(self, error: UserError) -> None:
+        notice(f"Error: {clean(str(error), newlines=False)}")
+
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        say(clean(farewell))
+        if link:
+            draw(page_links.shown(link))
+
+
+class Json:
+    """One JSON object per line. The last one has the result."""
+
+    def step(self, step: Progress) -> None:
+        print_json({"event": type(step).__name__.lower(), **_fields(step)})
+
+    def refused(self, error: UserError) -> None:
+        print_json({"event": "refused", "kind": type(error).__name__, "reason": str(error)})
+
+    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
+        print_json({"event": "completed", **_fields(done), "link": link})
+
+
+def _fields(step: Progress) -> dict[str, Any]:
+    match step:
+        case Working(platform, taken, attempt, detail):
+            waits = {"detail": detail} if detail else {}
+            return {"platform": platform, "step": STEPS[taken], "attempt": attempt, **waits}
+        case Waiting(platform) | Stranded(platform):
+            return {"platform": platform}
+        case Completed(done):
+            address = done.thread.key if done.thread else None
+            return {
+                "platform": done.platform,
+                "session": done.session_id,
+                "address": address,
+                "confirmed": done.confirmed,
+            }
+        case Failed(done):
+            return {
+                "platform": done.platform,
+                "session": done.session_id,
+                "reason": done.error,
+                "cancelled": done.failure is Failure.CANCELLED,
+            }

@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need when they run, so that each starts quickly."""
+"""The command line. The module of a command is imported only when the command runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -18,20 +18,64 @@ from segue.core.text import one_line
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+_SHORT = 45
+"""Characters of the help that a shell shows next to the name of a command, as click has it."""
+
+
+class _Elsewhere(NamedTuple):
+    """A command in a separate module, where it has the same name."""
+
+    module: str
+    help: str
+    """The first sentence of the command's help, so that listing the commands imports none."""
+
+
 _ELSEWHERE = {
-    "completion": "segue.cli.completion",
-    "config": "segue.cli.config",
-    "demo": "segue.cli.demo",
-    "doctor": "segue.cli.doctor",
-    "gateway": "segue.cli.gateway",
-    "handoff": "segue.cli.handoff",
-    "memory": "segue.cli.memory",
-    "model": "segue.cli.model",
-    "pair": "segue.cli.pair",
-    "sessions": "segue.cli.sessions",
-    "setup": "segue.cli.setup",
+    "completion": _Elsewhere(
+        "segue.cli.completion",
+        "Print a script that lets SHELL complete commands, session titles, settings and models.",
+    ),
+    "config": _Elsewhere("segue.cli.config", "Show the settings, or change them."),
+    "demo": _Elsewhere(
+        "segue.cli.demo",
+        "Watch a conversation move from the terminal to the web page and back.",
+    ),
+    "doctor": _Elsewhere(
+        "segue.cli.doctor",
+        "Look at everything, and say what is wrong and what to type.",
+    ),
+    "gateway": _Elsewhere(
+        "segue.cli.gateway",
+        "Run the gateway, which brings conversations to your chats and answers there.",
+    ),
+    "handoff": _Elsewhere(
+        "segue.cli.handoff",
+        "Move SESSION to a platform: to your home channel, or to another chat of yours there.",
+    ),
+    "memory": _Elsewhere(
+        "segue.cli.memory",
+        "Show what the agent keeps in mind about you, or change it.",
+    ),
+    "model": _Elsewhere("segue.cli.model", "Show which model is used, and why; or choose another."),
+    "pair": _Elsewhere(
+        "segue.cli.pair",
+        "Show a link that makes the browser in which it is opened yours, or a code that"
+        " makes whoever sends it to the bot you.",
+    ),
+    "sessions": _Elsewhere(
+        "segue.cli.sessions",
+        "List, show, search, rename, export, import or delete your sessions.",
+    ),
+    "setup": _Elsewhere(
+        "segue.cli.setup",
+        "Set a platform up: its token is tried, you are paired with the bot, and a first"
+        " message arrives in a fresh thread.",
+    ),
+    "status": _Elsewhere(
+        "segue.cli.status",
+        "Show how everything is: model, page, sessions, gateway, handoffs.",
+    ),
 }
-"""Commands in separate modules. Each has the same name in its module."""
 
 
 class Program(click.Group):
@@ -42,8 +86,28 @@ class Program(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _ELSEWHERE:
-            return getattr(import_module(_ELSEWHERE[cmd_name]), cmd_name)
+            return getattr(import_module(_ELSEWHERE[cmd_name].module), cmd_name)
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands as click does, but without importing them."""
+        names = self.list_commands(ctx)
+        limit = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._short_help(name, limit)) for name in names])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands as click does, but without importing them."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for Tab
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=self._short_help(name, _SHORT)) for name in names]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def _short_help(self, name: str, limit: int) -> str:
+        elsewhere = _ELSEWHERE.get(name)
+        command = click.Command(name, help=elsewhere.help) if elsewhere else self.commands[name]
+        return command.get_short_help_str(limit)
 
     def make_context(
         self,
@@ -88,9 +152,9 @@ def _end(error: click.ClickException) -> NoReturn:
 
 
 def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from segue.cli import completing  # noqa: PLC0415
+    from segue.cli import completion  # noqa: PLC0415
 
-    return completing.sessions(ctx, param, incomplete)
+    return completion.sessions(ctx, param, incomplete)
 
 
 _here = click.option(
@@ -154,9 +218,9 @@ def _converse(
 
     from segue import config  # noqa: PLC0415
     from segue.chat.program import Wish, chat  # noqa: PLC0415
-    from segue.cli import first  # noqa: PLC0415
+    from segue.cli import embedded_model  # noqa: PLC0415
 
-    settings = first.make_ready(config.load())
+    settings = embedded_model.make_ready(config.load())
     asyncio.run(chat(settings, Wish(resume=resume, title=title, here=here, now=now)))
 
 
@@ -170,21 +234,3 @@ def _say(words: str, resume: str | None, *, as_json: bool) -> bool:
     if not said.strip():
         raise click.UsageError("There is nothing to say. Give a text after -p.")
     return asyncio.run(once(config.load(), said, resume, as_json=as_json))
-
-
-@main.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def status(*, as_json: bool) -> None:
-    """Show how everything is: model, page, sessions, gateway, handoffs."""
-    import asyncio  # noqa: PLC0415 - `segue --version` does without
-    from datetime import UTC, datetime  # noqa: PLC0415
-
-    from segue import config  # noqa: PLC0415
-    from segue.chat.output import print_json, print_lines, screen  # noqa: PLC0415
-    from segue.cli.status import look  # noqa: PLC0415
-
-    seen = asyncio.run(look(config.load()))
-    if as_json:
-        print_json(seen.json())
-    else:
-        print_lines(seen.lines(screen(), datetime.now(UTC)))

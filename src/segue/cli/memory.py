@@ -6,19 +6,17 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
 from segue.chat.output import json_line, say
-from segue.cli.opened import with_store
+from segue.cli.store_access import with_store
 from segue.core.note import Note
 from segue.core.session import ME
 from segue.core.text import one_line
-
-if TYPE_CHECKING:
-    from segue.store import Store
-    from segue.store.notes import Notes
+from segue.store import Store
+from segue.store.notes import Notes
 
 T = TypeVar("T")
 

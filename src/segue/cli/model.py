@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
+from segue import config
+from segue.agent.models.base import End, Model, Prompt, Text
+from segue.agent.models.catalog import SERVERS, Server
+from segue.agent.models.choice import Survey, choose, connect, survey, ways
 from segue.chat.output import print_json, print_lines
-from segue.cli import completing
+from segue.cli import completion, embedded_model
+from segue.cli.servers import confirm
+from segue.config import Settings
+from segue.core.errors import ForeignServer, ModelError
 from segue.core.text import one_line
+from segue.core.transcript import Message, Role
 
 if TYPE_CHECKING:
-    from segue.agent.models.catalog import Server
-    from segue.agent.models.choice import Survey
     from segue.agent.models.offers import Offer
-    from segue.config import Settings
 
-T = TypeVar("T")
+_QUESTION = "Say hello in one short sentence."
+# Enough for a model that reasons before it answers.
+_MOST_TOKENS = 1024
+_SHOWN = 500
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -32,13 +44,9 @@ class Around:
     servers: Sequence[Server] | None = None
 
     def settings(self) -> Settings:
-        from segue import config  # noqa: PLC0415 - `segue --help` does without
-
         return config.load(self.environ)
 
     def local_servers(self) -> Sequence[Server]:
-        from segue.agent.models.catalog import SERVERS  # noqa: PLC0415
-
         return SERVERS if self.servers is None else self.servers
 
 
@@ -53,10 +61,8 @@ def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
     """Show which model is used, and why; or choose another."""
     if ctx.invoked_subcommand is not None:
         return
-    from segue.agent.models.choice import survey  # noqa: PLC0415
-
     settings = around.settings()
-    found = _run(survey(settings, servers=around.local_servers()))
+    found = asyncio.run(survey(settings, servers=around.local_servers()))
     if as_json:
         print_json({**dataclasses.asdict(found), "warnings": settings.warnings})
     else:
@@ -64,14 +70,14 @@ def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
 
 
 @model.command("list")
-@click.argument("provider", required=False, shell_complete=completing.providers)
+@click.argument("provider", required=False, shell_complete=completion.providers)
 @_JSON
 @_around
 def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
     """List the models there are to choose from, of all or of one PROVIDER."""
-    from segue.agent.models.offers import available  # noqa: PLC0415
+    from segue.agent.models.offers import available  # noqa: PLC0415 - needs httpx2
 
-    offers = _run(available(around.settings(), provider, servers=around.local_servers()))
+    offers = asyncio.run(available(around.settings(), provider, servers=around.local_servers()))
     if as_json:
         print_json({"offers": [dataclasses.asdict(offer) for offer in offers]})
     else:
@@ -79,15 +85,11 @@ def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
 
 
 @model.command()
-@click.argument("name", shell_complete=completing.models)
+@click.argument("name", shell_complete=completion.models)
 @_around
 def use(around: Around, *, name: str) -> None:
     """Use the model NAME from now on."""
-    from segue import config  # noqa: PLC0415
-    from segue.agent.models.choice import choose  # noqa: PLC0415
-    from segue.agent.models.offers import check  # noqa: PLC0415
-    from segue.cli.servers import confirm  # noqa: PLC0415
-    from segue.core.errors import ForeignServer  # noqa: PLC0415
+    from segue.agent.models.offers import check  # noqa: PLC0415 - needs httpx2
 
     settings, servers = around.settings(), around.local_servers()
 
@@ -96,13 +98,13 @@ def use(around: Around, *, name: str) -> None:
         return choice.name, await check(choice, settings, servers=servers)
 
     try:
-        chosen, doubt = _run(checked())
+        chosen, doubt = asyncio.run(checked())
     except ForeignServer:
         asks = sys.stdin.isatty() and confirm(name, settings, around.environ, servers=servers)
         if not asks:
             raise
         settings = around.settings()
-        chosen, doubt = _run(checked())
+        chosen, doubt = asyncio.run(checked())
     path = config.set_model(chosen, around.environ)
     lines = [f"{chosen} is used from now on; {path} says so."]
     if doubt:
@@ -117,19 +119,15 @@ def use(around: Around, *, name: str) -> None:
 @_around
 def pull(around: Around, *, yes: bool) -> None:
     """Get the embedded model: a small one that needs no key and no account."""
-    from segue.cli.pull import pull as fetch  # noqa: PLC0415
-
-    fetch(around.settings().models_folder, ask=not yes)
+    embedded_model.pull(around.settings().models_folder, ask=not yes)
 
 
 @model.command()
-@click.argument("name", required=False, shell_complete=completing.models)
+@click.argument("name", required=False, shell_complete=completion.models)
 @_around
 def test(around: Around, *, name: str | None) -> None:
     """Ask a model for one sentence, and tell how long it took. This may cost a little."""
-    from segue.cli.trial import run  # noqa: PLC0415
-
-    trial = _run(run(around.settings(), name, around.local_servers()))
+    trial = asyncio.run(_try(around.settings(), name, around.local_servers()))
     print_lines(trial.lines())
 
 
@@ -153,8 +151,6 @@ def _surveyed(found: Survey, servers: Sequence[Server], warnings: Sequence[str])
 
 
 def _chosen(found: Survey, servers: Sequence[Server]) -> list[str]:
-    from segue.agent.models.choice import ways  # noqa: PLC0415
-
     if found.choice:
         return [one_line(found.choice.name), f"  {one_line(found.choice.why)}"]
     if found.problem:
@@ -173,7 +169,63 @@ def _offered(offers: Sequence[Offer]) -> list[str]:
     return lines
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    import asyncio  # noqa: PLC0415
+# The test turn
 
-    return asyncio.run(work)
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """The result of a test turn."""
+
+    name: str
+    answer: str
+    first: float
+    """Seconds until the first word."""
+    whole: float
+    """Seconds until the last word."""
+    tokens: int
+    """Tokens of the answer, including reasoning; 0 if the model does not report them."""
+
+    def lines(self) -> list[str]:
+        told = [
+            one_line(self.name),
+            f"  {one_line(self.answer, _SHOWN)}",
+            f"  first word after {self.first:.2f} s, all after {self.whole:.2f} s",
+        ]
+        writing = self.whole - self.first
+        if self.tokens > 1 and writing > 0:
+            rate = (self.tokens - 1) / writing
+            told.append(f"  {self.tokens} tokens, {rate:,.0f} per second once it had begun")
+        return told
+
+
+async def _try(settings: Settings, wanted: str | None, servers: Sequence[Server]) -> Trial:
+    """Ask the model `wanted`, or the default one. Raises a ModelError if it does not answer."""
+    choice = await choose(settings, wanted, servers=servers)
+    model = connect(choice, settings, servers=servers)
+    try:
+        return await _ask(model)
+    finally:
+        await model.close()
+
+
+async def _ask(model: Model) -> Trial:
+    asked = Message(role=Role.USER, content=_QUESTION, at=datetime.now(UTC))
+    prompt = Prompt(system="", messages=(asked,), max_tokens=_MOST_TOKENS)
+    began = time.monotonic()
+    first, answer, tokens = 0.0, "", 0
+    async with contextlib.aclosing(model.stream(prompt)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Text):
+                first = first or time.monotonic() - began
+                answer += piece.text
+            elif isinstance(piece, End):
+                tokens = piece.usage.output
+    if not one_line(answer):
+        raise ModelError(provider=model.name, reason="an answer without a word")
+    return Trial(
+        name=model.name,
+        answer=answer,
+        first=first,
+        whole=time.monotonic() - began,
+        tokens=tokens,
+    )

@@ -1,24 +1,44 @@
-"""`segue pair`: links platform users and browsers to the owner."""
+"""`segue pair`: links platform users and browsers to the owner.
+
+It shows a link for the page and a code for the bots, and waits until one is used. Where a platform
+supports links, the code is also shown as a link and a QR code.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 
-from segue.chat.output import print_json, print_lines, say, screen
-from segue.cli.opened import with_store
+from segue.chat import page_links
+from segue.chat.output import Column, draw, notice, print_json, print_lines, say, screen, table
+from segue.chat.render import qr
+from segue.cli.formatting import ago
+from segue.cli.store_access import with_store
 from segue.core.address import Platform
 from segue.core.errors import NotPaired
 from segue.core.handoff import TARGETS
 from segue.core.session import ME
 from segue.core.text import one_line
+from segue.store import Store
+from segue.store.gateways import Link, PlatformHealth
+from segue.store.owners import Identity
+from segue.store.pairings import SECONDS
+from segue.web import links
 
-if TYPE_CHECKING:
-    from segue.store import Store
-    from segue.store.owners import Identity
+_LOOK = 0.5
+_COLUMNS = (Column("PLATFORM", 8), Column("USER", 12), Column("NAME", 8), Column("PAIRED", 14))
+_NOBODY = "Nobody is paired with you yet. Type `segue pair`."
+_NO_GATEWAY = (
+    "\nNo gateway is running that would hear it. Type `segue gateway start`; `segue pair` then"
+    "\nshows a link that opens the web page, too."
+)
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -38,31 +58,169 @@ def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
         if as_json:  # --json before the subcommand means the same as after it
             ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
         return
-    from segue.cli import pairing  # noqa: PLC0415 - `segue --help` does without
-
     waits = sys.stdin.isatty() and sys.stdout.isatty() and not no_wait
     if as_json:
-        with_store(pairing.told_as_json)
+        with_store(_show_as_json)
         return
     try:
-        used = with_store(lambda store: pairing.show(store, waits=waits))
+        used = with_store(lambda store: _show(store, waits=waits))
     except KeyboardInterrupt:  # the message about it is already printed
         return
     ctx.exit(0 if used else 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """A one-time code and links, and the platforms that accept them."""
+
+    code: str | None
+    """None if no bot would receive it: only the page is served, and it needs a link."""
+    served: Sequence[PlatformHealth]
+    links: Mapping[Platform, str] = field(default_factory=dict[Platform, str])
+
+    @property
+    def name(self) -> str:
+        return "code" if self.code else "link"
+
+
+async def _show(store: Store, *, waits: bool, seconds: float = SECONDS) -> bool:
+    """Show a new code or link. If it `waits`, show who used it, or return False after a timeout."""
+    before = await _known(store)
+    offer = await _begin(store, seconds)
+    deadline = time.monotonic() + seconds
+    _tell(offer, f"{seconds / 60:.0f} minutes")
+    if not waits:
+        return True
+    how = "sent" if offer.code else "opened"
+    notice(
+        f"\nWaiting until it is {how}… Ctrl-C ends the waiting, and the {offer.name} stays valid."
+    )
+    try:
+        if await _used(store, before, deadline):
+            return True
+    except asyncio.CancelledError:
+        until = datetime.now().astimezone() + timedelta(seconds=deadline - time.monotonic())
+        stays = f"The {offer.name} stays valid until {until:%H:%M}."
+        notice(f"{stays} `segue pair list` shows who used it.")
+        raise
+    notice(f"Nobody used it in time. Type `segue pair` for another {offer.name}.")
+    return False
+
+
+async def _show_as_json(store: Store) -> None:
+    offer = await _begin(store, SECONDS)
+    expires = datetime.now(UTC) + timedelta(seconds=SECONDS)
+    print_json({"code": offer.code, "expires": expires, "links": offer.links})
+
+
+async def _begin(store: Store, seconds: float) -> _Offer:
+    await store.owners.ensure(ME)
+    served = [health for g in await store.gateways.alive() for health in g.links.values()]
+    to_page = await links.opening(store, ME, seconds=seconds)
+    bots = [h for h in served if not (_is_page_down(h) or (to_page and h.platform is Platform.WEB))]
+    code = await store.pairings.begin(ME, seconds=seconds) if bots or not to_page else None
+    offered = {h.platform: h.link.replace("{code}", code) for h in bots if h.link and code}
+    return _Offer(
+        code=code,
+        served=served,
+        links={**offered, **({Platform.WEB: to_page} if to_page else {})},
+    )
+
+
+def _tell(offer: _Offer, minutes: str) -> None:
+    if offer.code:
+        say(f"Your code: {offer.code}\n")
+        say(f"Send it to your bot, within {minutes}. It works once.")
+        say("Anyone who sends it can act as you. Keep it secret.")
+    else:
+        say(f"Open this link within {minutes}. It works once. Anyone who opens")
+        say("it can act as you. Keep it secret.")
+    if not offer.served:
+        notice(_NO_GATEWAY)
+    for health in offer.served:
+        _tell_of(health, offer.links.get(health.platform))
+
+
+def _tell_of(health: PlatformHealth, link: str | None) -> None:
+    if _is_page_down(health):
+        say(f"\n{health.platform}: out of reach: {one_line(health.detail)}.")
+        return
+    if link is None:
+        account = f" (its account is {one_line(health.account)})" if health.account else ""
+        say(f"\n{health.platform}: send the code to the bot{account}.")
+        return
+    say(f"\n{health.platform}: open {one_line(link)}")
+    if drawing := qr.on_screen(link):
+        draw(drawing)
+    if health.platform is Platform.WEB and not page_links.in_lan(link):
+        say(page_links.here_only())
+
+
+def _is_page_down(health: PlatformHealth) -> bool:
+    return health.platform is Platform.WEB and health.state is Link.DOWN
+
+
+async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> bool:
+    while time.monotonic() < deadline:
+        for identity in await store.owners.identities(ME):
+            sender = identity.sender
+            if (sender.platform, sender.user_id) not in before:
+                name = f"{one_line(sender.name)}, " if sender.name else ""
+                say(f"Paired with {name}{sender.platform} user {one_line(sender.user_id)}.")
+                homes = await store.owners.homes(ME)
+                if all(home.platform is not sender.platform for home in homes):
+                    say("Send /sethome in the chat where handoffs should arrive.")
+                return True
+        await asyncio.sleep(_LOOK)
+    return False
+
+
+async def _known(store: Store) -> set[tuple[str, str]]:
+    return {(i.sender.platform, i.sender.user_id) for i in await store.owners.identities(ME)}
+
+
+# Paired users
 
 
 @pair.command("list")
 @_JSON
 def list_(*, as_json: bool) -> None:
     """List who is paired with you."""
-    from segue.cli.pairing import as_json as told  # noqa: PLC0415
-    from segue.cli.pairing import listed  # noqa: PLC0415
-
     found = with_store(lambda store: store.owners.identities(ME))
     if as_json:
-        print_json([told(identity) for identity in found])
+        print_json([_as_json(identity) for identity in found])
     else:
-        print_lines(listed(found, screen(), datetime.now(UTC)))
+        print_lines(_listed(found, screen(), datetime.now(UTC)))
+
+
+def _listed(identities: Sequence[Identity], width: int | None, now: datetime) -> list[str]:
+    """Return a table, or tab-separated platform, user and name if there is no screen."""
+    if not identities:
+        return [_NOBODY] if width else []
+    if width is None:
+        return [
+            "\t".join((i.sender.platform, one_line(i.sender.user_id), one_line(i.sender.name)))
+            for i in identities
+        ]
+    rows = [
+        (
+            identity.sender.platform,
+            one_line(identity.sender.user_id),
+            one_line(identity.sender.name),
+            ago(identity.linked, now),
+        )
+        for identity in identities
+    ]
+    return table(_COLUMNS, rows, width)
+
+
+def _as_json(identity: Identity) -> dict[str, Any]:
+    return {
+        "platform": identity.sender.platform,
+        "user_id": identity.sender.user_id,
+        "name": identity.sender.name,
+        "paired": identity.linked,
+    }
 
 
 @pair.command()

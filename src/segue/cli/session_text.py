@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segue.chat.output import WIDEST, Column, fields, folded, table
-from segue.cli.words import ago
+from segue.cli.formatting import ago
 from segue.core.handoff import Handoff, State
 from segue.core.session import Session
 from segue.core.text import count, one_line

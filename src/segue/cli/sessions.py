@@ -5,21 +5,20 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import click
 
 from segue.chat.output import notice, print_json, print_lines, say, screen
-from segue.cli import completing
-from segue.cli.opened import with_store
+from segue.cli import completion, session_text
+from segue.cli.export import export_to
+from segue.cli.session_text import Portrait
+from segue.cli.store_access import with_store
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
-
-if TYPE_CHECKING:
-    from segue.cli.session_text import Portrait
-    from segue.store import Store
+from segue.store import Store
 
 _LISTED = 20
 _FOUND = 20
@@ -28,7 +27,7 @@ _LAST_MESSAGES = 200
 """How many messages are loaded to find the last few exchanges."""
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_NAME = click.argument("name", shell_complete=completing.sessions)
+_NAME = click.argument("name", shell_complete=completion.sessions)
 _limit = click.IntRange(min=1)
 
 
@@ -61,17 +60,14 @@ def list_(
     as_json: bool = False,
 ) -> None:
     """List your sessions, the last active first."""
-    from segue.cli.session_text import as_json as told  # noqa: PLC0415
-    from segue.cli.session_text import listed  # noqa: PLC0415
-
     at = Platform(platform) if platform else None
     most = _EVERYTHING if everything else limit
     found = with_store(lambda store: store.sessions.list(ME, platform=at, limit=most + 1))
     if as_json:
-        print_json([told(session) for session in found[:most]])
+        print_json([session_text.as_json(session) for session in found[:most]])
         return
     if found:
-        print_lines(listed(found[:most], screen(), datetime.now(UTC)))
+        print_lines(session_text.listed(found[:most], screen(), datetime.now(UTC)))
     elif at:
         notice(f"There are no sessions on {at}.")
     else:
@@ -93,8 +89,6 @@ def show(*, name: str, as_json: bool) -> None:
 
 
 async def _portrait(store: Store, name: str) -> Portrait:
-    from segue.cli.session_text import Portrait  # noqa: PLC0415
-
     session = await store.sessions.find(ME, name)
     lease = await store.leases.get(session.id)
     return Portrait(
@@ -111,13 +105,11 @@ async def _portrait(store: Store, name: str) -> Portrait:
 @_JSON
 def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Find messages that hold all the WORDS, the newest first."""
-    from segue.cli.session_text import found  # noqa: PLC0415
-
     hits = with_store(lambda store: store.sessions.search(ME, " ".join(words), limit=limit))
     if as_json:
         print_json(hits)
     elif hits:
-        print_lines(found(hits, screen(), datetime.now(UTC)))
+        print_lines(session_text.found(hits, screen(), datetime.now(UTC)))
     else:
         notice("Nothing was found.")
 
@@ -146,8 +138,6 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
 @_JSON
 def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> None:
     """Write a session as JSON lines: a header, then its messages."""
-    from segue.cli.exporting import export_to  # noqa: PLC0415
-
     target = None if output is None or str(output) == "-" else output
     session, messages = with_store(lambda store: export_to(store, name, target, force=force))
     if target is None:
@@ -207,9 +197,7 @@ def _quoted(session: Session) -> str:
 
 
 def _tell(text: str, session: Session, *, as_json: bool) -> None:
-    from segue.cli.session_text import as_json as told  # noqa: PLC0415
-
     if as_json:
-        print_json(told(session))
+        print_json(session_text.as_json(session))
     else:
         say(text)

@@ -1,20 +1,24 @@
-"""The output of `segue status`: everything important on one screen."""
+"""`segue status`: shows everything important on one screen."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
+
+import click
 
 import segue
 import segue.store
+from segue import config
 from segue.agent.models.choice import Choice, choose
 from segue.chat import page_links
-from segue.chat.output import fields
+from segue.chat.output import fields, print_json, print_lines, screen
 from segue.cli import gateway_text, session_text
+from segue.cli.formatting import ago
 from segue.cli.gateway_text import Portrait
-from segue.cli.words import ago
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import ModelError
@@ -28,6 +32,17 @@ _LAST = 3
 _NO_PAGE = "not served now: /handoff web starts a gateway, or type `segue gateway start`"
 _NO_PAGE_THERE = "not served by the gateway that is running"
 _PAGE_OFF = "switched off: web.enabled is false"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(*, as_json: bool) -> None:
+    """Show how everything is: model, page, sessions, gateway, handoffs."""
+    seen = asyncio.run(look(config.load()))
+    if as_json:
+        print_json(seen.json())
+    else:
+        print_lines(seen.lines(screen(), datetime.now(UTC)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

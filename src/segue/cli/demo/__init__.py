@@ -20,6 +20,6 @@ def demo(ctx: click.Context, *, as_json: bool, yes: bool, scripted: bool) -> Non
     The exit code is 0 when everything worked and the reply on the page knew what was said in the
     terminal, 1 when not, and 130 after Ctrl-C.
     """
-    from segue.cli.demo.run import run  # noqa: PLC0415 - `segue --help` does without
+    from segue.cli.demo.run import run  # noqa: PLC0415 - its gateway process does without
 
     ctx.exit(run(as_json=as_json, yes=yes, scripted=scripted))

@@ -12,7 +12,7 @@ from segue.agent.models.catalog import SCRIPTED
 from segue.agent.models.choice import Choice, choose
 from segue.agent.models.pool import Models
 from segue.agent.models.scripted import ScriptedModel
-from segue.cli.pull import pull
+from segue.cli import embedded_model
 from segue.config import Settings
 from segue.core.errors import LocalMissing, NoModel
 from segue.core.text import count
@@ -38,7 +38,7 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
         asked = sys.stdin.isatty() and sys.stdout.isatty()
         if not (yes or asked):
             raise NoModel(reason=_NOBODY) from None
-    pull(settings.models_folder, ask=not yes)
+    embedded_model.pull(settings.models_folder, ask=not yes)
     return asyncio.run(choose(settings))
 
 

@@ -20,7 +20,7 @@ from segue.chat.location import address, holder
 from segue.cli.demo.browser import Browser, opened, text
 from segue.cli.demo.gateway import running, staged
 from segue.cli.demo.model import models
-from segue.cli.demo.told import Record, Step, Told
+from segue.cli.demo.report import Record, Report, Step
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.context import Context
@@ -46,18 +46,18 @@ _LOOK = 0.05
 
 class Play:
     def __init__(
-        self, settings: Settings, choice: Choice, folder: Path, record: Record, told: Told
+        self, settings: Settings, choice: Choice, folder: Path, record: Record, report: Report
     ) -> None:
         self._settings = staged(settings, folder, choice.name)
         self._choice = choice
         self._folder = folder
         self._record = record
-        self._told = told
+        self._report = report
         record.model = choice.name
 
     async def perform(self) -> None:
         """Run all steps in order. Raises DemoFailed or another UserError if one fails."""
-        self._told.introduce(
+        self._report.introduce(
             "A conversation moves from the terminal to the web page and back, in a temporary"
             f" folder. The model is {self._choice.name}: {self._choice.why}"
         )
@@ -68,12 +68,12 @@ class Play:
             async with self._step("gateway", "A gateway starts, in a process of its own.", _QUICK):
                 gateway = running(store, self._folder, self._choice.name)
                 url = await until_the_end.enter_async_context(gateway)
-                self._told.line(f"It serves the page at {url}.")
+                self._report.line(f"It serves the page at {url}.")
             link, session = await self._leave_terminal(store)
             async with contextlib.AsyncExitStack() as until_closed:
                 async with self._step("page", "A browser opens the link.", _QUICK):
                     browser = await until_closed.enter_async_context(opened(link))
-                    self._told.line(_seen(browser))
+                    self._report.line(_seen(browser))
                 asks = "On the page: a question that only the terminal's words answer."
                 async with self._step("reply", asks, _SLOW):
                     await self._ask(store, session, browser)
@@ -82,7 +82,7 @@ class Play:
 
     @contextlib.asynccontextmanager
     async def _step(self, name: str, what: str, seconds: float) -> AsyncGenerator[None]:
-        self._told.begins(len(self._record.steps) + 1, what)
+        self._report.begins(len(self._record.steps) + 1, what)
         began = time.monotonic()
         try:
             async with asyncio.timeout(seconds):
@@ -91,7 +91,7 @@ class Play:
             raise DemoFailed(reason=f"it took longer than {seconds:.0f} seconds") from None
         ms = round((time.monotonic() - began) * 1000)
         self._record.steps.append(Step(name, ms))
-        self._told.ends(ms)
+        self._report.ends(ms)
 
     # In the terminal
 
@@ -115,7 +115,7 @@ class Play:
     async def _tell_fact(self, store: Store, held: Held) -> None:
         session_id = held.lease.session_id
         place = Place(context=Context(source=address(session_id)), holder=holder())
-        self._told.said("you", FACT)
+        self._report.said("you", FACT)
         turns = Turns(store, self._settings, models=models(self._choice))
         async with (
             turns,
@@ -129,14 +129,14 @@ class Play:
                         break
                     case _:
                         pass
-        self._told.said("Segue", (await _last(store, session_id)).content)
+        self._report.said("Segue", (await _last(store, session_id)).content)
 
     async def _hand_off(self, store: Store, held: Held) -> Completed:
         async with contextlib.aclosing(
             handoff.hand_off(store, held, Platform.WEB.value)
         ) as progress:
             async for step in progress:
-                self._told.line(step.text())
+                self._report.line(step.text())
                 match step:
                     case Completed(done):
                         self._record.pickup_ms = _ms(done.requested, done.claimed)
@@ -151,7 +151,7 @@ class Play:
     # On the page
 
     async def _ask(self, store: Store, session: Session, browser: Browser) -> None:
-        self._told.said("you", QUESTION)
+        self._report.said("you", QUESTION)
         asked = await browser.say(QUESTION)
         async with store.listen(Topic.LEASES, Topic.SENT) as wake:
             while not await self._is_over(store, session, browser, asked):
@@ -164,7 +164,7 @@ class Play:
         await browser.until(lambda: _shows(browser, asked, reply))
         self._record.reply = reply.content
         self._record.saw_earlier = _knew(await store.transcripts.load(session.id), reply)
-        self._told.said("Segue", reply.content)
+        self._report.said("Segue", reply.content)
 
     async def _is_over(self, store: Store, session: Session, browser: Browser, asked: int) -> bool:
         """Return whether the page shows an answer, the turn is over and the outbox is empty."""
@@ -186,7 +186,7 @@ class Play:
         self._record.roles = [message.role.value for message in transcript]
         if QUESTION not in [message.content for message in transcript]:
             raise DemoFailed(reason="what was said on the page is not in the transcript")
-        self._told.line(f"The transcript is one: {', '.join(self._record.roles)}.")
+        self._report.line(f"The transcript is one: {', '.join(self._record.roles)}.")
 
 
 def _ms(begun: datetime, over: datetime | None) -> int | None:

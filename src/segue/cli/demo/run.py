@@ -16,7 +16,7 @@ from segue.agent.models.choice import Choice
 from segue.chat.output import notice, print_json
 from segue.cli.demo.model import ready
 from segue.cli.demo.play import Play
-from segue.cli.demo.told import Record, Silence, Told, Words
+from segue.cli.demo.report import Record, Report, Silence, Words
 from segue.config import Settings
 from segue.core.errors import UserError
 from segue.core.text import one_line
@@ -30,13 +30,13 @@ _INTERRUPTED = "The demo was interrupted. Nothing of it is left behind."
 def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     """Run the demo, and return the exit code."""
     record = Record()
-    told = Silence() if as_json else Words()
+    report = Silence() if as_json else Words()
     code = COMPLETED
     try:
         settings = config.load()
         with _said_aside(as_json):
             choice = ready(settings, yes=yes, scripted=scripted)
-        asyncio.run(_perform(settings, choice, record, told))
+        asyncio.run(_perform(settings, choice, record, report))
     except UserError as error:
         record.error = str(error)
         code = FAILED
@@ -48,7 +48,7 @@ def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     elif record.error:
         notice(one_line(record.error if code == INTERRUPTED else f"Error: {record.error}"))
     else:
-        told.end(record)
+        report.end(record)
     return FAILED if code == COMPLETED and not record.saw_earlier else code
 
 
@@ -59,12 +59,12 @@ def _said_aside(as_json: bool) -> Generator[None]:
         yield
 
 
-async def _perform(settings: Settings, choice: Choice, record: Record, told: Told) -> None:
+async def _perform(settings: Settings, choice: Choice, record: Record, report: Report) -> None:
     """Run the demo in a temporary folder, and always remove the folder."""
     with _interruptible():
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="segue-demo-"))
         try:
-            await Play(settings, choice, folder, record, told).perform()
+            await Play(settings, choice, folder, record, report).perform()
         finally:
             # Not in a thread, so that a second interrupt cannot prevent the cleanup.
             shutil.rmtree(folder, ignore_errors=True)

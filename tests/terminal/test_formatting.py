@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from segue.chat.output import Column, fields, folded, table, visible_json
-from segue.cli.words import ago, size
+from segue.cli.formatting import ago, size
 from segue.core.text import count
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from segue.store import Store
+import segue.store
+from segue import config
+from segue.store import Store
 
 T = TypeVar("T")
 
 
 def with_store(work: Callable[[Store], Awaitable[T]]) -> T:
     """Run `work` on the configured store, and return its result."""
-    import asyncio  # noqa: PLC0415 - `segue --help` does without
-
-    import segue.store  # noqa: PLC0415
-    from segue import config  # noqa: PLC0415
 
     async def run() -> T:
         async with await segue.store.open(config.load().store) as store:

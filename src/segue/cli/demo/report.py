@@ -40,7 +40,7 @@ class Record:
     """Whether the reply used what was said in the terminal."""
 
     def json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        return {
             "state": "failed" if self.error else "completed",
             "error": self.error,
             "model": self.model,
@@ -52,10 +52,9 @@ class Record:
             "reply": self.reply,
             "saw_earlier": self.saw_earlier,
         }
-        return told
 
 
-class Told(Protocol):
+class Report(Protocol):
     """Prints the progress of the demo."""
 
     def introduce(self, text: str) -> None: ...

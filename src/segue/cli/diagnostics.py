@@ -1,4 +1,7 @@
-"""The checks of `segue doctor`. Each returns findings that say what it found and what to type."""
+"""The checks of `segue doctor`. Each returns findings that say what it found and what to type.
+
+A check imports a package that may be missing only when it runs, so that the others still work.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import segue
-from segue.cli.words import size
-from segue.core.errors import ModelError, ModelOffline, PlatformError, StoreError
+import segue.store
+from segue.agent.models.catalog import LOCAL, SCRIPTED, Server
+from segue.agent.models.choice import choose, embedded
+from segue.agent.models.local import runtime
+from segue.cli.formatting import size
+from segue.config import Settings
+from segue.core.address import Platform
+from segue.core.errors import (
+    BadKey,
+    ModelError,
+    ModelOffline,
+    PlatformError,
+    StoreError,
+    UnknownModel,
+)
+from segue.core.session import ME
 from segue.core.text import count
-
-if TYPE_CHECKING:
-    from segue.agent.models.catalog import Server
-    from segue.config import Settings
-    from segue.core.address import Platform
-    from segue.platforms.base import Finding as Examined
-    from segue.store import Store
+from segue.platforms import registry
+from segue.platforms.base import Finding as Examined
+from segue.store import Store
 
 _PACKAGE = re.compile(r"[\w.-]+")
 _REACH_SECONDS = 3.0
@@ -88,8 +100,6 @@ def store(settings: Settings) -> list[Finding]:
 
 
 async def _store(url: str) -> list[Finding]:
-    import segue.store  # noqa: PLC0415 - only in its own check
-
     shown = segue.store.shown(url)
     try:
         disk = _disk(url)
@@ -112,8 +122,6 @@ async def _contents(store: Store, shown: str) -> Finding:
 
 def _disk(url: str) -> list[Finding]:
     """Check the free disk space for an SQLite file. A server's disk is unknown."""
-    import segue.store  # noqa: PLC0415
-
     scheme, path = segue.store.parse(url)
     folder = Path(path).parent
     if scheme != "sqlite" or not folder.is_dir():
@@ -148,10 +156,6 @@ def bot(settings: Settings, platform: Platform) -> list[Finding]:
 
 
 async def _bot(settings: Settings, platform: Platform) -> list[Finding]:
-    import segue.store  # noqa: PLC0415
-    from segue.core.session import ME  # noqa: PLC0415
-    from segue.platforms import registry  # noqa: PLC0415
-
     try:
         async with await segue.store.open(settings.store) as store:
             homes = await store.owners.homes(ME) if await store.owners.get(ME) else ()
@@ -181,10 +185,7 @@ def model(settings: Settings, servers: Sequence[Server]) -> list[Finding]:
 
 
 async def _model(settings: Settings, servers: Sequence[Server]) -> Finding:
-    from segue.agent.models import offers  # noqa: PLC0415
-    from segue.agent.models.catalog import LOCAL, SCRIPTED  # noqa: PLC0415
-    from segue.agent.models.choice import choose  # noqa: PLC0415
-    from segue.core.errors import BadKey, UnknownModel  # noqa: PLC0415
+    from segue.agent.models import offers  # noqa: PLC0415 - needs httpx2
 
     try:
         choice = await choose(settings, servers=servers)
@@ -203,9 +204,6 @@ async def _model(settings: Settings, servers: Sequence[Server]) -> Finding:
 
 
 def _embedded(settings: Settings) -> Finding:
-    from segue.agent.models.choice import embedded  # noqa: PLC0415
-    from segue.agent.models.local import runtime  # noqa: PLC0415
-
     found = embedded(settings)
     version = f"{runtime.PACKAGE} {_version(runtime.PACKAGE)}" if runtime.present() else ""
     where = f" {version}, weights in {settings.models_folder}." if found.name else ""

@@ -1,0 +1,63 @@
+"""The list of commands: it is right, and needs none of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from segue.cli.main import _ELSEWHERE, main
+
+NOT_LOADED = sorted({"asyncio", "segue.store", *(module for module, _ in _ELSEWHERE.values())})
+
+
+def loaded(setup: str, call: str) -> str:
+    """What the program prints, and then which of NOT_LOADED it has loaded."""
+    script = (
+        f"import os, sys\n{setup}\n"
+        "from segue.cli.main import main\n"
+        f"try:\n    {call}\n"
+        f"finally:\n    print([name for name in {NOT_LOADED} if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", _ELSEWHERE)
+def test_a_command_is_listed_with_its_own_help(name: str):
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert command.name == name
+    assert not command.hidden
+    assert _ELSEWHERE[name].help == command.get_short_help_str(limit=1000)
+
+
+@pytest.mark.parametrize("width", [30, 60, 80])
+def test_the_list_looks_like_that_of_click(width: int):
+    ours, theirs = click.HelpFormatter(width=width), click.HelpFormatter(width=width)
+    main.format_commands(click.Context(main), ours)
+    click.Group.format_commands(main, click.Context(main), theirs)
+    assert ours.getvalue() == theirs.getvalue()
+
+
+def test_names_complete_as_with_click():
+    for incomplete in ("", "s", "-"):
+        ctx = click.Context(main)
+        ours = [(item.value, item.help) for item in main.shell_complete(ctx, incomplete)]
+        theirs = click.Group.shell_complete(main, click.Context(main), incomplete)
+        assert ours == [(item.value, item.help) for item in theirs]
+
+
+def test_commands_are_listed_without_loading_them():
+    told = loaded("", "main(['--help'])")
+    assert "\n  memory      Show what the agent keeps in mind about you" in told
+    assert told.endswith("\n[]\n")
+
+
+def test_names_complete_without_loading_the_commands():
+    asked = {"_SEGUE_COMPLETE": "bash_complete", "COMP_WORDS": "segue s", "COMP_CWORD": "1"}
+    told = loaded(f"os.environ.update({asked})", "main(prog_name='segue')")
+    assert told == "plain,sessions\nplain,setup\nplain,status\n[]\n"
