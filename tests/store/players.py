@@ -255,7 +255,7 @@ class Part:
         await self.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder])
 
     async def make_read_only(self, folder: str) -> None:
-        await self.run(["mount", "-o", "remount,ro", folder])
+        await self.run(["mount", "-o", "remount,bind,ro", folder])
 
     async def fill(self, path: str, size: int | None = None) -> int:
         """Write a file of that size, or one that fills the remaining space."""

@@ -198,7 +198,7 @@ def test_a_read_only_disk_is_told_and_left_as_it_is(disk: tuple[Troupe, Path]):
     with pytest.raises(Refused, match=r"StoreReadOnly: .*not there.*set SEGUE_STORE"):
         other.ask("open", url=f"sqlite://{folder}/.local/share/segue/segue.db")
     assert other.ask("files", folder=str(folder)) == before
-    other.ask("run", command=["mount", "-o", "remount,rw", str(folder)])
+    other.ask("run", command=["mount", "-o", "remount,bind,rw", str(folder)])
     other.ask("open", url=url)
     assert other.ask("load", session=session) == ["hello"]
 

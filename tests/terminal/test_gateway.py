@@ -80,9 +80,10 @@ async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person:
             await shown.shows(str(log))
         pid = await pid_of_the_only_one(person)
         assert os.getsid(pid) not in {pid, os.getsid(0), shown.process.pid}
-        process = Path(f"/proc/{pid}")
-        assert str((process / "fd/0").readlink()) == "/dev/null"
-        assert str((process / "cwd").readlink()) == person.environment["HOME"]
+        if os.geteuid() == 0:  # the kernel lets nobody else look into it: it knows secrets
+            process = Path(f"/proc/{pid}")
+            assert str((process / "fd/0").readlink()) == "/dev/null"
+            assert str((process / "cwd").readlink()) == person.environment["HOME"]
         assert stat.S_IMODE(log.stat().st_mode) == 0o600
         assert segue_says(person, "gateway", "status").returncode == 0
         stopped = segue_says(person, "gateway", "stop")
