@@ -478,4 +478,8 @@ async def test_a_search_that_is_interrupted_leaves_no_process_behind(
 
 def children_of(pid: int) -> set[str]:
     tasks = Path(f"/proc/{pid}/task")
-    return {c for task in tasks.iterdir() for c in (task / "children").read_text().split()}
+    while True:
+        try:
+            return {c for task in tasks.iterdir() for c in (task / "children").read_text().split()}
+        except FileNotFoundError:  # a thread has ended, and another one has its children now
+            continue
