@@ -9,7 +9,7 @@ from segue.core.address import Address, Platform
 from segue.core.context import Context
 from segue.platforms.base import Inbound
 from segue.turns import Place
-from segue.turns.synthetic import nobody
+from segue.turns.synthetic import deny_all
 
 
 class Places:
@@ -19,7 +19,7 @@ class Places:
         self._connected = connected
 
     def place(
-        self, address: Address, *, heard: Inbound | None = None, approve: Approve = nobody
+        self, address: Address, *, heard: Inbound | None = None, approve: Approve = deny_all
     ) -> Place:
         """The place for a turn at `address`. Without `approve`, every approval is denied."""
         context = Context(

@@ -46,7 +46,7 @@ from segue.store import Store, approvals, grants, notes, owners, retries, sessio
 from segue.store.base import Tx
 from segue.turns import compaction, synthetic, toolbox
 from segue.turns.hold import Held, hold
-from segue.turns.synthetic import Aside, nobody
+from segue.turns.synthetic import Aside, deny_all
 
 READ_AHEAD = 2
 """Read this many times the model's room: more may fit once old tool output is left out."""
@@ -68,7 +68,7 @@ class Place:
     context: Context = _TERMINAL
     holder: str = "the terminal"
     """The name of the lease holder, as others see it."""
-    approve: Approve = nobody
+    approve: Approve = deny_all
     deliver: Address | None = None
     """Where the agent's messages are sent. None if the user sees them directly."""
 

@@ -43,7 +43,7 @@ def prompted(text: str, at: datetime) -> Message:
     return structs.replace(spoken(text, at), kind=Kind.SYNTHETIC)
 
 
-async def nobody(call: ToolCall, what: str, fingerprint: str) -> Answer:
+async def deny_all(call: ToolCall, what: str, fingerprint: str) -> Answer:
     """Deny every call: there is no user to ask."""
     return Answer.NEVER
 
@@ -51,7 +51,7 @@ async def nobody(call: ToolCall, what: str, fingerprint: str) -> Answer:
 async def take(agent: Agent, window: Transcript, prompt: str) -> Aside:
     asked = prompted(prompt, agent.now())
     messages = [*window.unfinished(asked.at), asked]
-    agent = replace(agent, most_steps=MOST_STEPS, approve=nobody)
+    agent = replace(agent, most_steps=MOST_STEPS, approve=deny_all)
     usage, error = Usage(), None
     transcript = Transcript((*window, *messages))
     async with contextlib.aclosing(agent.turn(transcript, asyncio.Event())) as events:
