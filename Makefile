@@ -42,7 +42,7 @@ test-real: .venv/.dev ## Run the tests against PostgreSQL, Chromium and the embe
 	@command -v chromium >/dev/null || { echo "installing Chromium"; \
 		apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium >/dev/null; }
 	$(BIN)/segue model pull --yes
-	$(PYTEST) -m "real and not kill and not fuzz" -n $(JOBS) --dist loadgroup $(ARGS)
+	$(PYTEST) -m "real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-kill: .venv/.dev ## Kill processes at every step of a handoff and of an answer
 	$(PYTEST) -m "kill and not real" -n $(JOBS) --dist worksteal $(ARGS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Generator
@@ -23,17 +25,22 @@ from segue.store import Store
 from segue.turns import Turns
 from tests.agent.models.local.conftest import end
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("model")]
+pytestmark = pytest.mark.real
 
 
 @pytest.fixture
 def cwd() -> Generator[Path]:
-    """The same in every run: the prompt names it, and what the model says depends on each word."""
-    folder = Path(tempfile.gettempdir()) / "segue-test-of-the-model"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    yield folder
-    shutil.rmtree(folder)
+    """The same path in every run, for one test at a time.
+
+    The prompt names it, and the model's answer depends on every word of the prompt.
+    """
+    folder = Path(tempfile.gettempdir()) / f"segue-test-of-the-model-{os.getuid()}"
+    with folder.with_suffix(".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield folder
+        shutil.rmtree(folder)
 
 
 @pytest.fixture

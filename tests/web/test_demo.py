@@ -190,7 +190,6 @@ async def _begun(process: Program, folder: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.xdist_group("model")
 async def test_the_embedded_model_remembers_on_the_page(person: Person, folder: Path):
     person.environment["SEGUE_MODEL"] = "local"
     person.environment["SEGUE_MODELS"] = str(config.load().models_folder)

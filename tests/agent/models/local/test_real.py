@@ -32,8 +32,7 @@ from segue.core.events import MessageAdded, TurnDone
 from segue.core.transcript import Message, Role, Transcript
 from tests.agent.models.local.conftest import end, until
 
-# One after the other: two models at once are slower than one after the other.
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("model")]
+pytestmark = pytest.mark.real
 
 SYSTEM = "You are Segue, a helpful assistant. Answer briefly."
 LONG = "Count from 1 to 500, one number a line."
