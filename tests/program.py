@@ -45,7 +45,7 @@ _CLOCK = "TESTS_CLOCK"
 _CONSTANTS = "TESTS_CONSTANTS"
 PROCESSES = multiprocessing.get_context("forkserver")
 """The only fork server of the tests, because it can preload only one list of modules."""
-PROCESSES.set_forkserver_preload(["tests.imported", __name__])
+PROCESSES.set_forkserver_preload(["tests.harness.preload", __name__])
 
 
 class SharedClock(SystemClock):

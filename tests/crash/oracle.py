@@ -15,7 +15,7 @@ from segue.core.transcript import INTERRUPTED, Kind, Message, Role
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.testing.platform import Message as Shown
 from segue.testing.platform import Thread
-from tests.crash.mind import HANDOFF, WORD
+from tests.crash.model import HANDOFF, WORD
 
 STUCK = 30.0
 _HARMLESS = frozenset({"conflict", "not_changed", "no_threads", "no_permission"})

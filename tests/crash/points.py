@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from segue.testing.platform import Trouble
-from tests.crash.mind import Hang
+from tests.crash.model import Hang
 from tests.crash.trap import Trap
 from tests.crash.world import WITHIN, Life, World, until
 

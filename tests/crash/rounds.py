@@ -13,7 +13,7 @@ from segue.core.handoff import State
 from segue.handoff.request import PATIENCE
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.testing.platform import Trouble
-from tests.crash.evidence import gather
+from tests.crash.history import gather
 from tests.crash.oracle import violations
 from tests.crash.points import Between, Moment
 from tests.crash.world import SHAPES, STUCK, WITHIN, Life, World, until

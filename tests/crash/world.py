@@ -32,9 +32,9 @@ from segue.store.outbox import Outgoing
 from segue.store.processes import whose
 from segue.testing.platform import Hands, Peer, Rules, Shape
 from tests import program
-from tests.crash import desk
-from tests.crash.desk import HandOff, Open, Order, Resume, Say, Told, here
-from tests.crash.mind import HANDOFF, TASK, Mind
+from tests.crash import terminals
+from tests.crash.model import HANDOFF, TASK, Mind
+from tests.crash.terminals import HandOff, Open, Order, Resume, Say, Told, here
 from tests.crash.trap import Traps
 from tests.program import Program
 
@@ -169,10 +169,10 @@ class Nursery:
     """The process that forks terminals."""
 
     def __init__(self) -> None:
-        words = [sys.executable, "-m", "tests.crash.desk"]
+        words = [sys.executable, "-m", "tests.crash.terminals"]
         self._process = subprocess.Popen(words, env={"PYTHONPATH": _CODE}, stdin=subprocess.PIPE)
 
-    def fork(self, birth: desk.Birth) -> None:
+    def fork(self, birth: terminals.Birth) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(birth) + b"\n")
         self._process.stdin.flush()
@@ -341,7 +341,7 @@ class World:
         """Return a terminal that holds no session."""
         if self._spare:
             return self._spare.pop()
-        birth = desk.Birth(str(self.folder), self._environment, str(self._door))
+        birth = terminals.Birth(str(self.folder), self._environment, str(self._door))
         self._nursery.fork(birth)
         async with asyncio.timeout(WITHIN):
             told, orders = await self._born.get()

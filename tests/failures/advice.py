@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from tests.failures.conftest import Household
-from tests.terminal.pty import Terminal
+from tests.harness.pty import Terminal
 
 HANDOFF = "/handoff telegram"
 IN_A_SHELL = ("handoff", "Sums", "telegram")

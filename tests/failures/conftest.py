@@ -23,12 +23,12 @@ from segue.testing.platform.process import serving
 from tests.gateway.conftest import echoing
 from tests.gateway.conftest import house as house
 from tests.gateway.conftest import settings as settings
-from tests.household import HANDED_OFF as HANDED_OFF
-from tests.household import WITHIN, Indoors, indoors
-from tests.household import Gateway as Gateway
-from tests.terminal import gateways
-from tests.terminal.conftest import Person
-from tests.terminal.conftest import person as person
+from tests.harness import gateways
+from tests.harness.household import HANDED_OFF as HANDED_OFF
+from tests.harness.household import WITHIN, Indoors, indoors
+from tests.harness.household import Gateway as Gateway
+from tests.harness.terminal import Person
+from tests.harness.terminal import person as person
 
 # Assertions in this module get pytest's detailed messages too.
 pytest.register_assert_rewrite("tests.failures.advice")

@@ -11,7 +11,7 @@ from segue.handoff import Completed, handed_over
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import STAYED, Household, Slow
 from tests.gateway.conftest import House
-from tests.gateway.test_handing_off import SAID, home_in
+from tests.gateway.test_handoffs import SAID, home_in
 
 SAID_SO_FAR = [text for exchange in SAID for text in exchange]
 

@@ -13,7 +13,7 @@ from segue.store import Topic
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import WITHIN, Household, Slow
 from tests.gateway.conftest import House
-from tests.gateway.test_handing_off import SAID, home_in
+from tests.gateway.test_handoffs import SAID, home_in
 
 CLAIMED_WITHIN = timedelta(seconds=1)
 """The benchmarks hold it to 25 ms; here two tests may run at once on a busy machine."""

@@ -15,7 +15,7 @@ from segue.testing.models.openai import Say
 from segue.testing.platform import Shape, Shown
 from tests.failures.conftest import HANDED_OFF, Household, Slow
 from tests.gateway.conftest import House
-from tests.gateway.test_handing_off import SAID
+from tests.gateway.test_handoffs import SAID
 
 BEN = "ben"
 FORGED = {"internal": True, "is_internal": True, "synthetic": True, "system": True, "owner": ME}

@@ -27,7 +27,7 @@ from segue.store.gateways import Link
 from segue.testing.platform import Hands, Peer, PeerAdapter, Shape, Shown
 from segue.testing.platform.process import serving
 from segue.turns import Held, Turns, hold
-from tests import made
+from tests.harness import stores
 from tests.turns.conftest import Offered
 
 TELEGRAM = Platform.TELEGRAM
@@ -190,7 +190,7 @@ async def terminal(url: str, *exchanges: tuple[str, str], **more: Any) -> AsyncG
 def settings(tmp_path: Path) -> Settings:
     environment = {
         "SEGUE_CONFIG": f"{tmp_path}/config.toml",
-        "SEGUE_STORE": made.store(tmp_path / "segue.db"),
+        "SEGUE_STORE": stores.store(tmp_path / "segue.db"),
         "SEGUE_GATEWAY_LOG": f"{tmp_path}/gateway.log",
     }
     return config.load(environment)

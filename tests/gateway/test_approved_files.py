@@ -10,7 +10,7 @@ from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import Say
 from segue.core.transcript import Role
 from tests.gateway.conftest import House
-from tests.gateway.test_approving import question
+from tests.gateway.test_approvals import question
 from tests.turns.conftest import call
 
 

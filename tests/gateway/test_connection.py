@@ -14,7 +14,7 @@ from segue.gateway.service import Gateway
 from segue.platforms.base import Inbound
 from segue.turns import Turns
 from tests.gateway.conftest import TELEGRAM, House
-from tests.terminal.quiet import Quiet
+from tests.harness.quiet_adapter import Quiet
 from tests.turns.conftest import Offered
 
 DROPS = 8

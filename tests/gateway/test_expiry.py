@@ -107,7 +107,7 @@ async def test_a_model_that_is_away_does_not_keep_a_session_from_ending(house: H
 
 async def test_a_session_that_was_handed_off_is_not_reset_under_the_persons_feet(house: House):
     from segue.testing.platform import Shape
-    from tests.gateway.test_handing_off import SAID, home_in
+    from tests.gateway.test_handoffs import SAID, home_in
 
     async with house.gateway():
         await home_in(house, Shape.DM)

@@ -14,7 +14,7 @@ from segue.gateway.quotes import words
 from segue.platforms.base import Inbound, InboundKind, Quote
 from segue.testing.platform import Shape, Upload
 from tests.gateway.conftest import House
-from tests.gateway.test_approving import asked, question, runs, settled
+from tests.gateway.test_approvals import asked, question, runs, settled
 from tests.gateway.test_commands import Waiting, told
 
 FORWARDED = '[The user forwarded this. It was written by "Eve":]'

@@ -19,7 +19,7 @@ from segue.store import Topic
 from segue.store.base import Row, Tx
 from segue.testing.platform import Rules, Shape
 from tests.gateway.conftest import TELEGRAM, House, echoing
-from tests.gateway.stranger import ACTS, EVE, Scene
+from tests.gateway.strangers import ACTS, EVE, Scene
 from tests.gateway.test_commands import Waiting, told
 from tests.turns.conftest import call
 

@@ -16,8 +16,7 @@ from segue.core.session import Session
 from segue.handoff import Completed, Stranded, Working
 from segue.store import Store
 from segue.turns import hold
-from tests import made
-from tests.handoff import programs
+from tests.handoff import processes
 from tests.handoff.conftest import (
     TELEGRAM,
     Gateway,
@@ -26,7 +25,8 @@ from tests.handoff.conftest import (
     running,
     state,
 )
-from tests.handoff.programs import BOUND, started
+from tests.handoff.processes import BOUND, started
+from tests.harness import stores
 from tests.program import SharedClock
 from tests.store.samples import DM, TOPIC
 
@@ -36,7 +36,7 @@ EVERY_STEP = tuple(Step)
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """On SQLite the dead are known at once."""
-    return made.store(tmp_path / "segue.db")
+    return stores.store(tmp_path / "segue.db")
 
 
 @contextlib.asynccontextmanager
@@ -58,7 +58,7 @@ async def opened(
 async def test_failure_4_a_gateway_killed_at_any_step_is_replaced_by_the_next(url: str, step: Step):
     async with opened(url) as (store, session), hold(store, session.id, "a terminal") as held:
         terminal = Terminal(store, held)
-        async with started(programs.gateway, url, step, TOPIC) as first:
+        async with started(processes.gateway, url, step, TOPIC) as first:
             await first.says("here")
             async with running(terminal) as task:
                 await first.says("claimed")
@@ -79,7 +79,7 @@ async def test_failure_4_after_the_gateway_was_killed_the_terminal_may_call_it_o
 ):
     async with opened(url) as (store, session), hold(store, session.id, "a terminal") as held:
         terminal = Terminal(store, held)
-        async with started(programs.gateway, url, Step.REPLYING, TOPIC) as first:
+        async with started(processes.gateway, url, Step.REPLYING, TOPIC) as first:
             await first.says("here")
             async with running(terminal) as task:
                 await terminal.hears(Working, Step.REPLYING)
@@ -103,7 +103,7 @@ async def test_failure_5_a_real_ctrl_c_at_any_step_leaves_no_ghost(url: str, ste
     async with opened(url) as (store, session):
         gateway = Gateway(store)
         await gateway.announce()
-        async with started(programs.terminal, url, session.id) as program:
+        async with started(processes.terminal, url, session.id) as program:
             await program.says("Waiting")
             if step is not None:
                 claim = await gateway.claim()
@@ -122,7 +122,7 @@ async def test_failure_5_the_request_of_a_killed_terminal_is_void_when_its_time_
     clock = SharedClock(tmp_path / "clock")
     async with opened(url, clock) as (store, session):
         await Gateway(store).announce()
-        async with started(programs.terminal, url, session.id) as program:
+        async with started(processes.terminal, url, session.id) as program:
             await program.says("Waiting")
             await program.ends(signal.SIGKILL)
         clock.advance(BOUND)
@@ -137,7 +137,7 @@ async def test_a_terminal_killed_while_a_gateway_is_at_work_does_not_keep_the_se
     async with opened(url) as (store, session):
         gateway = Gateway(store)
         await gateway.announce()
-        async with started(programs.terminal, url, session.id) as program:
+        async with started(processes.terminal, url, session.id) as program:
             claim = await gateway.claim()
             await program.says("Working")
             await program.ends(signal.SIGKILL)

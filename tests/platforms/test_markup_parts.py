@@ -6,8 +6,8 @@ import pytest
 
 from segue.platforms.base import Dialect, Part, Unit
 from segue.platforms.markup import parts, size
+from tests.harness.line_counts import growth
 from tests.platforms.markup_readers import capabilities, check
-from tests.steps import growth
 
 ALL = tuple(dialect for dialect in Dialect if dialect is not Dialect.SOURCE)
 

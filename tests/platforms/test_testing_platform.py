@@ -25,7 +25,7 @@ from segue.testing.platform.wire import (
     WireMessage,
     WireUser,
 )
-from tests.peers import forked
+from tests.harness.fakes import forked
 from tests.platforms.contract import RemoteContract
 from tests.platforms.malformed import Path, Specimen
 from tests.platforms.rig import Act, File, Lack, Place, RemoteRig, Seen

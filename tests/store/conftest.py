@@ -14,7 +14,7 @@ from segue.core.session import Session
 from segue.store import Store
 from segue.testing import postgres
 from segue.testing.clock import FakeClock
-from tests import made
+from tests.harness import stores
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -41,9 +41,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     is_made = "open_store" in request.fixturenames
     if request.param == "sqlite":
         path = tmp_path / "segue.db"
-        return made.store(path) if is_made else f"sqlite://{path}"
+        return stores.store(path) if is_made else f"sqlite://{path}"
     database: str = request.getfixturevalue("postgres_database")
-    return made.emptied(database) if is_made else made.without(database)
+    return stores.emptied(database) if is_made else stores.without(database)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from segue.store import Store, bindings, handoffs, leases, transcripts
 from segue.store.base import Tx
 from segue.testing import postgres
 from segue.testing.clock import FakeClock
-from tests import made
+from tests.harness import stores
 from tests.store.samples import said
 
 T = TypeVar("T")
@@ -253,7 +253,7 @@ def fast_folder() -> Path | None:
 class SqliteWorld(StoreWorld):
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="segue-model-", dir=fast_folder())
-        super().__init__(made.store(Path(self._folder) / "segue.db"), one_machine=True)
+        super().__init__(stores.store(Path(self._folder) / "segue.db"), one_machine=True)
 
     def close(self) -> None:
         super().close()

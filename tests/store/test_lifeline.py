@@ -19,7 +19,7 @@ from segue.store.postgres import CONNECTIONS
 from segue.testing import postgres
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.players import until
+from tests.store.processes import until
 from tests.store.samples import hold, on_postgres, said, texts
 
 TELEGRAM = Platform.TELEGRAM

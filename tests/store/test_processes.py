@@ -21,7 +21,7 @@ from segue.core.handoff import MAX_ATTEMPTS, State, Step
 from segue.store import files
 from segue.testing import postgres
 from tests.store.model import fast_folder
-from tests.store.players import Player, Refused, Troupe, spin, stage_door, until
+from tests.store.processes import Player, Refused, Troupe, spin, stage_door, until
 
 BEFORE = ["what was asked", "what was answered"]
 CONFIRMING = ["you are here now", "I am here, and we were at it"]

@@ -23,7 +23,7 @@ from segue.store import Store, Topic, Tx, Waiter, jobs, lifeline, sqlite
 from segue.store.approvals import Approval
 from segue.store.leases import SECONDS
 from segue.testing.clock import FakeClock
-from tests import made
+from tests.harness import stores
 from tests.store.conftest import OpenStore
 from tests.store.samples import (
     CHANNEL,
@@ -436,7 +436,7 @@ async def test_a_store_with_a_path_too_long_for_a_socket_wakes_its_waiters(
     for length in (60, 150, 200):
         folder = tmp_path / ("x" * length)
         folder.mkdir()
-        url = made.store(folder / "segue.db")
+        url = stores.store(folder / "segue.db")
         async with (
             await segue.store.open(url, clock=clock) as gateway,
             await segue.store.open(url, clock=clock) as terminal,

@@ -24,7 +24,7 @@ from segue.core.session import Session
 from segue.core.transcript import Message, ToolCall
 from segue.store import Store
 from segue.turns import Place, Turns
-from tests import made
+from tests.harness import stores
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -93,7 +93,7 @@ def settings(tmp_path: Path) -> Settings:
 def open_store(tmp_path: Path, runner: asyncio.Runner) -> Generator[OpenStore]:
     """Open the store again, as another process would. All are closed afterwards."""
     opened: list[Store] = []
-    url = made.store(tmp_path / "segue.db")
+    url = stores.store(tmp_path / "segue.db")
 
     async def open_one() -> Store:
         opened.append(await segue.store.open(url))

@@ -25,9 +25,9 @@ from segue.turns import Turns
 from segue.web import links
 from tests.gateway.conftest import Desk, echoing, terminal
 from tests.turns.conftest import Offered
+from tests.web.bare_server import Door, opened_door, reserved_port
 from tests.web.browser import WITHIN, Browser
-from tests.web.door import Door, opened_door, reserved_port
-from tests.web.proving import Key, entered, pair
+from tests.web.handshake import Key, entered, pair
 
 
 @dataclass

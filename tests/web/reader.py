@@ -16,7 +16,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from tests.web.proving import Key, entered
+from tests.web.handshake import Key, entered
 
 PAUSE = 0.02
 """Seconds before it reconnects."""

@@ -14,9 +14,9 @@ import pytest
 from segue.web import files
 from segue.web.server import Server
 from segue.web.strangers import MOST, Strangers
+from tests.web.bare_server import Door, opened_door, parse
 from tests.web.browser import WITHIN
-from tests.web.door import Door, opened_door, parse
-from tests.web.proving import opened
+from tests.web.handshake import opened
 
 SAFE = {
     "content-security-policy",

@@ -25,9 +25,9 @@ from segue.web.server import Server
 from tests.platforms.contract import AdapterContract, part
 from tests.platforms.malformed import Path, Specimen
 from tests.platforms.rig import File, Lack, Place, Rig, Seen
+from tests.web.bare_server import Door
 from tests.web.browser import Browser
-from tests.web.door import Door
-from tests.web.proving import Key
+from tests.web.handshake import Key
 
 
 class WebRig:

@@ -14,9 +14,9 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidState
 
 from segue.web.frames import FRAME_LIMIT, TEXT_LIMIT
+from tests.web.bare_server import Door
 from tests.web.browser import WITHIN, Browser
-from tests.web.door import Door
-from tests.web.proving import entered
+from tests.web.handshake import entered
 
 # Frames
 

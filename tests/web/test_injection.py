@@ -13,9 +13,9 @@ from segue.core.session import Origin
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.web import addresses, render
 from segue.web.highlighting import LANGUAGES, LONGEST, SECONDS, Colours
-from tests.steps import growth, steps
-from tests.web.door import Door
-from tests.web.strict import Unsafe, read
+from tests.harness.line_counts import growth, steps
+from tests.web.bare_server import Door
+from tests.web.strict_html import Unsafe, read
 
 SCRIPTS = (
     "<script>alert(1)</script>",

@@ -18,7 +18,7 @@ from segue.core.session import ME
 from segue.handoff import Completed, hand_off
 from tests.gateway.conftest import Desk
 from tests.web.conftest import Site
-from tests.web.killed import Killer
+from tests.web.gateways import Killer
 from tests.web.reader import Reader
 
 TERMINALS = 5

@@ -22,8 +22,8 @@ from segue.store.processes import machine
 from segue.web import networks, ports
 from segue.web.adapter import WebAdapter
 from segue.web.ports import USUAL, PortHeld
-from tests.web.door import Door
-from tests.web.proving import Key, opened, prove
+from tests.web.bare_server import Door
+from tests.web.handshake import Key, opened, prove
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another account")

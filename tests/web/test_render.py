@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from segue.web import render
-from tests.web.strict import read
+from tests.web.strict_html import read
 
 
 @pytest.mark.parametrize("answer", ["- \\\nfirst line", "1. \\\n foo", f"{'> ' * 40}deep"])

@@ -20,10 +20,10 @@ from segue.core.transcript import Message, Role, spoken
 from segue.store import Tx
 from segue.store.pairings import SECONDS
 from segue.web.server import Server
+from tests.web.bare_server import Door
 from tests.web.browser import WITHIN, Browser
 from tests.web.conftest import Site
-from tests.web.door import Door
-from tests.web.proving import Key, ask, link_key, opened, prove
+from tests.web.handshake import Key, ask, link_key, opened, prove
 
 # Links
 

@@ -20,7 +20,7 @@ from segue.testing.models import anthropic, gemini
 from segue.testing.models.anthropic import FakeAnthropic
 from segue.testing.models.gemini import FakeGemini
 from segue.testing.models.strict import Failure, StrictFake
-from tests.agent.models.hearing import HASTE, ask, heard
+from tests.agent.models.answers import HASTE, ask, heard
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ from segue.testing.models.anthropic import (
 )
 from segue.testing.models.travel import Travel
 from segue.testing.pictures import BMP, GIF, JPEG, png
-from tests.agent.models.hearing import AT, HASTE, ask, assistant, heard, joined, kept, result, user
+from tests.agent.models.answers import AT, HASTE, ask, assistant, heard, joined, kept, result, user
 from tests.agent.models.providers import CLAUDE
 
 RECORDED, DONE = CLAUDE.recorded, CLAUDE.done

@@ -35,7 +35,7 @@ from segue.testing.models.gemini import (
     text,
 )
 from segue.testing.pictures import BMP, GIF, WEBP, png
-from tests.agent.models.hearing import AT, HASTE, ask, assistant, heard, joined, kept, result, user
+from tests.agent.models.answers import AT, HASTE, ask, assistant, heard, joined, kept, result, user
 from tests.agent.models.providers import GEMINI
 
 RECORDED, DONE = GEMINI.recorded, GEMINI.done

@@ -24,7 +24,7 @@ from segue.core.transcript import Message, ToolCall, Transcript
 from segue.testing.http import Request, Response, serving
 from segue.testing.models.strict import Failure, Stream
 from segue.testing.models.travel import Travel
-from tests.agent.models.hearing import (
+from tests.agent.models.answers import (
     AT,
     HASTE,
     ONCE,
@@ -37,7 +37,7 @@ from tests.agent.models.hearing import (
     user,
 )
 from tests.agent.models.providers import CLAUDE, GEMINI, Provider
-from tests.steps import growth
+from tests.harness.line_counts import growth
 
 EACH = pytest.mark.parametrize("provider", [CLAUDE, GEMINI], ids=["anthropic", "gemini"])
 

@@ -28,7 +28,7 @@ from segue.core.errors import (
     ModelStalled,
 )
 from segue.testing.http import HangUp, Request, Response, serving
-from tests.agent.models.hearing import HASTE
+from tests.agent.models.answers import HASTE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SSE = {"Content-Type": "text/event-stream"}

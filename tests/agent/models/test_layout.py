@@ -6,7 +6,7 @@ import pytest
 
 from segue.agent.models import layout
 from segue.core.transcript import ToolCall
-from tests.agent.models.hearing import assistant
+from tests.agent.models.answers import assistant
 
 ONE, TWO = ToolCall("c1", "run", "{}"), ToolCall("c2", "run", "{}")
 ANSWER = assistant("Let me see.", ONE, TWO, extras={"acme": [4, "c1"], "odd": "nonsense"})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from segue.agent.models import plain
 from segue.agent.models.base import ToolSpec
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from tests.steps import growth
+from tests.harness.line_counts import growth
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 NAMES = frozenset({"weather", "write"})

@@ -16,7 +16,7 @@ from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
 from segue.core.transcript import ToolCall
-from tests.agent.tools.using import told
+from tests.agent.tools.calls import told
 
 
 async def never(*_: object) -> Any:

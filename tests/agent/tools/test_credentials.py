@@ -9,7 +9,7 @@ import pytest
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.files import LIST, READ, SEARCH
-from tests.agent.tools.using import plan, told, use
+from tests.agent.tools.calls import plan, told, use
 
 
 @pytest.fixture

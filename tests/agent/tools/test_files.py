@@ -14,7 +14,7 @@ from segue.agent.tools import files as module
 from segue.agent.tools import isolation, search
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
-from tests.agent.tools.using import told, use
+from tests.agent.tools.calls import told, use
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from segue.agent.tools import git
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.shell import plain_words, shell
-from tests.agent.tools.using import plan
+from tests.agent.tools.calls import plan
 
 ENVIRONMENT = {
     "PATH": os.defpath,

@@ -11,7 +11,7 @@ from segue.agent.tools.base import Risk, ToolFailed, Workplace
 from segue.agent.tools.notes import remember
 from segue.core.errors import TooManyNotes
 from segue.core.note import MOST_NOTES, NOTE_LIMIT, Note, clean_note
-from tests.agent.tools.using import told, use
+from tests.agent.tools.calls import told, use
 
 PLACE = Workplace(cwd=Path("/"))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -14,7 +14,7 @@ from segue.agent.tools.base import OUTPUT_LIMIT, Risk, ToolFailed, Workplace
 from segue.agent.tools.sessions import MOST_HITS, Found, search_sessions
 from segue.core.address import Platform
 from segue.core.transcript import Message, Role
-from tests.agent.tools.using import use
+from tests.agent.tools.calls import use
 
 PLACE = Workplace(cwd=Path("/"))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

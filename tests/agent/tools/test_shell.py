@@ -17,7 +17,7 @@ import pytest
 from segue.agent.tools import shell as module
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.shell import shell
-from tests.agent.tools.using import use
+from tests.agent.tools.calls import use
 
 ENVIRONMENT = {"PATH": os.defpath, "GREETING": "hello"}
 SHELL = shell(ENVIRONMENT)

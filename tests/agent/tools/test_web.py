@@ -17,7 +17,7 @@ from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.page import html_text
 from segue.agent.tools.web import FETCH
 from segue.testing.http import HangUp, Request, Response, serving
-from tests.agent.tools.using import use
+from tests.agent.tools.calls import use
 
 AWAY = Workplace(cwd=Path("/"))
 NEAR = Workplace(cwd=Path("/"), private_network=True)

@@ -9,7 +9,7 @@ import pytest
 
 from segue.testing.telegram import Hands, Peer, Settings
 from segue.testing.telegram.process import FAKE
-from tests.peers import forked
+from tests.harness.fakes import forked
 from tests.platforms.telegram.rig import TelegramRig
 
 

@@ -20,7 +20,7 @@ from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.handoffs.stage import (
+from tests.store.handoffs.samples import (
     TELEGRAM,
     claimed,
     state,

@@ -13,7 +13,7 @@ from segue.core.session import Session
 from segue.store import Store
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.testing.clock import FakeClock
-from tests.store.handoffs.stage import (
+from tests.store.handoffs.samples import (
     TELEGRAM,
 )
 from tests.store.samples import (

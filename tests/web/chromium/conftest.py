@@ -13,7 +13,7 @@ from playwright.async_api import Browser, async_playwright
 from segue import config
 from segue.config import Settings
 from tests.web.chromium.home import environment
-from tests.web.chromium.watching import Eyes
+from tests.web.chromium.watched_page import Eyes
 
 
 @pytest.fixture(scope="session")

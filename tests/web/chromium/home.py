@@ -14,10 +14,10 @@ from typing import Any
 import segue.store
 from segue.store.processes import whose
 from segue.testing.models.openai import Answer, Say
-from tests.terminal.conftest import Model, Person
-from tests.terminal.gateways import alive, none_left, segue_says
-from tests.web.chromium.watching import link
-from tests.web.door import reserved_port
+from tests.harness.gateways import alive, none_left, segue_says
+from tests.harness.terminal import Model, Person
+from tests.web.bare_server import reserved_port
+from tests.web.chromium.watched_page import link
 
 
 class Remembering(Model):

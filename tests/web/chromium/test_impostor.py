@@ -18,9 +18,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request
 
 from segue.web.server import Server
-from tests.web.chromium.watching import Eyes, link, live, say, shows
+from tests.web.chromium.watched_page import Eyes, link, live, say, shows
 from tests.web.conftest import Site
-from tests.web.proving import ask, opened
+from tests.web.handshake import ask, opened
 
 pytestmark = pytest.mark.real
 

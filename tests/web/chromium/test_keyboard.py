@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.gateway.test_approving import runs
-from tests.web.chromium.watching import PHONE, Eyes, link, live, shows, told
+from tests.gateway.test_approvals import runs
+from tests.web.chromium.watched_page import PHONE, Eyes, link, live, shows, told
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from tests.web.chromium.watching import REFUSED, Eyes, link, live, say, shows
+from tests.web.chromium.watched_page import REFUSED, Eyes, link, live, say, shows
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real

@@ -14,7 +14,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.transcript import ToolCall
 from segue.turns import hold
 from tests.turns.conftest import call
-from tests.web.chromium.watching import Eyes, link, live, say, told
+from tests.web.chromium.watched_page import Eyes, link, live, say, told
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real

@@ -1,0 +1,348 @@
+"""The OpenAI client: what goes wrong, and what is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from email.utils import format_datetime
+from typing import Any
+
+import httpx2
+import pytest
+
+from segue.agent.models.base import End, Stop, Text
+from segue.agent.models.http import Patience
+from segue.agent.models.openai import OpenAIModel
+from segue.core.errors import (
+    BadKey,
+    ContextTooLong,
+    ModelBusy,
+    ModelCutOff,
+    ModelError,
+    ModelOffline,
+    ModelRefused,
+    ModelStalled,
+    NoCredit,
+    UnknownModel,
+)
+from segue.testing.models.openai import (
+    Failure,
+    FakeOpenAI,
+    Say,
+    Stream,
+    delta,
+    no_quota,
+    server_error,
+    sse,
+    too_long,
+    too_many,
+)
+from segue.testing.models.travel import Travel
+from tests.agent.models.answers import AT, HASTE, ONCE
+from tests.agent.models.openai.samples import (
+    FINISHED,
+    RECORDED,
+    WHOLE,
+    a_model,
+    ask,
+    hear,
+    talking,
+)
+
+# What goes wrong
+
+
+def said(status: int, body: str) -> Failure:
+    return Failure(status=status, body=body.encode())
+
+
+# Texts as servers send them; the sources are beside each.
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (no_quota(), NoCredit),
+        # OpenRouter's documentation, errors.
+        (said(402, '{"error":{"code":402,"message":"Insufficient credits"}}'), NoCredit),
+        (said(401, '{"error":{"code":401,"message":"User not found."}}'), BadKey),
+        (said(401, ""), BadKey),
+        (too_long(), ContextTooLong),
+        # ggml-org/llama.cpp#15780, oobabooga/textgen#7257
+        (said(400, '{"error":{"code":400,"message":"the request exceeds the available context '
+                   'size. try increasing the context size or enable context shift","type":'
+                   '"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192}}'),
+         ContextTooLong),
+        (said(500, '{"error":{"code":500,"message":"the request exceeds the available context '
+                   'size, try increasing it","type":"server_error"}}'), ContextTooLong),
+        # meta-llama/llama-verifications#58 (vLLM)
+        (said(400, '{"object":"error","message":"This model\'s maximum context length is 131072 '
+                   'tokens. However, you requested 156632 tokens (152536 in the messages, 4096 in '
+                   'the completion). Please reduce the length of the messages or completion.",'
+                   '"type":"BadRequestError","param":null,"code":400}'), ContextTooLong),
+        # vllm-project/vllm#4667
+        (said(400, '{"object":"error","message":"max_tokens must be at least 1, got -186.",'
+                   '"type":"BadRequestError","code":400}'), ContextTooLong),
+        # earendil-works/pi#6378 (OpenRouter)
+        (said(400, '{"error":{"message":"This endpoint\'s maximum context length is 262000 tokens. '
+                   'However, you requested about 263390 tokens","code":400}}'), ContextTooLong),
+        # lmstudio-ai/lmstudio-bug-tracker#546, #2205; anomalyco/opencode#11141
+        (said(400, '{"error":"Trying to keep the first 111490 tokens when context the overflows. '
+                   'However, the model is loaded with context length of only 32768 tokens, which '
+                   'is not enough."}'), ContextTooLong),
+        (said(400, '{"error":"The number of tokens to keep from the initial prompt is greater than '
+                   'the context length."}'), ContextTooLong),
+        (said(400, '{"error":"Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"}'),
+         ContextTooLong),
+        # Ollama, from memory
+        (said(400, '{"error":{"message":"prompt too long; exceeded max context length by 12 '
+                   'tokens"}}'), ContextTooLong),
+        # abetlen/llama-cpp-python#416
+        (said(500, '{"error":{"message":"Requested tokens (2285) exceed context window of 2048"}}'),
+         ContextTooLong),
+        # OpenAI's limit of tokens a minute, from memory: no later request of this size would pass.
+        (said(429, '{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): '
+                   'Limit 30000, Requested 41235.","type":"tokens","code":"rate_limit_exceeded"}}'),
+         ContextTooLong),
+        # Ollama, from memory; vLLM, from memory
+        (said(404, '{"error":{"message":"model \\"gpt-test\\" not found, try pulling it first",'
+                   '"type":"api_error","param":null,"code":null}}'), UnknownModel),
+        (said(404, '{"object":"error","message":"The model `gpt-test` does not exist.","type":'
+                   '"NotFoundError","param":null,"code":404}'), UnknownModel),
+        # maxnowack/anthropic-proxy#4 (OpenRouter)
+        (said(400, '{"error":{"message":"gpt-test is not a valid model ID","code":400}}'),
+         UnknownModel),
+        # lastmile-ai/mcp-agent#237 (OpenRouter)
+        (said(404, '{"error":{"message":"No endpoints found that support tool use.","code":404}}'),
+         ModelRefused),
+        (said(404, "404 page not found"), ModelOffline),
+        # vllm-project/vllm#6862
+        (said(400, '{"object":"error","message":"After the optional system message, conversation '
+                   'roles must alternate","type":"BadRequestError","code":400}'), ModelRefused),
+        (said(400, "nonsense"), ModelRefused),
+        (said(403, '{"error":{"code":403,"message":"Your input was flagged"}}'), ModelRefused),
+        (too_many(), ModelBusy),
+        (server_error(500), ModelBusy),
+        (server_error(503), ModelBusy),
+        (said(502, "<html>Bad gateway</html>"), ModelBusy),
+        (said(301, ""), ModelError),
+        (said(501, "no"), ModelError),
+    ],
+)  # fmt: skip
+async def test_a_refusal_becomes_an_error_that_a_person_can_act_on(
+    answer: Failure, error: type[ModelError]
+):
+    async with talking(lambda _: answer) as (fake, model):
+        with pytest.raises(ModelError) as caught:
+            await hear(model)
+    assert type(caught.value) is error
+    assert len(fake.requests) == (HASTE.tries if error is ModelBusy else 1)
+
+
+async def test_a_bad_key_names_the_setting_and_not_the_key():
+    async with talking([], key="sk-secret") as (_, model):
+        with pytest.raises(BadKey, match="Check OPENAI_API_KEY") as caught:
+            await hear(model)
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_missing_key_is_a_bad_key():
+    async with talking([], key=None) as (fake, model):
+        with pytest.raises(BadKey):
+            await hear(model)
+    assert "authorization" not in fake.received[0].headers
+
+
+async def test_a_local_server_needs_no_key():
+    async with talking([Say(text="ok")], {"key": None}, key=None) as (_, model):
+        assert (await hear(model))[0] == Text("ok")
+
+
+async def test_a_key_with_a_line_break_at_its_end_is_mended():
+    async with talking([Say(text="ok")], key="sk-test\n") as (_, model):
+        assert (await hear(model))[0] == Text("ok")
+
+
+@pytest.mark.parametrize("key", ["sk-té", "sk-\ntest", "sk-\x00"])
+async def test_a_key_that_no_header_can_hold_is_a_bad_key(key: str):
+    async with talking([], key=key) as (fake, model):
+        with pytest.raises(BadKey):
+            await hear(model)
+    assert not fake.received
+
+
+async def test_an_unknown_model_is_named():
+    async with talking([], model="gpt-none") as (_, model):
+        with pytest.raises(UnknownModel, match="gpt-none"):
+            await hear(model)
+
+
+async def test_the_provider_is_named_for_the_person():
+    with pytest.raises(ModelOffline, match="ollama cannot be reached at http://127"):
+        await hear(a_model("http://127.0.0.1:9/v1", name="ollama/qwen", patience=ONCE))
+
+
+async def test_a_mistyped_address_says_so():
+    async with FakeOpenAI([]).serving() as url:
+        model = a_model(url.removesuffix("/v1"))
+        with pytest.raises(ModelError, match="Invalid URL"):
+            await hear(model)
+        await model.close()
+
+
+async def test_what_openrouters_provider_said_is_passed_on():
+    body = {"error": {"message": "Provider returned error", "code": 400,
+                      "metadata": {"raw": "tool names are odd."}}}  # fmt: skip
+    async with talking([said(400, json.dumps(body))]) as (_, model):
+        with pytest.raises(ModelRefused, match=r"request: tool names are odd\. Try"):
+            await hear(model)
+
+
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        ({"error": {"message": "The server had an error", "type": "server_error"}}, ModelError),
+        ({"error": {"message": "overloaded", "code": 529}}, ModelBusy),
+        ({"error": {"message": "slow down", "code": "429"}, "choices": []}, ModelBusy),
+        ({"error": {"message": "broke", "code": 402}}, NoCredit),
+        ({"error": {"code": 400, "message": "the request exceeds the available context size"}},
+         ContextTooLong),
+        ({"error": "just text"}, ModelError),
+        ({"object": "error", "message": "max_tokens unsupported", "code": 400}, ModelError),
+        ("not json", ModelError),
+        ("[1, 2]", ModelError),
+        ('{"choices": [{"delta": 7}]}', ModelError),
+    ],
+)  # fmt: skip
+async def test_an_error_inside_of_the_stream_is_an_error(event: Any, error: type[ModelError]):
+    async with talking(lambda _: Stream(sse(delta(content="half"), event))) as (fake, model):
+        pieces = model.stream(ask())
+        assert await anext(pieces) == Text("half")
+        with pytest.raises(ModelError) as caught:
+            await anext(pieces)
+    assert type(caught.value) is error
+    assert len(fake.requests) == 1, "an answer that was begun is not asked for again"
+
+
+async def test_an_event_called_error_is_one():
+    body = sse(delta(content="x")) + b'event: error\ndata: {"message": "boom"}\n\n'
+    async with talking([Stream(body)]) as (_, model):
+        with pytest.raises(ModelError, match="boom"):
+            await hear(model)
+
+
+# Again
+
+
+@pytest.mark.parametrize("failure", [server_error(500), server_error(503), too_many()])
+async def test_a_busy_server_is_asked_again(failure: Failure):
+    async with talking([failure, failure, Say(text="ok")]) as (fake, model):
+        assert (await hear(model))[0] == Text("ok")
+    assert len(fake.requests) == 3
+
+
+async def test_after_the_last_try_the_person_hears_of_it():
+    async with talking([server_error(503)] * 3 + [Say(text="late")]) as (fake, model):
+        with pytest.raises(ModelBusy, match="overloaded"):
+            await hear(model)
+    assert len(fake.requests) == 3
+
+
+@pytest.mark.parametrize("after", ["0", "0.001", format_datetime(AT, usegmt=True), "soon", ""])
+async def test_the_server_may_say_when_to_come_back(after: str):
+    async with talking([too_many(after), Say(text="ok")]) as (_, model):
+        assert (await hear(model))[0] == Text("ok")
+
+
+async def test_a_connection_lost_before_the_answer_began_is_tried_again():
+    async with talking(lambda _: Say(text="ok")) as (fake, model):
+        fake.travel = Travel(hang_up_after=0)
+        with pytest.raises(ModelOffline):
+            await hear(model)
+        assert len(fake.requests) == HASTE.tries
+
+
+async def test_a_connection_lost_in_the_answer_is_not_tried_again():
+    async with talking(lambda _: Say(text="one two three")) as (fake, model):
+        fake.travel = Travel(hang_up_after=400)
+        with pytest.raises(ModelCutOff):
+            await hear(model)
+    assert len(fake.requests) == 1
+
+
+@pytest.mark.parametrize("after", [0, 400])
+async def test_a_server_that_falls_silent_has_stalled(after: int):
+    patience = Patience(connect=5, silence=0.05, tries=3)
+    fake = {"travel": Travel(stall_after=after)}
+    async with talking([Say(text="one two three")], fake, patience=patience) as (_, model):
+        with pytest.raises(ModelStalled):
+            await hear(model)
+
+
+async def test_an_answer_that_is_whole_is_not_lost_when_the_server_then_stalls():
+    patience = Patience(connect=5, silence=0.5, tries=1)
+    fake = {"travel": Travel(stall_after=FINISHED)}
+    async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
+        assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS)]
+
+
+async def test_a_slow_server_is_waited_for():
+    fake = {"travel": Travel(chunk=100, pause=0.005)}
+    patience = Patience(connect=5, silence=20, tries=1)
+    async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
+        assert (await hear(model))[:-1] == WHOLE
+
+
+async def test_closing_the_generator_drops_the_connection():
+    fake = {"travel": Travel(drip_after=600)}
+    async with talking([Say(text="one two three four five")], fake) as (server, model):
+        pieces = model.stream(ask())
+        assert await anext(pieces) == Text("one two ")
+        await pieces.aclose()
+        async with asyncio.timeout(10):
+            await server.left.wait()
+
+
+async def test_cancelling_the_turn_drops_the_connection():
+    fake = {"travel": Travel(drip_after=600)}
+    async with talking([Say(text="one two three four five")], fake) as (server, model):
+        begun = asyncio.Event()
+
+        async def turn() -> None:
+            async for _ in model.stream(ask()):
+                begun.set()
+
+        task = asyncio.create_task(turn())
+        async with asyncio.timeout(10):
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await server.left.wait()
+
+
+async def test_a_connection_is_used_again_after_a_whole_answer():
+    async with talking([Say(text="ok")] * 3) as (_, model):
+        for _ in range(3):
+            await hear(model)
+            assert connections(model) == 1
+
+
+async def test_a_connection_is_not_kept_where_that_is_unwanted():
+    async with talking([Say(text="ok")], reuse=False) as (_, model):
+        await hear(model)
+        assert connections(model) == 0
+
+
+def connections(model: OpenAIModel) -> int:
+    http = model._client._http
+    assert isinstance(http, httpx2.AsyncClient)
+    transport: Any = http._transport
+    return len(transport._pool.connections)
+
+
+async def test_nothing_is_left_behind():
+    async with talking([Say(text="ok"), no_quota()]) as (_, model):
+        await hear(model)
+        with pytest.raises(NoCredit):
+            await hear(model)
+    gc.collect()

@@ -1,0 +1,64 @@
+"""The status line tells what matters most, in one line, however narrow the screen."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.chat.render import cells
+from segue.chat.render.screen import Screen
+from segue.chat.render.status_line import status_line
+from segue.core.session import Usage
+from tests.chat.render.test_clean import FORBIDDEN, text
+
+TITLE = "Fix the flaky tests of the store"
+
+
+def line(width: int, title: str = TITLE, where: str = "terminal", spent: int = 122_345) -> str:
+    return status_line(
+        title=title,
+        model="anthropic/claude-x",
+        usage=Usage(input=spent),
+        where=where,
+        screen=Screen(width=width),
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [
+        (100, "Fix the flaky tests of the store · anthropic/claude-x · 122k tokens · terminal"),
+        (70, "Fix the flaky tests of… · anthropic/claude-x · 122k tokens · terminal"),
+        (60, "Fix the flaky t… · anthropic/claude-x · terminal"),
+        (40, "Fix the flaky t… · claude-x · terminal"),
+        (30, "Fix the flaky t… · claude-x"),
+        (20, "Fix the flaky tests…"),
+    ],
+)
+def test_what_matters_least_goes_first(width: int, told: str):
+    assert line(width) == told
+
+
+def test_what_is_not_known_is_left_out():
+    assert line(80, where="", spent=0) == "Fix the flaky tests of the store · anthropic/claude-x"
+    assert line(20, title="") == "claude-x · terminal"
+
+
+@pytest.mark.parametrize(
+    ("spent", "told"),
+    [
+        (999, "999"), (1000, "1.0k"), (9949, "9.9k"), (9950, "10k"), (999_499, "999k"),
+        (999_500, "1.0M"), (12_345_678, "12M"),
+    ],
+)  # fmt: skip
+def test_tokens_are_told_in_few_digits(spent: int, told: str):
+    assert f" {told} tokens " in line(100, spent=spent)
+
+
+@given(text, text, st.integers(0, 120))
+def test_it_never_wraps(title: str, where: str, width: int):
+    told = line(width, title, where)
+    assert cells.width(told) <= max(width, 20)
+    assert not FORBIDDEN.search(told)
+    assert "\n" not in told

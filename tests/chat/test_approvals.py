@@ -1,0 +1,255 @@
+"""Approvals in a real pty: the call is shown, and nothing runs before a whole word allows it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from segue.chat.questions import APPROVAL, Question
+from segue.core.approval import Answer
+from tests.harness.terminal import Person, shell
+from tests.program import constants
+
+KINDS = pytest.mark.parametrize("environment", [{}, {"TERM": "dumb"}], ids=["drawn", "dumb"])
+LONG = "echo " + " ".join(f"word{n}" for n in range(60)) + " > done"
+
+
+async def test_the_whole_call_is_shown_and_nothing_runs_before_a_yes(person: Person):
+    async with person.talks_to(shell(LONG), "It is done."), person.opens(lines=40) as shown:
+        await shown.ready()
+        shown.say("do it")
+        await shown.see("Allow it?")
+        told = "".join(line[2:] for line in shown.screen if line[:1] in {"│", "┊"})
+        assert LONG.replace(" ", "") in told.replace(" ", "")
+        shown.paste("y\n")
+        await shown.see("not an answer")
+        assert not (person.cwd / "done").exists()
+        shown.say("y")
+        await shown.see("It is done.")
+        await shown.ready()
+    assert (person.cwd / "done").read_text().startswith("word0 word1")
+
+
+async def test_nothing_of_a_long_call_is_out_of_sight_and_all_of_it_can_be_viewed(person: Person):
+    command = "touch evil" + "\n" * 121 + "\n".join(f"echo {n}" for n in range(80)) + "\ndate"
+    async with person.talks_to(shell(command), "As you like."), person.opens() as shown:
+        await shown.ready()
+        shown.say("do it")
+        await shown.see("[v]iew all 203 lines")
+        screen = "\n".join(shown.screen)
+        for seen in ("(203 lines)", "│ touch evil", "│ [120 blank lines]", "│ date"):
+            assert seen in screen
+        assert "│ echo 40" not in screen
+        shown.say("view")
+        await shown.until(lambda: "shell, all 203 lines" in shown.text, "the whole call")
+        await shown.see("[v]iew all 203 lines")
+        assert "│ echo 40" in shown.text
+        shown.say("n")
+        await shown.see("As you like.")
+    assert not (person.cwd / "evil").exists()
+
+
+async def test_a_no_is_told_to_the_model_and_nothing_runs(person: Person):
+    async with person.talks_to(shell("touch done"), "As you like."), person.opens() as shown:
+        await shown.ready()
+        shown.say("do it")
+        await shown.see("Allow it?")
+        shown.say("n")
+        await shown.see("As you like.")
+    assert not (person.cwd / "done").exists()
+    (result,) = [text for role, text in await person.said() if role == "tool"]
+    assert "the person said no" in result
+
+
+async def test_a_yes_for_the_session_is_not_asked_again_and_a_single_yes_is(person: Person):
+    once, twice = shell("echo a >> once"), shell("echo a >> twice")
+    answers = (twice, "One.", twice, "Two.", once, "Three.", once, "Four.")
+    async with person.talks_to(*answers), person.opens() as shown:
+        await shown.ready()
+        shown.say("first")
+        await shown.see("Allow it?")
+        shown.say("s")
+        await shown.see("One.")
+        shown.say("second")
+        await shown.see("Two.")
+        shown.say("third")
+        await shown.see("Allow it?")
+        shown.say("y")
+        await shown.see("Three.")
+        shown.say("fourth")
+        await shown.see("Allow it?")
+        shown.say("n")
+        await shown.see("Four.")
+    assert (person.cwd / "twice").read_text() == "a\na\n"
+    assert (person.cwd / "once").read_text() == "a\n"
+
+
+async def test_ctrl_c_at_the_question_stops_the_turn_and_runs_nothing(person: Person):
+    async with person.talks_to(shell("touch done"), "Still here."), person.opens() as shown:
+        await shown.ready()
+        shown.say("do it")
+        await shown.see("Allow it?")
+        shown.press("c-c")
+        await shown.see("Interrupted.")
+        await shown.gone("Allow it?")
+        shown.say("yes")
+        await shown.see("Still here.")
+    assert not (person.cwd / "done").exists()
+
+
+async def test_what_is_typed_before_the_question_stays(person: Person):
+    impatient = constants({"segue.chat.console._PAUSE": 0.1})
+    async with person.talks_to(shell("touch done"), "Fine.", "Then too.") as model:
+        model.pausing(200)
+        async with person.opens(environment=impatient) as shown:
+            await shown.ready()
+            shown.say("do it")
+            await shown.see("❯ do it")
+            shown.type("and then")
+            await shown.see("❯ and then")
+            model.go.set()
+            await shown.see("Allow it?")
+            assert "and then" not in "\n".join(shown.screen)
+            shown.say("y")
+            await shown.see("Fine.")
+            await shown.see("❯ and then")
+            shown.press("enter")
+            await shown.see("Then too.")
+    assert (person.cwd / "done").exists()
+    assert [text for role, text in await person.said() if role == "user"] == ["do it", "and then"]
+
+
+async def test_ctrl_c_ends_a_command_that_runs(person: Person):
+    command = "echo begun > begun; sleep 60; echo over > over"
+    async with person.talks_to(shell(command), "Here."), person.opens() as shown:
+        await shown.ready()
+        shown.say("do it")
+        await shown.see("Allow it?")
+        shown.say("y")
+        await shown.see("⏺ shell")
+        shown.press("c-c")
+        await shown.see("Interrupted.")
+        shown.say("and now?")
+        await shown.see("Here.")
+    assert not (person.cwd / "over").exists()
+
+
+LINES = ["stop", "stop that", "why?", "maybe", "yep", "y n", "/yes", ""]
+
+
+@KINDS
+async def test_only_a_whole_word_answers_and_other_text_goes_nowhere(
+    person: Person, environment: dict[str, str]
+):
+    async with (
+        person.talks_to(shell("touch done"), "As you like.", "Bye."),
+        person.opens(environment=environment, lines=50) as shown,
+    ):
+        if not environment:
+            await shown.ready()
+        shown.say("do it")
+        await shown.see("Allow it?")
+        for number, line in enumerate(LINES, 1):
+            shown.say(line)
+            await shown.until(lambda n=number: shown.text.count("not an answer") == n, repr(line))
+        assert not (person.cwd / "done").exists()
+        shown.say("no")
+        await shown.see("As you like.")
+        shown.say("bye")
+        await shown.see("Bye.")
+    assert not (person.cwd / "done").exists()
+    assert [text for role, text in await person.said() if role == "user"] == ["do it", "bye"]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        *[(word, Answer.ONCE) for word in ("y", "yes", "YES", " y \n")],
+        *[(word, Answer.SESSION) for word in ("s", "Session")],
+        *[(word, Answer.NEVER) for word in ("n", "no")],
+        *[(word, None) for word in ("v", "view")],
+    ],
+)
+async def test_an_answer_is_a_whole_word_or_its_first_letter(line: str, answer: Answer | None):
+    future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+    assert Question("Allow it?", APPROVAL, future).hear(line)
+    assert future.result() is answer
+
+
+@pytest.mark.parametrize("line", [*LINES, "yy", "yes!", "ye", "sess", "not", "y\ny", "\u200by"])
+async def test_any_other_line_is_no_answer(line: str):
+    future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+    assert not Question("Allow it?", APPROVAL, future).hear(line)
+    assert not future.done()
+
+
+async def test_a_question_waits_for_a_person_who_is_typing(person: Person):
+    """And comes up once they pause: test_what_is_typed_before_the_question_stays."""
+    patient = constants({"segue.chat.console._PAUSE": 600})
+    async with person.talks_to(shell("touch done")) as model:
+        model.pausing(10)
+        async with person.opens(environment=patient) as shown:
+            await shown.ready()
+            shown.say("do it")
+            await shown.see("Ctrl-C stops it")
+            shown.type("certainl")
+            await shown.see("certainl")
+            model.go.set()
+            await shown.see("needs your approval")
+            await shown.see("a question waits until you stop typing")
+            shown.type("y")
+            await shown.see("❯ certainly")
+            assert "Allow it?" not in shown.text
+    assert not (person.cwd / "done").exists()
+
+
+@KINDS
+async def test_a_line_typed_before_the_question_is_no_answer_to_it(
+    person: Person, environment: dict[str, str]
+):
+    async with person.talks_to(shell("touch done"), "As you like.", "Heard.") as model:
+        model.pausing(10)
+        async with person.opens(environment=environment) as shown:
+            if not environment:
+                await shown.ready()
+            shown.say("do it")
+            await model.asked.wait()
+            shown.say("y")
+            await shown.see("waiting: y" if not environment else "\ny")
+            model.go.set()
+            await shown.see("Allow it?")
+            shown.say("n")
+            await shown.see("Heard.")
+    assert not (person.cwd / "done").exists()
+    assert [text for role, text in await person.said() if role == "user"] == ["do it", "y"]
+
+
+async def test_half_a_line_typed_before_the_question_is_no_answer_to_it(person: Person):
+    """On a terminal that keeps the line itself until Enter."""
+    async with person.talks_to(shell("touch done"), "As you like.") as model:
+        model.pausing(10)
+        async with person.opens(environment={"TERM": "dumb"}) as shown:
+            shown.say("do it")
+            await model.asked.wait()
+            shown.type("y")
+            await shown.see("\ny")
+            model.go.set()
+            await shown.see("Allow it?")
+            shown.press("enter")
+            await shown.see("not an answer")
+            shown.say("n")
+            await shown.see("As you like.")
+    assert not (person.cwd / "done").exists()
+
+
+async def test_the_end_of_the_input_is_a_no(person: Person):
+    async with (
+        person.talks_to(shell("touch done"), "As you like."),
+        person.opens(environment={"TERM": "dumb"}) as shown,
+    ):
+        shown.say("do it")
+        await shown.see("Allow it?")
+        shown.press("c-d")
+        assert await shown.end() == 0
+    assert not (person.cwd / "done").exists()

@@ -1,0 +1,199 @@
+"""Handing a session off from a real pty, with a small gateway of the test's own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+
+import segue.store
+from segue.core.address import HomeChannel
+from segue.core.handoff import State
+from segue.core.session import ME
+from segue.handoff import STEPS as SHOWN
+from segue.store import Store, Topic
+from tests.handoff.conftest import STEPS, Gateway
+from tests.harness import quiet_adapter
+from tests.harness.gateways import alive, none_left, serving
+from tests.harness.pty import Terminal
+from tests.harness.terminal import Person
+from tests.store.samples import DM, TOPIC
+
+
+@contextlib.asynccontextmanager
+async def a_gateway(person: Person) -> AsyncGenerator[Gateway]:
+    """Serves Telegram, where the person has a home channel."""
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        await store.owners.set_home(ME, HomeChannel(address=DM, name="Home"))
+        gateway = Gateway(store)
+        await gateway.announce(seconds=600)  # it sends no heartbeats
+        yield gateway
+
+
+async def begun(shown: Terminal) -> None:
+    await shown.ready()
+    shown.say("hello")
+    await shown.shows("what I hear: hello")
+    await shown.ready()
+
+
+async def in_flight(store: Store) -> list[State]:
+    (session,) = await store.sessions.list(ME)
+    return [handoff.state for handoff in await store.list_handoffs(session.id)]
+
+
+async def test_without_a_gateway_it_says_so_and_the_session_stays(person: Person):
+    async with person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await shown.shows("No gateway is running")
+        await shown.ready()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+
+
+async def test_without_a_gateway_a_platform_that_is_not_set_up_is_told_too(person: Person):
+    async with person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await shown.shows("Nor is telegram set up yet: type `segue setup telegram`.")
+        await shown.ready()
+
+
+async def test_a_gateway_is_offered_and_a_no_starts_none(person: Person):
+    serving(person)
+    async with none_left(person), person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await shown.see("Start one now? [y]es, [n]o")
+        shown.say("n")
+        await shown.ready()
+        assert await alive(person) == ()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+
+
+async def test_a_gateway_is_started_when_wanted_and_the_handoff_goes_on(person: Person):
+    serving(person)
+    async with none_left(person), person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await shown.see("Start one now?")
+        shown.say("y")
+        await shown.shows("Running now: ")
+        await shown.shows("There is no home channel on telegram yet.")
+        await shown.ready()
+        (gateway,) = await alive(person)
+        assert gateway.platforms == {"telegram", "web"}
+
+
+async def test_a_gateway_that_does_not_start_says_why_and_the_session_stays(person: Person):
+    serving(person, quiet_adapter.BROKEN)
+    async with none_left(person), person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await shown.see("Start one now?")
+        shown.say("y")
+        await shown.shows("The gateway did not start:")
+        await shown.shows("this adapter is broken")
+        await shown.ready()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+
+
+async def test_without_the_name_of_a_platform_it_lists_them(person: Person):
+    async with a_gateway(person), person.opens() as shown:
+        await shown.ready()
+        shown.say("/handoff")
+        await shown.shows(f"Handoffs arrive at {DM} (Home): type /handoff telegram.")
+        await shown.shows("The gateway does not serve web, discord,")
+
+
+async def test_every_refusal_is_shown_and_nothing_is_asked_for(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        for typed, told in (
+            ("/handoff telegran", "Try telegram"),
+            ("/handoff slack", "does not serve slack"),
+            ("/handoff matrix", "does not serve matrix"),
+        ):
+            shown.say(typed)
+            await shown.shows(told)
+            await shown.ready()
+        assert await in_flight(gateway.store) == []
+
+
+async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        claim = await gateway.claim()
+        await shown.see("taken up by a gateway")
+        for step in STEPS:
+            assert await gateway.store.record_handoff_step(claim, step)
+            await shown.see(f"{SHOWN[step]} on telegram")
+        assert await gateway.complete(claim)
+        assert await shown.end() == 0
+        await shown.shows(f"hello goes on at {TOPIC}")
+        await shown.shows("To come back: segue resume hello")
+        (session,) = await gateway.store.sessions.list(ME)
+        assert session.address == TOPIC
+        async with person.opens("resume", "hello") as back:
+            await back.shows("I am a scripted stand-in")
+            await back.see("hello · scripted · here")
+
+
+async def test_ctrl_c_calls_it_off_and_leaves_nothing_in_flight(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        async with gateway.store.listen(Topic.HANDOFFS) as wake:
+            while not await gateway.store.list_pending_handoffs():
+                await wake.wait(0.25)
+        await shown.see("waiting for a gateway")
+        shown.press("c-c")
+        await shown.see("ancelled")
+        assert await in_flight(gateway.store) == [State.FAILED]
+        await shown.ready()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+
+
+async def test_ctrl_d_while_it_is_under_way_leaves_nothing_in_flight(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        await gateway.claim()
+        await shown.see("taken up by a gateway")
+        shown.press("c-d")
+        assert await shown.end() == 0
+        await shown.shows("To come back: segue resume hello")
+        assert await in_flight(gateway.store) == [State.FAILED]
+
+
+async def test_a_handoff_that_failed_says_why_and_the_session_stays(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.say("/handoff telegram")
+        claim = await gateway.claim()
+        assert await gateway.store.fail_handoff(claim, "The chat is closed.\x1b[2J")
+        await shown.see("The handoff failed. The chat is closed.")
+        await shown.ready()
+        shown.say("still writable")
+        await shown.shows("what I hear: still writable")
+        assert b"\x1b[2J" not in shown.raw
+
+
+async def test_in_the_middle_of_a_turn_it_is_refused_at_once(person: Person):
+    async with person.talks_to("a long answer", "later") as model, person.opens() as shown:
+        await shown.ready()
+        model.pausing()
+        shown.say("hello")
+        await shown.shows("working")
+        shown.say("/handoff telegram")
+        await shown.shows("The agent is still at work")
+        model.go.set()
+        await shown.shows("a long answer")
+        await shown.ready()
+        shown.say("go on")
+        await shown.shows("later")

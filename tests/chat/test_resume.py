@@ -1,0 +1,118 @@
+"""Bringing a session here while a turn runs where it is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import pytest
+
+import segue.store
+from segue.core.address import Platform
+from segue.core.errors import SessionMoved
+from segue.core.lease import Lease
+from segue.core.session import ME, Origin, Session
+from segue.store import Store
+from tests.harness.pty import Terminal
+from tests.harness.terminal import Person
+from tests.store.samples import DM, answered, said
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One that a gateway takes in a chat, as long as the test wants."""
+
+    store: Store
+    session: Session
+    lease: Lease
+
+    async def end(self) -> None:
+        await self.store.transcripts.append(self.lease, [answered("The ferry goes at nine.")])
+        await self.store.leases.release(self.lease)
+
+
+@contextlib.asynccontextmanager
+async def a_turn(person: Person, *, serving: bool = True) -> AsyncGenerator[Turn]:
+    """In the session Boats, on Telegram; by a gateway, unless it is not `serving`."""
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        if serving:
+            await store.gateways.announce("gateway", [Platform.TELEGRAM], seconds=600)
+        session = await store.sessions.create(ME, Platform.TELEGRAM, title="Boats")
+        await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+        lease = await store.leases.acquire(session.id, "the gateway", seconds=600)
+        await store.transcripts.append(lease, [said("When does the ferry go?")])
+        yield Turn(store, session, lease)
+
+
+async def waiting(shown: Terminal) -> None:
+    await shown.shows(f"A turn is running on {DM}. Waiting for its end; Ctrl-C gives up.")
+
+
+async def test_the_end_of_a_running_turn_is_waited_for(person: Person):
+    async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
+        await waiting(shown)
+        await turn.end()
+        await shown.shows("That turn is over.")
+        await shown.shows("The ferry goes at nine.")
+        await shown.see("Boats · scripted · here")
+        await shown.ready()
+        shown.say("thanks")
+        await shown.shows("what I hear: thanks")
+
+
+async def test_the_same_from_within_a_conversation(person: Person):
+    async with a_turn(person) as turn, person.opens() as shown:
+        await shown.ready()
+        shown.say("/resume Boats")
+        await waiting(shown)
+        await turn.end()
+        await shown.shows("The ferry goes at nine.")
+        await shown.see("Boats · scripted · here")
+
+
+async def test_whoever_gives_up_is_asked_and_a_no_leaves_it_there(person: Person):
+    async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
+        await waiting(shown)
+        shown.press("c-c")
+        await shown.see("Take it over? [y]es, [n]o")
+        shown.say("n")
+        await shown.shows("Boats stays where it is.")
+        await shown.ready()
+        await turn.end()
+
+
+async def test_whoever_gives_up_can_still_take_it_over(person: Person):
+    async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
+        await waiting(shown)
+        shown.press("c-c")
+        await shown.see("Take it over? [y]es, [n]o")
+        shown.say("y")
+        await shown.shows("It was taken from the gateway; what was running there is interrupted.")
+        await shown.see("Boats · scripted · here")
+        with pytest.raises(SessionMoved):
+            await turn.end()
+
+
+async def test_with_now_the_turn_is_interrupted_and_that_is_said(person: Person):
+    async with a_turn(person) as turn, person.opens("resume", "--now", "Boats") as shown:
+        await shown.shows("It was taken from the gateway; what was running there is interrupted.")
+        await shown.see("Boats · scripted · here")
+        assert "A turn is running" not in shown.text
+        with pytest.raises(SessionMoved):
+            await turn.end()
+
+
+async def test_where_nothing_runs_now_says_nothing(person: Person):
+    async with a_turn(person) as turn:
+        await turn.end()
+        async with person.opens("resume", "--now", "Boats") as shown:
+            await shown.see("Boats · scripted · here")
+            assert "interrupted" not in shown.text
+
+
+async def test_another_terminal_is_no_turn_to_wait_for(person: Person):
+    async with a_turn(person, serving=False), person.opens("resume", "Boats") as shown:
+        await shown.shows("This session is open in the gateway.")
+        await shown.see("Take it over? [y]es, [n]o")

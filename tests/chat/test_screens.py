@@ -1,0 +1,318 @@
+"""Screens of every kind, and bytes that no screen may get, in a real pty."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import segue.store
+from segue.core.session import ME
+from segue.testing.models.openai import refusal
+from tests.harness.pty import Terminal
+from tests.harness.terminal import Person, over, shell
+
+OSC = "\x1b]52;c;ZXZpbA==\x07"
+PAYLOAD = f"a{OSC}b\x1b[2J\x1b[31mc\x1bPq#0~\x1b\\d\x9b2Je\x1b]0;evil\x1b\\f\x08g\x00h"
+"""Writes to the clipboard, clears the screen, draws, names the window, goes back."""
+
+_OURS = re.compile(
+    rb"\x1b(\[\?(1|7|12|25|2004|1000|1003|1006|1015)[hl]"  # what a prompt needs
+    rb"|\[[0-9;]*[ABCDGHJKmn]"  # moving, erasing, colours, where the cursor is
+    rb"|\[[0-9] q)"  # the shape of the cursor
+)
+
+
+def assert_clean(shown: Terminal) -> None:
+    """Nothing but what our own drawing needs, and nothing of the payload."""
+    raw = bytes(shown.raw)
+    left = _OURS.sub(b"", raw)
+    assert b"\x1b" not in left, left[left.index(b"\x1b") - 40 :][:80]
+    assert b"\x1b[2J" not in raw
+    for piece in (b"ZXZpbA", b"evil", b"\x9b2J", b"q#0~", b"\x07", b"\x00"):
+        assert piece not in raw
+    control = {byte for byte in left if byte < 32} - set(b"\r\n\x08")
+    assert not control
+
+
+async def test_words_of_the_model_cannot_steer_the_terminal(person: Person):
+    async with (
+        person.talks_to(f"Look: {PAYLOAD}\n\n```\n{PAYLOAD}\n```\n\nover"),
+        person.opens() as shown,
+    ):
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("over")
+        await shown.ready()
+        shown.press("c-d")
+        await shown.end()
+        assert_clean(shown)
+
+
+async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: Person):
+    (person.cwd / "data").write_text(PAYLOAD)
+    (person.cwd / f"name{OSC}").touch()
+    commands = shell("cat data; ls"), shell(f"printf '%s' '{PAYLOAD}'".replace("\x00", ""), 2)
+    async with person.talks_to(*commands, "over"), person.opens(lines=50) as shown:
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("Allow it?")
+        shown.say("y")
+        await shown.until(lambda: shown.text.count("needs your approval") == 2, "a second call")
+        await shown.see("Allow it?")
+        assert r"\x1b]52;c;" in shown.text
+        shown.say("y")
+        await shown.see("over")
+        assert b"\x1b]" not in shown.raw
+        assert b"\x07" not in shown.raw
+        assert b"\x1b[2J" not in shown.raw
+
+
+async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.say("hello")
+        await shown.shows("what I hear: hello")
+        await over(shown)
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            (session,) = await store.sessions.list(ME)
+            await store.sessions.rename(session.id, f"Named {PAYLOAD}")
+            await store.notes.add(ME, f"note {PAYLOAD}")
+        shown.say("/title")
+        await shown.see("This session is called Named")
+        shown.say("/memory")
+        await shown.see("1  note")
+        shown.say("/sessions")
+        await shown.see("* Named")
+        await shown.ready()
+        shown.type("/resume ")
+        shown.press("tab")
+        shown.press("c-c", "c-d")
+        assert await shown.end() == 0
+        await shown.shows("To come back: segue resume")
+        raw = bytes(shown.raw)
+        assert b"\x1b]" not in raw
+        assert b"\x07" not in raw
+        assert b"\x1b[2J" not in raw
+
+
+async def test_the_name_of_a_file_cannot_steer_the_terminal(person: Person):
+    (person.cwd / f"odd{OSC}").touch()
+    (person.cwd / "odder").touch()
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.type("look at od")
+        shown.press("tab")
+        await shown.see("odder")
+        assert b"\x1b]" not in shown.raw
+        assert b"\x07" not in shown.raw
+
+
+async def test_what_another_program_says_of_a_failure_cannot_steer_the_terminal(person: Person):
+    async with person.talks_to(refusal(400, f"no {PAYLOAD}")), person.opens() as shown:
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("refused")
+        assert_clean(shown)
+
+
+async def test_a_long_paste_arrives_whole(person: Person):
+    pasted = "\n".join(f"line {n}: {'word ' * 5}" for n in range(5000))
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.paste(pasted)
+        await shown.see("[paste 1: 5,000 lines]")
+        shown.say(" and mine")
+        await shown.shows("what I hear: line 0")
+        shown.press("up")
+        await shown.see("❯ [paste 1: 5,000 lines] and mine")
+    assert (await person.said())[0] == ("user", f"{pasted} and mine")
+
+
+async def test_a_short_paste_can_be_edited_and_its_lines_are_not_sent_by_themselves(person: Person):
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.paste("one\ntwo")
+        await shown.see("  two")
+        shown.press("backspace", "x", "enter")
+        await shown.shows("what I hear: one twx")
+    assert (await person.said())[0] == ("user", "one\ntwx")
+
+
+async def test_bytes_that_are_no_text_can_be_typed(person: Person):
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.send(b"odd \xff\xfe byte\r")
+        await shown.shows("what I hear: odd")
+        await over(shown)
+        assert "Unhandled" not in shown.text
+    assert (await person.said())[0] == ("user", "odd \ufffd\ufffd byte")
+
+
+# Sizes
+
+
+async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_comes(person: Person):
+    text = " ".join(f"word{n}" for n in range(120)) + "\n\nThe end."
+    async with person.talks_to(text) as model:
+        model.pausing(3000)
+        async with person.opens(columns=100) as shown:
+            await shown.ready()
+            shown.say("hello")
+            await shown.see("word16 word17")
+
+            def are_whole() -> bool:
+                """No word is broken in two, as it is where a line is too long."""
+                lines = [line for line in shown.screen if "word" in line]
+                return len(lines) > 2 and all(re.fullmatch(r"word\d+( word\d+)*", x) for x in lines)
+
+            shown.resize(40, 24)
+            await shown.until(are_whole, "lines of the new width")
+            assert any(len(line) > 30 for line in shown.screen)
+            model.go.set()
+            await shown.see("The end.")
+            assert are_whole()
+            await shown.shows("word118 word119 The end.")
+
+
+async def test_twenty_columns_are_enough(person: Person):
+    async with (
+        person.talks_to("Some words\n\n- and a list of them", shell("touch done"), "Good."),
+        person.opens(columns=20) as shown,
+    ):
+        await shown.ready()
+        shown.say("hello there, how are you?")
+        await shown.shows("Some words • and a list of them")
+        shown.say("now do it")
+        await shown.shows("Allow it? [y]es, for this [s]ession, [n]o")
+        shown.say("y")
+        await shown.see("Good.")
+    assert (person.cwd / "done").exists()
+
+
+# Kinds
+
+
+async def test_no_color_means_no_colour(person: Person):
+    colours = re.compile(rb"\x1b\[[0-9;]*m")
+    answers = ("# A heading\n\n**bold** `code`", shell("echo hi"), "over")
+    async with (
+        person.talks_to(*answers),
+        person.opens(environment={"NO_COLOR": "1"}) as shown,
+    ):
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("code")
+        shown.say("now do it")
+        await shown.see("Allow it?")
+        shown.say("y")
+        await shown.see("over")
+        found = {code for m in colours.findall(shown.raw) for code in m[2:-1].split(b";")}
+    assert not {code for code in found if code[:1] in {b"3", b"4", b"9"} and len(code) > 1}
+
+
+async def test_colours_are_there_without_it(person: Person):
+    async with person.opens() as shown:
+        await shown.ready()
+        assert b"\x1b[36m" in shown.raw or b"\x1b[0;36m" in shown.raw
+
+
+async def test_a_terminal_that_is_not_utf_8_gets_ascii(person: Person):
+    plain = {"PYTHONIOENCODING": "ascii"}
+    async with (
+        person.talks_to("- Grüße", shell("touch done"), "over"),
+        person.opens(environment=plain) as shown,
+    ):
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("- Gr??e")
+        shown.say("now do it")
+        await shown.see("Allow it?")
+        assert "+- shell needs your approval" in shown.text
+        shown.say("y")
+        await shown.see("over")
+        assert bytes(shown.raw).isascii()
+
+
+async def test_a_dumb_terminal_gets_lines_and_nothing_else(person: Person):
+    async with (
+        person.talks_to("**Hello.**", shell("touch done"), "over"),
+        person.opens(environment={"TERM": "dumb"}) as shown,
+    ):
+        shown.say("hello")
+        await shown.see("**Hello.**")
+        shown.say("now do it")
+        await shown.see("Allow it?")
+        assert not (person.cwd / "done").exists()
+        shown.say("y")
+        await shown.see("over")
+        shown.press("c-d")
+        assert await shown.end() == 0
+        await shown.shows("To come back: segue resume")
+        assert b"\x1b" not in shown.raw
+    assert (person.cwd / "done").exists()
+
+
+async def test_ctrl_c_stops_the_turn_on_a_dumb_terminal_too(person: Person):
+    async with person.talks_to("Line\n" * 80, "Here.") as model:
+        model.pausing(3000)
+        async with person.opens(environment={"TERM": "dumb"}) as shown:
+            shown.say("hello")
+            await shown.see("Line\nLine")
+            shown.press("c-c")
+            await shown.see("Interrupted.")
+            model.go.set()
+            shown.say("and now?")
+            await shown.see("Here.")
+            await over(shown)
+            shown.press("c-c")
+            assert await shown.end() == 0
+            await shown.shows("To come back: segue resume")
+
+
+# Completion
+
+
+async def test_commands_sessions_platforms_and_paths_are_completed(person: Person):
+    (person.cwd / "a-file-of-mine").touch()
+    async with person.opens("chat", "--title", "Zebra crossing") as shown:
+        await shown.ready()
+        shown.say("hello")
+        await shown.shows("what I hear: hello")
+        await shown.ready()
+        shown.type("/hand")
+        await shown.see("move this session to another platform")
+        shown.press("tab")
+        await shown.see("❯ /handoff")
+        shown.type(" tele")
+        await shown.see(" telegram")
+        shown.press("tab")
+        await shown.see("❯ /handoff telegram")
+        shown.press("c-c")
+        await shown.ready()
+        shown.type("/resume Zeb")
+        await shown.see("             Zebra crossing")
+        shown.press("tab")
+        await shown.see("❯ /resume Zebra crossing")
+        shown.press("c-c")
+        await shown.ready()
+        shown.type("look at ./a-fi")
+        shown.press("tab")
+        await shown.see("❯ look at ./a-file-of-mine")
+
+
+async def test_a_word_that_is_no_command_suggests_the_nearest(person: Person):
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.say("/hepl")
+        await shown.see("the nearest is /help")
+        shown.say("/help")
+        await shown.shows("begin another session here")
+
+
+@pytest.mark.parametrize("words", ["/home/me is full", "/"])
+async def test_a_path_is_no_command(person: Person, words: str):
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.say(words)
+        await shown.shows(f"what I hear: {words}")

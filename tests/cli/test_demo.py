@@ -1,0 +1,200 @@
+"""`segue demo`: it does the main job by itself, and leaves nothing behind however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segue import config
+from segue.cli.demo.play import FACT, QUESTION
+from segue.core.transcript import ToolCall
+from segue.testing.models.openai import Answer, Say
+from tests import program
+from tests.harness.gateways import segue_says
+from tests.harness.pty import CODE
+from tests.harness.terminal import Person
+from tests.harness.terminal import person as person
+from tests.program import Program
+
+ROLES = ["user", "assistant"] * 3
+STEPS = ["gateway", "terminal", "handoff", "page", "reply", "back"]
+
+
+@pytest.fixture
+def folder(person: Person, tmp_path: Path) -> Path:
+    """Where the demo has its temporary folder."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    person.environment["TMPDIR"] = str(folder)
+    return folder
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The command lines of all that were started for something in `folder`."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:  # no process, or none any more
+            continue
+        if entry.name.isdigit() and f"{folder}/" in line:
+            found.append(line)
+    return found
+
+
+def files_in(folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in folder.rglob("*")]
+
+
+def nothing_left(person: Person, folder: Path) -> None:
+    assert files_in(folder) == []
+    assert processes_of(folder) == []
+    home = Path(person.environment["HOME"])
+    assert not (home / "segue.db").exists(), "the person's own store was touched"
+    assert not list(home.rglob("config.toml"))
+
+
+async def demo_json(person: Person, *words: str) -> tuple[int, dict[str, Any]]:
+    told = await asyncio.to_thread(segue_says, person, "demo", "--json", *words)
+    assert told.stdout.count("\n") == 1, told.stdout
+    return told.returncode, json.loads(told.stdout)
+
+
+async def test_each_step_is_told_with_its_time_in_80_columns(person: Person, folder: Path):
+    """Done with the model of the person; a reply that does not know is no success."""
+    async with person.talks_to("A fine boat.", "I am here.", "No idea.") as model:
+        told = await asyncio.to_thread(segue_says, person, "demo")
+    assert told.returncode == 1, told.stderr
+    lines = told.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    headings = [line for line in lines if line[:1].isdigit()]
+    assert [line[:2] for line in headings] == [f"{n}." for n in range(1, 7)]
+    assert sum(line.strip().startswith("(") and line.endswith("s)") for line in lines) == 6
+    assert f"   you    {FACT}" in lines
+    assert f"   you    {QUESTION}" in lines
+    assert "   Segue  No idea." in lines
+    third = lines[lines.index(headings[2]) + 1 : lines.index(headings[3])]
+    assert any(line.endswith("…") for line in third), "no step of the handoff was told"
+    assert "   The session is on the web page now." in third
+    assert "page did not know what was said in the terminal." in " ".join(told.stdout.split())
+    assert "\x1b" not in told.stdout
+    asked = [message["content"] for message in model.requests[-1]["messages"]]
+    assert FACT in asked, "the model was shown what was said in the terminal"
+    assert asked[-1] == QUESTION
+    nothing_left(person, folder)
+
+
+async def test_a_program_is_told_all_of_it_in_one_object(person: Person, folder: Path):
+    code, told = await demo_json(person, "--scripted")
+    assert code == 0
+    assert (told["state"], told["error"], told["model"]) == ("completed", None, "scripted")
+    assert [step["name"] for step in told["steps"]] == STEPS
+    assert all(step["ms"] >= 0 for step in told["steps"])
+    assert 0 <= told["pickup_ms"] <= told["handoff_ms"] <= 30_000
+    assert told["roles"] == ROLES
+    assert told["saw_earlier"] is True
+    assert "they name a boat: Aurora" in told["reply"]
+    assert len(told["session"]) == len("20261116_042656_f8ddcc17")
+    nothing_left(person, folder)
+
+
+def _shell() -> Say:
+    return Say(calls=(ToolCall("call_1", "shell", json.dumps({"command": "date"})),))
+
+
+@pytest.mark.parametrize(
+    ("answers", "steps", "reason"),
+    [
+        ([], ["gateway"], "The script of this test is at its end."),
+        (["Fine.", "I am here."], STEPS[:4], "The script of this test is at its end."),
+        (["Fine.", "I am here.", _shell()], STEPS[:4], "the model wants to use a tool"),
+    ],
+)
+async def test_what_goes_wrong_is_told_with_how_far_it_came(
+    person: Person, folder: Path, answers: list[str | Answer], steps: list[str], reason: str
+):
+    async with person.talks_to(*answers):
+        code, told = await demo_json(person)
+    assert (code, told["state"]) == (1, "failed")
+    assert [step["name"] for step in told["steps"]] == steps
+    assert reason in told["error"]
+    nothing_left(person, folder)
+
+
+async def test_without_a_model_nobody_is_asked_where_nobody_is(person: Person, folder: Path):
+    del person.environment["SEGUE_MODEL"]
+    person.environment["SEGUE_MODELS"] = str(folder.parent / "no-models")
+    told = await asyncio.to_thread(segue_says, person, "demo")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "There is no model to talk to yet" in told.stderr
+    assert "--yes" in told.stderr
+    assert "--scripted" in told.stderr
+    nothing_left(person, folder)
+
+
+async def test_a_person_is_asked_before_a_model_is_fetched(person: Person, folder: Path):
+    del person.environment["SEGUE_MODEL"]
+    person.environment["SEGUE_MODELS"] = str(folder.parent / "no-models")
+    async with person.opens("demo") as shown:
+        await shown.see("Get it now? [Y/n]:")
+        shown.say("n")
+        assert await shown.end() == 1
+        assert "A gateway starts" not in shown.text
+    nothing_left(person, folder)
+
+
+async def test_ctrl_c_in_the_middle_cleans_up(person: Person, folder: Path):
+    async with person.talks_to("A fine boat.") as model:
+        model.pausing()
+        async with person.opens("demo") as shown:
+            await shown.see("you    My boat")
+            assert processes_of(folder), "its gateway runs"
+            shown.press("c-c")
+            assert await shown.end() == 130
+            await shown.shows("The demo was interrupted. Nothing of it is left behind.")
+            assert "Traceback" not in shown.text
+    nothing_left(person, folder)
+
+
+async def test_one_that_is_killed_leaves_nothing_either(person: Person, folder: Path):
+    async with person.talks_to("A fine boat.") as model:
+        model.pausing()
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        environment = {**CODE, **person.environment}
+        demo = program.start(
+            "demo", environment=environment, cwd=person.cwd, output=nothing, errors=nothing
+        )
+        os.close(nothing)
+        await _begun(demo, folder)
+        demo.kill()
+        deadline = time.monotonic() + 20
+        while processes_of(folder) or files_in(folder):
+            assert time.monotonic() < deadline, processes_of(folder)
+            await asyncio.sleep(0.05)
+    nothing_left(person, folder)
+
+
+async def _begun(process: Program, folder: Path) -> None:
+    """Wait until its gateway is there."""
+    deadline = time.monotonic() + 20
+    while not any("segue.db" in file for file in files_in(folder)) or not processes_of(folder):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.real
+async def test_the_embedded_model_remembers_on_the_page(person: Person, folder: Path):
+    person.environment["SEGUE_MODEL"] = "local"
+    person.environment["SEGUE_MODELS"] = str(config.load().models_folder)
+    code, told = await demo_json(person)
+    assert (code, told["state"], told["saw_earlier"]) == (0, "completed", True), told
+    assert told["roles"] == ROLES
+    assert "aurora" in told["reply"].lower()
+    nothing_left(person, folder)

@@ -1,0 +1,304 @@
+"""`segue doctor`: what is found, and that nothing can keep it from telling."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import threading
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+import segue.store
+from segue.cli import diagnostics
+from segue.cli.main import main
+from segue.cli.model import Around
+from segue.core.address import Platform
+from segue.core.session import ME
+from tests import program
+from tests.cli.test_model import openai
+from tests.harness.screen import on_screen, plain
+from tests.program import constants
+
+KEY = "sk-very-secret"
+
+
+PATIENT = {"segue.cli.doctor._SECONDS": 60.0, "segue.cli.diagnostics._REACH_SECONDS": 30.0}
+"""What answers is heard, however busy the machine is."""
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in PATIENT.items():
+        module, _, constant = name.rpartition(".")
+        monkeypatch.setattr(import_module(module), constant, seconds)
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A person who talks to the stand-in."""
+    return {
+        **constants(PATIENT),
+        "SEGUE_CONFIG": str(tmp_path / "config.toml"),
+        "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
+        "SEGUE_MODELS": str(tmp_path / "models"),
+        "SEGUE_MODEL": "scripted",
+    }
+
+
+def run(environ: Mapping[str, str], *words: str, **more: str) -> Result:
+    around = Around(environ={**environ, **more}, servers=())
+    result = CliRunner().invoke(main, ["doctor", *words], obj=around)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert KEY not in result.output
+    return result
+
+
+def findings(environ: Mapping[str, str], **more: str) -> dict[str, tuple[str, str]]:
+    """Verdict and text, by what it is about."""
+    result = run(environ, "--json", **more)
+    told: list[dict[str, str]] = msgspec.json.decode(result.stdout)["findings"]
+    worst = any(finding["verdict"] == "problem" for finding in told)
+    assert result.exit_code == int(worst)
+    return {finding["about"]: (finding["verdict"], finding["told"]) for finding in told}
+
+
+def write(environ: Mapping[str, str], text: str, mode: int = 0o600) -> Path:
+    path = Path(environ["SEGUE_CONFIG"])
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_where_all_is_well_it_says_so_of_each(environ: dict[str, str], tmp_path: Path):
+    path = write(environ, "# mine\n")
+    found = findings(environ)
+    assert {verdict for verdict, _ in found.values()} == {"ok"}
+    assert found["program"][1].startswith(f"Segue {segue.__version__} on Python 3.")
+    assert "apsw 3." in found["packages"][1]
+    assert "websockets 1" in found["packages"][1]
+    assert "telegram" not in found["packages"][1]
+    assert found["settings"][1] == f"{path} is valid."
+    assert found["store"][1].startswith(f"sqlite://{tmp_path}/segue.db: 0 sessions, ")
+    assert found["store"][1].endswith(", intact.")
+    assert f"free at {tmp_path}." in found["disk"][1]
+    assert found["model"][1] == "scripted. SEGUE_MODEL says so."
+    assert "segue model pull" in found["embedded"][1]
+    assert found["terminal"][1] == "This is none: plain text is printed."
+    assert found["gateway"][1].startswith("None is running.")
+
+
+def test_for_a_person_there_is_a_line_for_each(environ: dict[str, str]):
+    write(environ, "# mine\n")
+    result = run(environ)
+    assert result.exit_code == 0
+    assert "ok       settings  " in result.stdout
+    assert len(result.stdout.splitlines()) == len(findings(environ))
+
+
+def test_settings_that_cannot_be_used_are_a_problem_and_the_rest_is_told(environ: dict[str, str]):
+    write(environ, "modle = 'x'\n")
+    found = findings(environ)
+    verdict, told = found["settings"]
+    assert verdict == "problem"
+    assert "there is no setting modle" in told
+    assert "`segue config edit`" in told
+    assert found.keys() == {"program", "packages", "settings", "terminal"}
+
+
+def test_who_may_read_the_keys_is_a_warning(environ: dict[str, str]):
+    path = write(environ, f"[keys]\nopenai = '{KEY}'\n", 0o644)
+    verdict, told = findings(environ)["settings"]
+    assert verdict == "warning"
+    assert f"`chmod 600 {path}`" in told
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        ("sqlite://{}/no/where/segue.db", "The folder {}/no/where does not exist."),
+        ("nonsense", "is not a store"),
+        ("sqlite://{}/config.toml", "belongs to something else than Segue"),
+        ("postgresql://me:sk-very-secret@127.0.0.1:1/db", "does not answer"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_a_problem(
+    environ: dict[str, str], tmp_path: Path, store: str, told: str
+):
+    write(environ, "# mine\n")
+    found = findings(environ, SEGUE_STORE=store.format(tmp_path))
+    assert found["store"][0] == "problem"
+    assert told.format(tmp_path) in found["store"][1]
+    assert found["model"][0] == "ok", "the others are looked at"
+
+
+def test_a_damaged_store_is_a_problem(environ: dict[str, str], tmp_path: Path):
+    write(environ, "# mine\n")
+    path = tmp_path / "segue.db"
+
+    async def fill() -> None:
+        async with await segue.store.open(environ["SEGUE_STORE"]) as store:
+            await store.owners.ensure(ME)
+            for number in range(50):
+                await store.sessions.create(ME, Platform.LOCAL, title=f"title {number}")
+
+    asyncio.run(fill())
+    data = bytearray(path.read_bytes())
+    page = data.rindex(b"title 7") // 4096 * 4096
+    data[page + 1 : page + 12] = b"\xff" * 11
+    path.write_bytes(data)
+    path.with_name("segue.db-wal").unlink()
+    verdict, told = findings(environ)["store"]
+    assert verdict == "problem"
+    assert "restore a backup" in told
+
+
+def test_what_nobody_thought_of_is_told_and_stops_nothing(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    def broken(_: object) -> Any:
+        raise ZeroDivisionError("odd \x1b[2J")
+
+    write(environ, "# mine\n")
+    monkeypatch.setattr(diagnostics, "store", broken)
+    found = findings(environ)
+    assert found["store"][0] == "problem"
+    assert found["store"][1].startswith("The check failed: ZeroDivisionError: odd")
+    assert "\x1b" not in run(environ).stdout
+    assert found["model"][0] == "ok"
+
+
+def test_a_package_that_is_missing_is_a_problem(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(diagnostics, "_packages", lambda: ["click", "no-such-package"])
+    verdict, told = findings(environ)["packages"]
+    assert verdict == "problem"
+    assert told.startswith("Missing: no-such-package. Type `make clean` and `make run` ")
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict"), [("_LITTLE_SPACE", "warning"), ("_NO_SPACE", "problem")]
+)
+def test_a_disk_that_is_nearly_full_is_told(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, limit: str, verdict: str
+):
+    monkeypatch.setattr(diagnostics, limit, 10**18)
+    assert findings(environ)["disk"][0] == verdict
+
+
+# The model
+
+
+def test_a_model_that_answers_is_fine(environ: dict[str, str]):
+    with openai([], models=["gpt-a"]) as more:
+        found = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
+        assert found == ("ok", "openai/gpt-a. SEGUE_MODEL says so. It can be reached.")
+        verdict, told = findings(environ, **more, SEGUE_MODEL="openai/gpt-z")["model"]
+        assert verdict == "problem"
+        assert "OpenAI has no model 'gpt-z'" in told
+        wrong = {**more, "OPENAI_API_KEY": "wrong", "SEGUE_MODEL": "openai/gpt-a"}
+        verdict, told = findings(environ, **wrong)["model"]
+    assert verdict == "problem"
+    assert "OpenAI does not accept the key. Check OPENAI_API_KEY" in told
+
+
+def test_a_model_that_does_not_answer_is_a_problem(environ: dict[str, str]):
+    with openai([]) as more:
+        pass
+    verdict, told = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
+    assert verdict == "problem"
+    assert "OpenAI cannot be reached" in told
+
+
+def test_a_service_that_does_not_list_its_models_is_only_doubted(environ: dict[str, str]):
+    with openai([]) as more:
+        elsewhere = {**more, "OPENAI_BASE_URL": more["OPENAI_BASE_URL"] + "/other"}
+        verdict, told = findings(environ, **elsewhere, SEGUE_MODEL="openai/gpt-a")["model"]
+    assert verdict == "warning"
+    assert "Whether it is there could not be checked" in told
+
+
+def test_without_a_model_it_says_what_to_type(environ: dict[str, str]):
+    verdict, told = findings(environ, SEGUE_MODEL="")["model"]
+    assert verdict == "problem"
+    assert "segue model pull" in told
+
+
+# The gateway
+
+
+def test_a_gateway_that_runs_is_told(environ: dict[str, str]):
+    async def running() -> tuple[str, str]:
+        async with await segue.store.open(environ["SEGUE_STORE"]) as store:
+            await store.gateways.announce("desk", [Platform.WEB, Platform.MATRIX])
+            return (await asyncio.to_thread(findings, environ))["gateway"]
+
+    assert asyncio.run(running()) == ("ok", "Running: desk serves matrix, web.")
+
+
+# The terminal
+
+
+def test_on_a_screen_the_terminal_is_told(environ: dict[str, str]):
+    code, shown = on_screen(environ, "doctor", columns=200)
+    assert code == 0
+    assert "200 columns, 256 colours, UTF-8." in shown
+    assert "\x1b[32mok\x1b[0m       terminal" in shown
+    code, shown = on_screen({**environ, "NO_COLOR": "1"}, "doctor", columns=80)
+    assert code == 0
+    assert "80 columns, no colours, UTF-8." in shown
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("more", "columns", "told"),
+    [
+        ({"TERM": "dumb"}, 80, "everything stays plain."),
+        ({"PYTHONIOENCODING": "latin-1"}, 80, "`export LC_ALL=C.UTF-8`"),
+        ({}, 30, "Make the window"),
+    ],
+)
+def test_a_screen_that_can_show_little_is_warned_of(
+    environ: dict[str, str], more: dict[str, str], columns: int, told: str
+):
+    code, shown = on_screen({**environ, "NO_COLOR": "1", **more}, "doctor", columns=columns)
+    assert code == 0
+    assert told in " ".join(shown.split())
+    assert "warning  terminal" in shown
+
+
+# Time
+
+
+def test_what_is_stuck_is_told_within_seconds_and_not_waited_for(
+    environ: dict[str, str], tmp_path: Path
+):
+    """A program that was stopped in the middle of a write keeps the others from writing. A name
+    server that does not answer keeps a thread busy, although nobody waits for it any more."""
+    assert run(environ).exit_code == 0
+    impatient = constants({"segue.cli.doctor._SECONDS": 2.0, "segue.cli.diagnostics.model": STUCK})
+    gate = os.open(tmp_path / "segue.db-run" / "gate", os.O_RDWR)
+    fcntl.flock(gate, fcntl.LOCK_EX)
+    try:
+        ran = program.run("doctor", environment={**plain(environ), **impatient}, cwd=tmp_path)
+    finally:
+        os.close(gate)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "problem  store     No answer within a few seconds." in ran.stdout
+    assert "problem  model     No answer within a few seconds." in ran.stdout
+    assert "ok       program " in ran.stdout
+
+
+def stuck(*_: object) -> None:
+    asyncio.run(asyncio.to_thread(threading.Event().wait, 40))
+
+
+STUCK = f"{__name__}:{stuck.__name__}"

@@ -1,0 +1,343 @@
+"""`segue gateway`, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.core.address import HomeChannel, Platform
+from segue.core.errors import GatewayElsewhere, GatewayFailed, GatewayStuck
+from segue.core.session import ME
+from segue.gateway import background
+from segue.store import Store, Topic
+from segue.store.gateways import Link
+from segue.store.outbox import Draft
+from segue.store.processes import whose
+from tests.harness import quiet_adapter
+from tests.harness.gateways import (
+    alive,
+    begin_python,
+    none_left,
+    piped,
+    segue_says,
+    serving,
+)
+from tests.harness.terminal import Person
+from tests.program import REAL_START
+from tests.store.samples import DM
+
+
+async def pid_of_the_only_one(person: Person) -> int:
+    (gateway,) = await alive(person)
+    return whose(gateway.process)[1]
+
+
+def ended(pid: int) -> None:
+    """Wait until that process, which is no child of ours, has ended."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([process], [], [], 20)[0], "it lives on"
+    finally:
+        os.close(process)
+    while Path(f"/proc/{pid}").exists():  # until its parent has taken note
+        time.sleep(0.001)
+
+
+@asynccontextmanager
+async def announced(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
+    """A gateway that is this very test."""
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        await store.gateways.announce("the gateway of the test", platforms, seconds=600)
+        yield store
+
+
+# Starting and stopping
+
+
+async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person: Person):
+    log = serving(person)
+    person.environment.update(REAL_START)
+    async with none_left(person):
+        async with person.opens("gateway", "start", columns=200) as shown:
+            assert await shown.end() == 0
+            await shown.shows("It serves telegram (connected), web (connected).")
+            await shown.shows(str(log))
+        pid = await pid_of_the_only_one(person)
+        assert os.getsid(pid) not in {pid, os.getsid(0), shown.process.pid}
+        if os.geteuid() == 0:  # the kernel lets nobody else look into it: it knows secrets
+            process = Path(f"/proc/{pid}")
+            assert str((process / "fd/0").readlink()) == "/dev/null"
+            assert str((process / "cwd").readlink()) == person.environment["HOME"]
+        assert stat.S_IMODE(log.stat().st_mode) == 0o600
+        assert segue_says(person, "gateway", "status").returncode == 0
+        stopped = segue_says(person, "gateway", "stop")
+        assert stopped.returncode == 0, stopped.stderr
+        assert stopped.stdout.startswith("Stopped: ")
+        assert await alive(person) == ()
+        assert segue_says(person, "gateway", "status").returncode == 3
+
+
+async def test_a_second_one_is_refused_by_name(person: Person):
+    serving(person)
+    async with none_left(person):
+        first = segue_says(person, "gateway", "start", "--json")
+        assert first.returncode == 0, first.stderr
+        told = json.loads(first.stdout)
+        assert [p["platform"] for p in told["platforms"]] == ["telegram", "web"]
+        second = segue_says(person, "gateway", "start")
+        assert second.returncode == 1
+        assert f"{told['name']} serves telegram, web already." in second.stderr
+        assert await pid_of_the_only_one(person) == told["pid"]
+        stopped = json.loads(segue_says(person, "gateway", "stop", "--json").stdout)
+        assert [gateway["pid"] for gateway in stopped["stopped"]] == [told["pid"]]
+
+
+async def test_one_that_cannot_start_says_why_at_once(person: Person):
+    log = serving(person, quiet_adapter.BROKEN)
+    async with none_left(person):
+        began = time.monotonic()
+        started = segue_says(person, "gateway", "start")
+        assert time.monotonic() - began < 15, "nobody waits for what has ended"
+        assert started.returncode == 1
+        assert "The gateway did not start: " in started.stderr
+        assert "this adapter is broken" in started.stderr
+        assert "Traceback" not in started.stderr
+        assert "this adapter is broken" in log.read_text()
+        assert await alive(person) == ()
+
+
+async def test_a_platform_that_cannot_be_had_says_why_and_does_not_stop_the_others(person: Person):
+    serving(person, quiet_adapter.REFUSES)
+    async with none_left(person):
+        started = segue_says(person, "gateway", "start")
+        assert started.returncode == 0, started.stderr
+        assert "It serves telegram (down), web (connected)." in started.stdout
+        for told in (started.stdout, segue_says(person, "gateway", "status").stdout):
+            assert "this adapter makes nothing" in told
+            assert "Then stop the gateway, and start it again" in told
+
+
+async def test_one_without_a_place_for_its_log_is_not_started(person: Person):
+    serving(person)
+    person.environment["SEGUE_GATEWAY_LOG"] = "/dev/null/gateway.log"
+    started = segue_says(person, "gateway", "start")
+    assert started.returncode == 1
+    assert "did not start: /dev/null/gateway.log cannot be written (" in started.stderr
+
+
+async def test_one_that_was_killed_is_neither_running_nor_signalled(person: Person):
+    serving(person)
+    async with none_left(person):
+        assert segue_says(person, "gateway", "start").returncode == 0
+        pid = await pid_of_the_only_one(person)
+        os.kill(pid, signal.SIGKILL)
+        ended(pid)
+        assert segue_says(person, "gateway", "status").returncode == 3
+        stopped = segue_says(person, "gateway", "stop")
+        assert stopped.returncode == 1
+        assert "No gateway is running. Type `segue gateway start`." in stopped.stderr
+        again = segue_says(person, "gateway", "start")
+        assert again.returncode == 0, again.stderr
+
+
+async def test_a_gateway_of_another_machine_is_not_stopped_from_here(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+):
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as here:
+        monkeypatch.setattr("socket.gethostname", lambda: "far-away")
+        async with announced(person, Platform.TELEGRAM):
+            monkeypatch.undo()
+            with pytest.raises(GatewayElsewhere, match="it belongs to the machine far-away"):
+                await background.stop(here)
+
+
+async def test_a_gateway_that_does_not_end_is_told_with_its_process(person: Person):
+    deaf = (
+        "import asyncio, os, signal, sys, segue.store\n"
+        "async def main():\n"
+        "    signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'heard\\n'))\n"
+        "    async with await segue.store.open(sys.argv[1]) as store:\n"
+        "        await store.gateways.announce('a deaf one', [], seconds=600)\n"
+        "        print('here', flush=True)\n"
+        "        while True: await asyncio.sleep(0.1)\n"
+        "asyncio.run(main())\n"
+    )
+    url = person.environment["SEGUE_STORE"]
+    with begin_python(person, "-c", deaf, url) as process:
+        try:
+            assert process.stdout is not None
+            assert await asyncio.to_thread(process.stdout.readline) == "here\n"
+            async with await segue.store.open(url) as store:
+                with pytest.raises(GatewayStuck, match=f"`kill -9 {process.pid}`"):
+                    await background.stop(store, seconds=0.5)
+            assert await asyncio.to_thread(process.stdout.readline) == "heard\n"
+        finally:
+            process.kill()
+
+
+async def test_one_that_is_not_ready_in_time_is_ended_again(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+):
+    log = serving(person)
+    async with (
+        none_left(person),
+        await segue.store.open(person.environment["SEGUE_STORE"]) as store,
+    ):
+        for name, value in person.environment.items():
+            monkeypatch.setenv(name, value)
+        child = background._Child()
+        monkeypatch.setattr(background, "_Child", lambda: child)
+        with pytest.raises(GatewayFailed, match="was not ready within 0 seconds"):
+            await background.start(store, log, seconds=0.01)
+        assert child.pid is not None
+        await asyncio.to_thread(ended, child.pid)
+        assert await store.gateways.alive() == ()
+
+
+async def test_one_whose_start_is_called_off_is_ended(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+):
+    """Also in the moment in which it is started."""
+    log = serving(person)
+    loop = asyncio.get_running_loop()
+    with subprocess.Popen(["/bin/sleep", "60"]) as gateway:  # noqa: ASYNC220
+
+        def spawn(pipe: int, *_: object) -> None:
+            loop.call_soon_threadsafe(starting.cancel)
+            time.sleep(0.1)  # until nobody waits for it any more
+            os.write(pipe, f"{gateway.pid}\n".encode())
+            os.close(pipe)
+
+        monkeypatch.setattr(background, "_spawn", spawn)
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            starting = asyncio.create_task(background.start(store, log))
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        assert await asyncio.to_thread(gateway.wait, 20) == -signal.SIGTERM
+
+
+async def test_in_the_foreground_it_tells_on_standard_error_and_ends_when_told_to(person: Person):
+    serving(person)
+    with piped(person, "gateway", "run") as gateway:
+        async with announced(person) as store, store.listen(Topic.HANDOFFS) as wake:
+            while len(await store.gateways.alive()) < 2:
+                assert await wake.wait(20)
+            pids = {whose(gateway.process)[1] for gateway in await store.gateways.alive()}
+        assert gateway.process.pid in pids
+        gateway.process.terminate()
+        code, _, told = await gateway.ends()
+    assert code == 0, told
+    assert " INFO segue.gateway" in told
+    assert await alive(person) == ()
+
+
+# How it is
+
+
+async def test_the_status_tells_of_platforms_handoffs_and_what_did_not_arrive(person: Person):
+    serving(person)
+    async with announced(person, Platform.TELEGRAM, Platform.MATRIX) as store:
+        await store.owners.set_home(ME, HomeChannel(address=DM, name="Home\x1b[2J"))
+        await store.gateways.report(
+            Platform.TELEGRAM, Link.CONNECTED, account="4711", link="https://t.me/x?start={code}"
+        )
+        await store.gateways.report(Platform.MATRIX, Link.DOWN, detail="the server is asleep")
+        session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+        await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
+        over = await store.sessions.create(ME, Platform.LOCAL, title="Ships")
+        await store.request_handoff(over.id, Platform.TELEGRAM, home=DM)
+        claims = [await store.claim_next_handoff([Platform.TELEGRAM]) for _ in range(2)]
+        ships = next(claim for claim in claims if claim and claim.session_id == over.id)
+        assert await store.fail_handoff(ships, "The chat is closed.")
+        await store.outbox.enqueue(Draft(key="k", address=DM, body="hello"))
+        (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
+        assert await store.outbox.uncertain(outgoing, "It may have arrived.")
+
+        told = segue_says(person, "gateway", "status")
+        assert told.returncode == 0, told.stderr
+        assert "the gateway of the test, running since" in told.stdout
+        assert "telegram  connected as 4711 since" in told.stdout
+        assert f"home channel {DM} (Home[2J)" in told.stdout
+        assert "matrix    down since" in told.stdout
+        assert "(the server is asleep); no home channel yet: send /sethome" in told.stdout
+        assert "  Boats to telegram, just now, taken up" in told.stdout
+        assert "  Ships to telegram, just now, failed: The chat is closed." in told.stdout
+        assert f"Not delivered\n  {DM}, just now, uncertain: It may have arrived." in told.stdout
+        assert told.stdout.endswith(f"Log: {person.environment['SEGUE_GATEWAY_LOG']}\n")
+        assert "\x1b" not in told.stdout
+
+        as_json = json.loads(segue_says(person, "gateway", "status", "--json").stdout)
+        (gateway,) = as_json["gateways"]
+        assert (as_json["running"], gateway["pid"]) == (True, os.getpid())
+        links = {platform["platform"]: platform for platform in gateway["platforms"]}
+        assert links["telegram"]["home"] == DM.key
+        assert (links["matrix"]["state"], links["matrix"]["home"]) == ("down", None)
+        assert {handoff["state"] for handoff in as_json["handoffs"]} == {"running", "failed"}
+        assert [lost["error"] for lost in as_json["not_delivered"]] == ["It may have arrived."]
+
+
+async def test_on_a_narrow_screen_no_line_of_the_status_is_too_long(person: Person):
+    serving(person)
+    async with (
+        announced(person, Platform.TELEGRAM),
+        person.opens("gateway", "status", columns=40) as shown,
+    ):
+        assert await shown.end() == 0
+        await shown.shows("send /sethome in the chat where handoffs should arrive")
+
+
+async def test_a_gateway_that_serves_nothing_says_so(person: Person):
+    async with announced(person):
+        assert "It serves no platform" in segue_says(person, "gateway", "status").stdout
+
+
+# What it tells
+
+
+async def test_the_log_is_shown_from_its_end(person: Person):
+    log = serving(person)
+    missing = segue_says(person, "gateway", "logs")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert f"There is no log at {log} yet." in missing.stderr
+    log.parent.mkdir()
+    log.write_text("".join(f"line {n}\n" for n in range(200)) + "half a \x1b[2Jline")
+    shown = segue_says(person, "gateway", "logs")
+    assert shown.stdout.splitlines()[0] == "line 151"
+    assert shown.stdout.splitlines()[-1] == r"half a \x1b[2Jline"
+    assert len(shown.stdout.splitlines()) == 50
+    assert segue_says(person, "gateway", "logs", "-n", "2").stdout.splitlines()[0] == "line 199"
+    as_json = segue_says(person, "gateway", "logs", "-n", "1", "--json").stdout
+    assert json.loads(as_json) == {"line": r"half a \x1b[2Jline"}
+
+
+async def test_the_log_is_followed_until_ctrl_c(person: Person):
+    log = serving(person)
+    log.parent.mkdir()
+    log.write_text("before\n")
+    async with person.opens("gateway", "logs", "-f") as shown:
+        await shown.see("before")
+        with log.open("a") as file:
+            file.write("after\n")
+        await shown.see("after")
+        log.rename(log.with_suffix(".log.1"))
+        log.write_text("in a new file\n")
+        await shown.see("in a new file")
+        shown.press("c-c")
+        assert await shown.end() == 130
+        assert "Abort" not in shown.text

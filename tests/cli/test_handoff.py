@@ -1,0 +1,149 @@
+"""`segue handoff`, without a prompt, with a small gateway of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Sequence
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.handoff import State
+from segue.core.session import ME, Session
+from segue.store import Topic
+from tests.chat.test_handoff import a_gateway
+from tests.handoff.conftest import STEPS, Gateway
+from tests.harness.gateways import Piped, piped, segue_says
+from tests.harness.terminal import Person
+from tests.store.samples import DM, TOPIC
+
+
+def segue_handoff(person: Person, *words: str) -> Piped:
+    """The command, under way."""
+    return piped(person, "handoff", *words)
+
+
+async def session_of(gateway: Gateway, title: str = "Boats") -> Session:
+    return await gateway.store.sessions.create(ME, Platform.LOCAL, title=title)
+
+
+def events(out: str) -> Sequence[dict[str, object]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+async def test_it_moves_tells_the_steps_and_ends_with_0(person: Person):
+    async with a_gateway(person) as gateway:
+        session = await session_of(gateway)
+        with segue_handoff(person, "boats", "telegram", "--message", "I am off") as command:
+            claim = await gateway.claim()
+            assert (claim.home, claim.message) == (DM, "I am off")
+            assert "a gateway" in await command.line(command.stderr)
+            assert await gateway.complete(claim)
+            code, out, _ = await command.ends()
+        assert (code, out) == (
+            0,
+            f"Boats goes on at {TOPIC} (Home).\nTo come back: segue resume Boats\n",
+        )
+        found = await gateway.store.sessions.get(session.id)
+        assert found is not None
+        assert found.address == TOPIC
+        assert await gateway.store.leases.get(session.id) is None
+
+
+async def test_as_json_every_step_is_a_line_and_the_last_tells_the_end(person: Person):
+    async with a_gateway(person) as gateway:
+        session = await session_of(gateway)
+        with segue_handoff(person, session.id, f"telegram:{DM.chat_id}", "--json") as command:
+            claim = await gateway.claim()
+            for step in STEPS:
+                assert await gateway.store.record_handoff_step(claim, step)
+            assert await gateway.complete(claim)
+            code, out, err = await command.ends()
+        assert (code, err) == (0, "")
+        *steps, last = events(out)
+        assert {step["event"] for step in steps} <= {"waiting", "working"}
+        assert last == {
+            "event": "completed",
+            "platform": "telegram",
+            "session": session.id,
+            "address": TOPIC.key,
+            "confirmed": True,
+            "link": None,
+        }
+
+
+async def test_what_fails_ends_with_1_and_its_reason(person: Person):
+    async with a_gateway(person) as gateway:
+        session = await session_of(gateway)
+        for as_json in (False, True):
+            words = ["Boats", "telegram", *(["--json"] if as_json else [])]
+            with segue_handoff(person, *words) as command:
+                claim = await gateway.claim()
+                assert await gateway.store.fail_handoff(claim, "The chat is closed.\x1b[2J")
+                code, out, err = await command.ends()
+            assert code == 1
+            if as_json:
+                last = events(out)[-1]
+                assert (last["event"], last["cancelled"]) == ("failed", False)
+                assert "\x1b" not in out
+            else:
+                assert err.endswith("The handoff failed. The chat is closed.[2J\n")
+        assert await gateway.store.leases.get(session.id) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["Boats", "telegran"], "Try telegram"),
+        (["Boats", "slack"], "does not serve slack"),
+        (["Boats", "telegram:999"], "'999' is not one of your chats on telegram"),
+        (["Ships", "telegram"], "There is no session 'Ships'"),
+    ],
+)
+async def test_what_is_refused_ends_with_1(person: Person, words: list[str], told: str):
+    async with a_gateway(person) as gateway:
+        await session_of(gateway)
+        refused = await asyncio.to_thread(segue_says, person, "handoff", *words)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert told in refused.stderr
+        as_json = await asyncio.to_thread(segue_says, person, "handoff", *words, "--json")
+        assert as_json.returncode == 1
+        (only,) = events(as_json.stdout)
+        assert only["event"] == "refused"
+        assert told in str(only["reason"])
+        assert await gateway.store.recent_handoffs(5) == ()
+
+
+async def test_a_session_that_is_open_elsewhere_is_not_taken_away(person: Person):
+    async with a_gateway(person) as gateway:
+        session = await session_of(gateway)
+        await gateway.store.leases.acquire(session.id, "a terminal on desk", seconds=600)
+        refused = await asyncio.to_thread(segue_says, person, "handoff", "Boats", "telegram")
+        assert refused.returncode == 1
+        assert "open in a terminal on desk" in refused.stderr
+
+
+@pytest.mark.parametrize("words", [["Boats"], ["Boats", ":7"], ["Boats", "telegram:"], []])
+async def test_what_is_asked_for_in_a_wrong_way_ends_with_2(person: Person, words: list[str]):
+    assert segue_says(person, "handoff", *words).returncode == 2
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+async def test_ctrl_c_calls_it_off_and_ends_with_130(person: Person, ending: signal.Signals):
+    async with a_gateway(person) as gateway:
+        session = await session_of(gateway)
+        with segue_handoff(person, "Boats", "telegram", "--json") as command:
+            async with gateway.store.listen(Topic.HANDOFFS) as wake:
+                while not await gateway.store.list_pending_handoffs():
+                    await wake.wait(0.25)
+            assert "waiting" in await command.line(command.stdout)
+            command.process.send_signal(ending)
+            code, out, _ = await command.ends()
+        assert code == 130
+        assert events(out)[-1]["cancelled"] is True
+        latest = await gateway.store.get_handoff_state(session.id)
+        assert latest is not None
+        assert latest.state is State.FAILED
+        assert await gateway.store.leases.get(session.id) is None

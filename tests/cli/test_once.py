@@ -1,0 +1,204 @@
+"""One turn and no prompt, pipes, and the first start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+from asyncio.subprocess import PIPE
+from typing import Any
+
+from segue.core.events import NO_ANSWER
+from tests import program
+from tests.harness.gateways import piped
+from tests.harness.pty import CODE, SEGUE
+from tests.harness.terminal import Person, shell
+
+
+async def run(person: Person, *arguments: str, given: bytes = b"") -> tuple[int, str, str]:
+    """Exit code, output and errors of `segue` without a terminal."""
+    environment = {**CODE, "LANG": "C.UTF-8", **person.environment}
+    done = await asyncio.to_thread(
+        program.run, *arguments, environment=environment, cwd=person.cwd, given=given
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+async def sh(person: Person, line: str) -> tuple[int, str, str]:
+    """The same for a line of a shell, in which `segue` is ours, with a real start and end."""
+    command = " ".join(SEGUE)
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh",
+        "-c",
+        f'segue() {{ {command} "$@"; }}\n{line}',
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=person.cwd,
+        env={**CODE, "LANG": "C.UTF-8", **person.environment},
+    )
+    try:
+        output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode is not None
+    return process.returncode, output.decode(), errors.decode()
+
+
+def objects(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+# -p
+
+
+async def test_an_answer_is_printed_and_nothing_else(person: Person):
+    async with person.talks_to("Just **this**, \x1b[31mas written."):
+        assert await run(person, "-p", "hello") == (0, "Just **this**, as written.\n", "")
+    assert (await person.said())[0] == ("user", "hello")
+
+
+async def test_an_answer_that_nobody_can_see_is_told_apart_from_none(person: Person):
+    async with person.talks_to("\u2800\n\u200b"):
+        code, output, errors = await run(person, "-p", "hello")
+    assert (code, output.strip()) == (0, "")
+    assert errors == f"{NO_ANSWER}\n"
+
+
+async def test_a_dash_reads_what_is_said_from_a_pipe(person: Person):
+    code, output, errors = await run(person, "-p", "-", given=b"hi there\n")
+    assert (code, errors) == (0, "")
+    assert output.endswith("what I hear: hi there\n")
+
+
+async def test_bytes_that_are_no_text_do_not_stop_it(person: Person):
+    code, output, errors = await run(person, "-p", "-", given=b"odd \xff byte")
+    assert (code, errors) == (0, "")
+    assert output.endswith("what I hear: odd \ufffd byte\n")
+
+
+async def test_nothing_to_say_is_an_error(person: Person):
+    code, output, errors = await run(person, "-p", "-", given=b"\n")
+    assert (code, output) == (2, "")
+    assert "There is nothing to say" in errors
+
+
+async def test_events_are_objects_and_the_last_tells_the_end(person: Person):
+    async with person.talks_to("Words of it."):
+        code, output, errors = await run(person, "-p", "hello", "--json")
+    assert (code, errors) == (0, "")
+    events = objects(output)
+    (session,) = await person.sessions()
+    assert events[0] == {"event": "session", "id": session.id}
+    text = "".join(event["text"] for event in events if event["event"] == "text_delta")
+    assert text == "Words of it."
+    assert events[-1] == {"event": "turn_done"}
+    assert "message_added" in {event["event"] for event in events}
+
+
+async def test_nobody_can_approve_so_nothing_runs(person: Person):
+    async with person.talks_to(shell("touch done"), "I could not."):
+        assert await run(person, "-p", "do it") == (0, "I could not.\n", "")
+    assert not (person.cwd / "done").exists()
+
+
+async def test_a_turn_that_failed_ends_with_code_one(person: Person):
+    async with person.talks_to():
+        code, output, errors = await run(person, "-p", "hello")
+        assert (code, output) == (1, "")
+        assert "The script of this test is at its end" in errors
+        code, output, errors = await run(person, "-p", "hello", "--json")
+        assert (code, errors) == (1, "")
+        last = objects(output)[-1]
+        assert last["event"] == "turn_failed"
+        assert "at its end" in last["error"]
+
+
+async def test_a_conversation_goes_on_without_a_prompt(person: Person):
+    await run(person, "-p", "hello")
+    await run(person, "-c", "-p", "again")
+    assert len(await person.sessions()) == 1
+    assert [text for role, text in await person.said() if role == "user"] == ["hello", "again"]
+
+
+async def test_a_reader_that_leaves_early_leaves_no_traceback(person: Person):
+    async with person.talks_to("One line.\n" * 4000):
+        code, output, errors = await sh(person, "segue -p hello | head -1")
+    assert (code, output, errors) == (0, "One line.\n", "")
+
+
+async def test_an_output_that_is_not_utf_8_stops_nothing(person: Person):
+    person.environment["PYTHONIOENCODING"] = "ascii"
+    async with person.talks_to("Grüße"):
+        assert await run(person, "-p", "hello") == (0, "Gr??e\n", "")
+
+
+# Pipes
+
+
+async def test_what_comes_from_a_pipe_is_said_line_by_line(person: Person):
+    code, output, errors = await run(person, given="one\n\nzwei, grün\n".encode())
+    assert (code, errors) == (0, "")
+    assert "\x1b" not in output
+    assert output.index("what I hear: one") < output.index("what I hear: zwei, grün")
+    assert output.endswith("To come back: segue resume one\n")
+    assert len(await person.sessions()) == 1
+
+
+async def test_a_pipe_with_bytes_that_are_no_text_comes_to_an_end(person: Person):
+    code, output, errors = await run(person, given=b"odd \xff byte\n")
+    assert (code, errors) == (0, "")
+    assert "what I hear: odd \ufffd byte" in output
+
+
+async def test_nobody_at_a_pipe_can_approve(person: Person):
+    async with person.talks_to(shell("touch done"), "I could not."):
+        code, output, errors = await run(person, given=b"do it\n")
+    assert (code, errors) == (0, "")
+    assert "I could not." in output
+    assert not (person.cwd / "done").exists()
+
+
+async def test_an_output_that_is_a_pipe_gets_no_drawing(person: Person):
+    ours, theirs = pty.openpty()
+    try:
+        with piped(person, given=theirs) as command:
+            os.write(ours, b"hello\r")
+            printed = ""
+            while "what I hear: hello" not in " ".join(printed.split()):
+                printed += await command.line(command.stdout)
+            os.write(ours, b"\x04")
+            code, rest, errors = await command.ends()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert code == 0, errors
+    assert "\x1b" not in printed + rest
+
+
+# The first start
+
+
+async def test_a_first_start_offers_the_embedded_model_and_goes_on_without(person: Person):
+    del person.environment["SEGUE_MODEL"]
+    async with person.opens() as shown:
+        await shown.see("There is no model to talk to yet")
+        await shown.see("Get it now? [Y/n]:")
+        shown.say("n")
+        await shown.see("Type `segue model` to see what else is possible.")
+        await shown.ready()
+        shown.say("hello")
+        await shown.see("There is no model to talk to yet:")
+        await shown.see("no model yet")
+        await shown.ready()
+        shown.press("c-d")
+        assert await shown.end() == 0
+    assert await person.said() == [("user", "hello")]
+
+
+async def test_without_a_model_and_without_a_terminal_nothing_is_offered(person: Person):
+    del person.environment["SEGUE_MODEL"]
+    code, output, errors = await run(person, "-p", "hello")
+    assert (code, output) == (1, "")
+    assert "There is no model to talk to yet" in errors

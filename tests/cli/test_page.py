@@ -1,0 +1,262 @@
+"""The built-in page, from the terminal: a handoff there, its link, pairing, and the local network.
+The gateway and the page are real; the browser is nothing but its wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import segue.store
+from segue.chat import page_links
+from segue.chat.render import qr
+from segue.cli.demo.browser import connected, opened, text
+from segue.core.address import Platform
+from segue.core.errors import DemoFailed
+from segue.core.session import ME
+from segue.store.gateways import Gateway
+from segue.web import networks
+from tests.harness.gateways import alive, none_left, segue_says
+from tests.harness.pty import Terminal
+from tests.harness.terminal import Person
+
+LINK = re.compile(r"http://\S+/#t=[\w-]{22}(?:&c=[0-9a-f]{16})?")
+_INVERTED = str.maketrans("█▀▄ ", " ▄▀█")
+
+
+@pytest.fixture
+def person(person: Person) -> Person:
+    """Has configured nothing, but has a stand-in for a model."""
+    home = Path(person.environment["HOME"])
+    person.environment.update(
+        SEGUE_CONFIG=str(home / "config.toml"), SEGUE_GATEWAY_LOG=str(home / "gateway.log")
+    )
+    _configure(person, "")
+    return person
+
+
+def _configure(person: Person, settings: str) -> None:
+    path = Path(person.environment["SEGUE_CONFIG"])
+    path.write_text(settings)
+    path.chmod(0o600)
+
+
+async def says(person: Person, *words: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(segue_says, person, *words)
+
+
+async def begun(shown: Terminal, *texts: str) -> None:
+    for said in texts:
+        await shown.ready()
+        shown.say(said)
+        await shown.shows(f"what I hear: {said}")
+    await shown.ready()
+
+
+def link_on(shown: Terminal) -> str:
+    """The one link that was shown; it must stand on one line, as the program wrote it."""
+    (link,) = {found[0] for found in LINK.finditer(shown.raw.decode())}
+    return link
+
+
+def told_in(person: Person) -> str:
+    """All that the gateway wrote down."""
+    return Path(person.environment["SEGUE_GATEWAY_LOG"]).read_text()
+
+
+# A handoff to the page
+
+
+async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(person: Person):
+    async with none_left(person):
+        async with person.opens(lines=50) as shown:
+            await begun(shown, "the boat is red", "it is called Nautilus")
+            shown.say("/title Boats")
+            await shown.shows("This session is called Boats.")
+            shown.say("/handoff web")
+            assert await shown.end() == 0
+            assert "[y]es" not in shown.text, "nothing is asked"
+            assert shown.text.count("No gateway is running yet: starting one.") == 1
+            await shown.shows("It serves the page, for this machine only.")
+            await shown.shows("Boats goes on at the web page")
+            await shown.shows("To come back: segue resume Boats")
+            await shown.shows("Open it within 10 minutes; the link can be used once:")
+            link = link_on(shown)
+            drawing = qr.drawn(link, colours=False)
+            assert drawing[5].translate(_INVERTED).strip() in "\n".join(shown.screen)
+        async with opened(link) as browser:
+            assert [text(line.html) for line in browser.history if line.role == "user"] == [
+                "the boat is red",
+                "it is called Nautilus",
+            ]
+            asked = await browser.say("and it is fast")
+            await browser.until(
+                lambda: any("and it is fast" in text(m.html) for m in browser.answers(asked))
+            )
+        with pytest.raises(DemoFailed, match="the link was refused"):
+            async with opened(link):
+                pass
+        async with person.opens("resume", "boats") as back:
+            await back.shows("what I hear: and it is fast")
+            await back.see("Boats · scripted · here")
+        token = LINK.fullmatch(link) and link.partition("#t=")[2].partition("&")[0]
+        assert token
+        assert token not in told_in(person)
+
+
+async def test_where_the_page_is_switched_off_that_is_told(person: Person):
+    _configure(person, "[web]\nenabled = false\n")
+    async with none_left(person), person.opens() as shown:
+        await begun(shown, "hello")
+        shown.say("/handoff web")
+        await shown.shows("No gateway is running")
+        await shown.shows("Nor is web set up yet: type `segue config set web.enabled true`.")
+        await shown.ready()
+        assert (await says(person, "gateway", "start")).returncode == 0
+        shown.say("/handoff web")
+        await shown.shows("does not serve the web page. Type `segue config set web.enabled true`")
+        await shown.ready()
+
+
+async def test_a_script_is_given_the_link(person: Person):
+    async with none_left(person):
+        assert (await says(person, "-p", "hello")).returncode == 0
+        refused = await says(person, "handoff", "latest", "web")
+        assert refused.returncode == 1
+        assert "No gateway is running" in refused.stderr
+        assert (await says(person, "gateway", "start")).returncode == 0
+        told = await says(person, "handoff", "latest", "web", "--json")
+        assert told.returncode == 0, told.stdout
+        last = json.loads(told.stdout.splitlines()[-1])
+        assert last["event"] == "completed"
+        assert last["address"].endswith(last["link"].partition("&c=")[2])
+        async with opened(last["link"]) as browser:
+            assert text(browser.history[0].html) == "hello"
+        assert (await says(person, "-c", "-p", "once more")).returncode == 0
+        words = (await says(person, "handoff", "latest", "web")).stdout
+        (link,) = (found[0] for found in LINK.finditer(words))
+        assert f"\n{link}\n" in words
+        assert "█" not in words, "no drawing where nobody looks"
+
+
+# Pairing
+
+
+async def enter(link: str) -> None:
+    """A browser opens a link that leads to no conversation."""
+    async with connected(link) as wire:
+        await wire.recv()
+
+
+async def test_a_browser_is_paired_by_a_link_and_no_code_is_shown(person: Person):
+    async with none_left(person):
+        assert (await says(person, "gateway", "start")).returncode == 0
+        async with person.opens("pair", lines=50) as shown:
+            await shown.see("Waiting until it is opened")
+            link = link_on(shown)
+            assert "Your code" not in shown.text
+            await enter(link)
+            await shown.shows("Paired with a browser, web user")
+            assert await shown.end() == 0
+            assert "/sethome" not in shown.text
+        told = json.loads((await says(person, "pair", "--json")).stdout)
+        assert told["code"] is None
+        assert LINK.fullmatch(told["links"]["web"])
+
+
+async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Person):
+    async with none_left(person):
+        assert (await says(person, "gateway", "start")).returncode == 0
+        link = json.loads((await says(person, "pair", "--json")).stdout)["links"]["web"]
+        await enter(link)
+        (browser,) = json.loads((await says(person, "pair", "list", "--json")).stdout)
+        revoked = await says(person, "pair", "revoke", "web", browser["user_id"], "--yes")
+        assert revoked.returncode == 0, revoked.stderr
+        assert "forgotten" not in revoked.stdout
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            assert [home.platform for home in await store.owners.homes(ME)] == ["web"]
+
+
+# The port
+
+
+async def test_a_page_whose_port_is_held_says_so_and_comes_back_to_it(person: Person):
+    """It is bound without listening, so that the system does not say by whom."""
+    async with none_left(person):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            port = other.getsockname()[1]
+            _configure(person, f"[web]\nport = {port}\n")
+            held = f"port {port} is held by a process whose account is unknown."
+            started = await says(person, "gateway", "start")
+            assert f"web is out of reach: {held}" in started.stdout
+            shown = " ".join((await says(person, "status")).stdout.split())
+            assert f"page not served: {held}" in shown
+            paired = await says(person, "pair", "--no-wait")
+            assert f"web: out of reach: {held}" in paired.stdout
+            assert "http://" not in paired.stdout
+        async with asyncio.timeout(30):
+            while not page_links.url(await alive(person)):  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.05)
+        assert page_links.url(await alive(person)) == f"http://127.0.0.1:{port}"
+
+
+# The local network
+
+
+def listening(gateway: Gateway) -> set[str]:
+    """The addresses on which its page is served, as the kernel writes them."""
+    link = gateway.links[Platform.WEB].link
+    assert link is not None
+    port = f"{urlsplit(link).port:04X}"
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return {
+        where.partition(":")[0]
+        for _, where, _, state, *_ in map(str.split, lines)
+        if state == "0A" and where.endswith(f":{port}")
+    }
+
+
+@pytest.mark.skipif(not networks.private_addresses(), reason="this machine has no private network")
+@pytest.mark.parametrize("by", ["option", "setting"])
+async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person: Person, by: str):
+    if by == "setting":
+        _configure(person, "[web]\nlan = true\n")
+    options = ["--lan"] if by == "option" else []
+    async with none_left(person):
+        told = await says(person, "gateway", "start", *options)
+        assert told.returncode == 0, told.stderr
+        named = f"for the whole local network, at {' and '.join(networks.private_addresses())}"
+        assert named in told.stdout
+        assert named in " ".join((await says(person, "status")).stdout.split())
+        assert "Warning: Everybody in the local network can reach the page." in told.stdout
+        assert "Everybody in the local network can reach the page" in told_in(person)
+        (gateway,) = await alive(person)
+        own = {"127.0.0.1", *networks.private_addresses()}
+        assert listening(gateway) == {socket.inet_aton(one)[::-1].hex().upper() for one in own}
+
+
+async def test_by_itself_the_page_is_for_this_machine_only(person: Person):
+    async with none_left(person):
+        told = await says(person, "gateway", "start")
+        assert ", for this machine only; `segue pair` opens it." in told.stdout
+        assert "Warning" not in told.stdout
+        assert "Everybody" not in told_in(person)
+        (gateway,) = await alive(person)
+        assert listening(gateway) == {"0100007F"}
+
+
+async def test_there_is_no_local_network_without_a_page(person: Person):
+    _configure(person, "[web]\nenabled = false\n")
+    for command in ("start", "run"):
+        refused = await says(person, "gateway", command, "--lan")
+        assert refused.returncode == 1
+        assert "There is no page that the local network could reach" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert await alive(person) == ()

@@ -1,0 +1,201 @@
+"""`segue pair`: a code, who used it, and who is you."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import AsyncGenerator
+
+import pytest
+import segno
+
+import segue.store
+from segue.chat.render import qr
+from segue.core.address import HomeChannel, Platform, Sender
+from segue.core.pairing import looks_like_code
+from segue.core.session import ME
+from segue.store import Store
+from segue.store.gateways import Link
+from tests.harness.gateways import segue_says
+from tests.harness.pty import Terminal
+from tests.harness.terminal import Person
+from tests.store.samples import DM
+
+ANNA = Sender(platform=Platform.TELEGRAM, user_id="42", name="Anna\x1b[2J")
+LINK = "https://t.me/segue_bot?start={code}"
+
+
+@contextlib.asynccontextmanager
+async def opened(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
+    """The store, with a gateway in it when there are `platforms`."""
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        if platforms:
+            await store.gateways.announce("gateway", platforms, seconds=600)
+        yield store
+
+
+def code_on(shown: Terminal) -> str:
+    (code,) = re.findall(r"Your code: (\S+)", shown.text)
+    assert looks_like_code(code)
+    return code
+
+
+# The code
+
+
+async def test_a_code_is_shown_with_its_link_and_who_used_it_is_told(person: Person):
+    async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
+        await store.gateways.report(Platform.TELEGRAM, Link.CONNECTED, link=LINK)
+        await store.gateways.report(Platform.MATRIX, Link.CONNECTED, account="@segue:example.org")
+        async with person.opens("pair", lines=60) as shown:
+            await shown.see("Waiting until it is sent")
+            code = code_on(shown)
+            await shown.shows("within 10 minutes")
+            await shown.shows(f"telegram: open {LINK.format(code=code)}")
+            await shown.shows(
+                "matrix: send the code to the bot (its account is @segue:example.org)"
+            )
+            drawing = qr.drawn(LINK.format(code=code), colours=False)
+            seen = "\n".join(shown.screen)
+            assert drawing[5].translate(_INVERTED).strip() in seen, "the code for a camera"
+            assert await store.pairings.redeem(code.lower(), ANNA)
+            await shown.shows("Paired with Anna[2J, telegram user 42.")
+            await shown.shows("Send /sethome in the chat where handoffs should arrive.")
+            assert await shown.end() == 0
+            assert b"\x1b[2J" not in shown.raw
+
+
+_INVERTED = str.maketrans("█▀▄ ", " ▄▀█")
+
+
+async def test_ctrl_c_ends_the_waiting_and_the_code_stays_valid(person: Person):
+    async with opened(person) as store:
+        async with person.opens("pair") as shown:
+            await shown.see("Waiting until it is sent")
+            await shown.shows("No gateway is running that would hear it.")
+            shown.press("c-c")
+            await shown.see("The code stays valid until")
+            assert await shown.end() == 0
+            assert "Abort" not in shown.text
+        owner = await store.pairings.redeem(code_on(shown), ANNA)
+        assert owner.id == ME
+
+
+async def test_nobody_waits_without_a_terminal_or_when_told_not_to(person: Person):
+    async with opened(person) as store:
+        told = segue_says(person, "pair")
+        assert told.returncode == 0
+        assert "Waiting" not in told.stderr
+        async with person.opens("pair", "--no-wait") as shown:
+            assert await shown.end() == 0
+            assert "Waiting" not in shown.text
+        assert await store.pairings.open_codes() == 2
+
+
+async def test_a_program_is_given_the_code_its_end_and_the_links(person: Person):
+    async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
+        await store.gateways.report(Platform.TELEGRAM, Link.CONNECTED, link=LINK)
+        told = json.loads(segue_says(person, "pair", "--json").stdout)
+        assert told["links"] == {"telegram": LINK.format(code=told["code"])}
+        assert told["expires"].endswith("Z")
+        assert (await store.pairings.redeem(told["code"], ANNA)).id == ME
+
+
+@pytest.mark.parametrize("colours", [True, False])
+def test_the_drawing_is_the_code_two_rows_a_line(colours: bool):
+    text = "https://t.me/segue_bot?start=ABCD-EFGH"
+    lines = qr.drawn(text, colours=colours)
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+    assert {len(line) for line in plain} == {qr.width(lines)}
+    halves = {" ": (0, 0), "▀": (1, 0), "▄": (0, 1), "█": (1, 1)}
+    dark = 1 if colours else 0
+    rows = [[halves[c][half] == dark for c in line] for line in plain for half in (0, 1)]
+    code = [[bool(module) for module in row] for row in segno.make(text).matrix_iter(border=2)]
+    assert rows[: len(code)] == code
+    assert not any(map(any, rows[len(code) :]))
+
+
+async def test_on_a_screen_that_is_too_narrow_there_is_no_drawing(person: Person):
+    async with opened(person, Platform.TELEGRAM) as store:
+        await store.gateways.report(Platform.TELEGRAM, Link.CONNECTED, link=LINK)
+        async with person.opens("pair", "--no-wait", columns=30) as shown:
+            assert await shown.end() == 0
+            assert "█" not in shown.text
+
+
+# Who is you
+
+
+async def test_who_is_paired_is_listed_and_revoked(person: Person):
+    async with opened(person) as store:
+        await store.owners.link(ANNA, ME)
+        await store.owners.link(Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
+        await store.owners.set_home(ME, HomeChannel(address=DM))
+        assert segue_says(person, "pair", "list").stdout == (
+            "telegram\t42\tAnna[2J\nmatrix\t@a:b\t\n"
+        )
+        listed = json.loads(segue_says(person, "pair", "list", "--json").stdout)
+        assert [(one["platform"], one["user_id"]) for one in listed] == [
+            ("telegram", "42"),
+            ("matrix", "@a:b"),
+        ]
+        revoked = segue_says(person, "pair", "revoke", "telegram", "42", "--yes")
+        assert revoked.returncode == 0, revoked.stderr
+        assert "Anna[2J (telegram user 42) is no longer answered." in revoked.stdout
+        assert "its home channel is removed" in revoked.stdout
+        assert await store.owners.who(Platform.TELEGRAM, "42") is None
+        assert await store.owners.homes(ME) == ()
+        assert await store.owners.who(Platform.MATRIX, "@a:b") is not None
+
+
+async def test_the_home_channel_stays_while_somebody_of_its_platform_is_left(person: Person):
+    async with opened(person) as store:
+        await store.owners.link(ANNA, ME)
+        await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id="43"), ME)
+        await store.owners.set_home(ME, HomeChannel(address=DM))
+        told = segue_says(person, "pair", "revoke", "telegram", "42", "--yes", "--json")
+        assert json.loads(told.stdout) == {
+            "platform": "telegram",
+            "user_id": "42",
+            "home_forgotten": False,
+        }
+        assert len(await store.owners.homes(ME)) == 1
+
+
+async def test_a_terminal_is_asked_before_anybody_is_revoked(person: Person):
+    async with opened(person) as store:
+        await store.owners.link(ANNA, ME)
+        for answer, gone in (("n", False), ("y", True)):
+            async with person.opens("pair", "revoke", "telegram", "42") as shown:
+                await shown.see("Answer Anna[2J (telegram user 42) no more? [y/N]:")
+                shown.say(answer)
+                assert await shown.end() == int(not gone)
+            assert (await store.owners.who(Platform.TELEGRAM, "42") is None) is gone
+
+
+async def test_nobody_is_revoked_by_mistake(person: Person):
+    async with opened(person) as store:
+        await store.owners.ensure("you")
+        await store.owners.link(ANNA, "you")
+        for words, code, told in (
+            (["telegram", "42", "--yes"], 1, "telegram user '42' is not paired with you."),
+            (["telegram", "43", "--yes"], 1, "telegram user '43' is not paired with you."),
+            (["icq", "42", "--yes"], 2, "'icq' is not one of"),
+        ):
+            refused = segue_says(person, "pair", "revoke", *words)
+            assert refused.returncode == code
+            assert told in refused.stderr
+        await store.owners.link(Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
+        assert segue_says(person, "pair", "revoke", "matrix", "@a:b").returncode == 2
+        assert await store.owners.who(Platform.TELEGRAM, "42") is not None
+        assert await store.owners.who(Platform.MATRIX, "@a:b") is not None
+
+
+async def test_nobody_is_paired_at_first(person: Person):
+    assert segue_says(person, "pair", "list").stdout.strip() == ""
+    assert json.loads(segue_says(person, "pair", "list", "--json").stdout) == []
+    async with person.opens("pair", "list") as shown:
+        assert await shown.end() == 0
+        await shown.see("Nobody is paired with you yet.")

@@ -1,0 +1,511 @@
+"""`segue sessions`, as a person and as a script use it."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+import segue.store
+from segue.cli.main import main
+from segue.cli.session_text import listed
+from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import StoreBusy
+from segue.core.session import ME, Origin, Session, Usage
+from segue.core.transcript import Message, Role, ToolCall, spoken
+from segue.store import Store, Tx
+from segue.store.transcripts import Transcripts
+from tests.harness.screen import on_screen
+
+T = TypeVar("T")
+
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+TELEGRAM = Address(
+    platform=Platform.TELEGRAM, chat_type=ChatType.GROUP, chat_id="42", thread_id="7"
+)
+TRICK = "\x1b[2J\u202e\x9b31m"
+
+
+class Person:
+    """Somebody with a store, and the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = f"sqlite://{folder}/segue.db"
+        self.environment = {
+            "SEGUE_STORE": self.url,
+            "SEGUE_CONFIG": str(folder / "config.toml"),
+            "HOME": str(folder),
+        }
+
+    def run(self, *words: str, given: str | None = None) -> Result:
+        command = ["sessions", *words]
+        result = CliRunner().invoke(main, command, env=self.environment, input=given)
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        return result
+
+    def __call__(self, *words: str) -> str:
+        """What it prints when all goes well."""
+        result = self.run(*words)
+        assert result.exit_code == 0, result.output
+        assert result.stderr == ""
+        return result.stdout
+
+    def json(self, *words: str) -> Any:
+        line = self(*words, "--json")
+        assert line.count("\n") == 1
+        return msgspec.json.decode(line)
+
+    def refused(self, *words: str) -> str:
+        result = self.run(*words)
+        assert result.exit_code != 0
+        assert result.stdout == ""
+        return result.stderr
+
+    def on_screen(self, *words: str, columns: int = 80, keys: bytes = b"") -> tuple[int, str]:
+        return on_screen(self.environment, "sessions", *words, columns=columns, keys=keys)
+
+    def do(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        async def run() -> T:
+            async with await segue.store.open(self.url) as store:
+                await store.owners.ensure(ME)
+                return await work(store)
+
+        return asyncio.run(run())
+
+    def talk(self, title: str | None, *said: str, **more: Any) -> Session:
+        """A session in which each of `said` was answered."""
+
+        async def work(store: Store) -> Session:
+            session = await store.sessions.create(ME, Platform.LOCAL, title=title, **more)
+            lease = await store.leases.acquire(session.id, "a test")
+            for text in said:
+                asked = spoken(text, datetime.now(UTC))
+                answer = Message(Role.ASSISTANT, f"You said: {text}", datetime.now(UTC))
+                messages = [asked, answer]
+                usage = Usage(input=1200, output=30, cached=200)
+                await store.transcripts.append(lease, messages, usage=usage)
+            await store.leases.release(lease)
+            return await store.sessions.find(ME, session.id)
+
+        return self.do(work)
+
+    def spoil(self, column: str, value: str) -> None:
+        """Put something into the store that only a broken or hostile program would."""
+
+        def work(tx: Tx) -> None:
+            tx.change(f"UPDATE sessions SET {column} = :value", value=value)
+
+        async def write(store: Store) -> None:
+            await store.write(work)
+
+        self.do(write)
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    return Person(tmp_path)
+
+
+def age(person: Person, session: Session, age: timedelta) -> None:
+    def work(tx: Tx) -> None:
+        back = int(age.total_seconds() * 1_000_000)
+        sql = "UPDATE sessions SET active = active - :back WHERE id = :id"
+        tx.change(sql, back=back, id=session.id)
+
+    async def write(store: Store) -> None:
+        await store.write(work)
+
+    person.do(write)
+
+
+async def moved(store: Store, session: Session) -> None:
+    await store.bindings.rebind(session.id, TELEGRAM, Origin.HANDOFF)
+
+
+# List
+
+
+def test_without_sessions_it_says_so_and_prints_nothing(person: Person):
+    for words in ((), ("list",)):
+        result = person.run(*words)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr == "There are no sessions yet. Type `segue` to begin one.\n"
+    assert person.json("list") == []
+
+
+def test_a_pipe_gets_a_line_of_plain_fields_for_each_the_newest_first(person: Person):
+    old = person.talk("old one", "a", cwd="/srv/x")
+    new = person.talk(None)
+    age(person, old, timedelta(days=1))
+    person.do(lambda store: moved(store, old))
+    first, second = (line.split("\t") for line in person("list").splitlines())
+    assert first[:3] == [new.id, "", "set aside"]
+    assert first[4:] == ["0", ""]
+    assert second[:3] == [old.id, "old one", "telegram group 42, thread 7"]
+    assert second[4:] == ["2", "/srv/x"]
+    assert datetime.fromisoformat(second[3]).tzinfo == UTC
+    assert person() == person("list")
+
+
+def test_they_are_listed_as_json(person: Person):
+    session = person.talk("mine", "a", cwd="/srv/x", model="openai/gpt-5.5")
+    person.do(lambda store: moved(store, session))
+    (told,) = person.json("list")
+    assert told["id"] == session.id
+    assert told["address"] == "agent:main:telegram:group:42:7"
+    assert (told["title"], told["cwd"], told["messages"]) == ("mine", "/srv/x", 2)
+    assert told["usage"] == {"input": 1200, "output": 30, "cached": 200}
+
+
+def test_they_can_be_narrowed_to_a_platform(person: Person):
+    away, _ = person.talk("away"), person.talk("here")
+    person.do(lambda store: moved(store, away))
+    assert [s["title"] for s in person.json("list", "--platform", "telegram")] == ["away"]
+    assert [s["title"] for s in person.json("list", "--platform", "local")] == ["here"]
+    assert person.run("list", "--platform", "slack").stderr == "There are no sessions on slack.\n"
+    assert "'icq' is not one of" in person.refused("list", "--platform", "icq")
+
+
+def test_a_list_has_an_end_unless_all_are_wanted(person: Person):
+    for number in range(22):
+        person.talk(f"s{number}")
+    result = person.run("list")
+    assert len(result.stdout.splitlines()) == 20
+    assert result.stderr == "There are more: `segue sessions list --all` shows them.\n"
+    assert len(person.run("list", "--limit", "3").stdout.splitlines()) == 3
+    assert person.run("list", "--limit", "22").stderr == ""
+    assert len(person("list", "--all").splitlines()) == 22
+    assert len(person.json("list")) == 20
+    assert "not in the range" in person.refused("list", "--limit", "0")
+
+
+def test_on_a_screen_they_are_a_table_in_words(person: Person):
+    home = person.environment["HOME"]
+    session = person.talk("my project", "a", cwd=f"{home}/code/segue")
+    age(person, session, timedelta(minutes=5))
+    code, shown = person.on_screen(columns=100)
+    assert code == 0
+    assert shown == (
+        "TITLE       WHERE      LAST ACTIVE    MESSAGES  DIRECTORY\n"
+        "my project  set aside  5 minutes ago         2  ~/code/segue\n"
+    )
+
+
+def sample(title: str | None, **more: Any) -> Session:
+    return Session(
+        id="20261116_005601_048b74f2",
+        owner=ME,
+        source=Platform.LOCAL,
+        title=title,
+        started=NOW,
+        active=NOW - timedelta(hours=3),
+        **more,
+    )
+
+
+LONG = sample("a very long title " * 5, address=TELEGRAM, cwd="/a/long/way/to/the/folder/we/are/in")
+WIDE = sample("日本語のタイトルはとても長いですから表がずれないかを見る", messages=12345)
+
+
+@pytest.mark.parametrize("width", [30, 40, 59, 60, 72, 80, 120, 200])
+def test_no_line_is_wider_than_the_screen(width: int):
+    from rich.cells import cell_len
+
+    lines = "\n".join(listed([LONG, WIDE, sample(None)], width, NOW)).splitlines()
+    # A table of less than 72 columns would not show what a person needs to go on.
+    assert max(map(cell_len, lines)) <= max(width, 72 if width >= 60 else 0)
+    assert any("20261116_005601_048b74f2" in line for line in lines), "an id stays whole"
+    assert "3 hours" in " ".join(lines)
+
+
+def test_in_a_table_a_title_loses_its_end_and_a_folder_its_beginning():
+    _, line, wide = listed([LONG, WIDE], 80, NOW)
+    assert line.startswith("a very long title a ver…  telegram")
+    assert line.endswith("…/folder/we/are/in"[-14:])
+    assert wide.startswith("日本語のタイトルはとて…")
+    assert "12,345" in wide
+
+
+# Show
+
+
+def test_a_session_is_shown_with_what_was_said_last(person: Person):
+    session = person.talk("mine", "one", "two", "three", "four", cwd="/srv/x", model="local")
+    shown = person("show", "mine").splitlines()
+    assert shown[0] == "mine"
+    facts = dict(line.strip().split("  ", 1) for line in shown[1 : shown.index("")])
+    facts = {name: told.strip() for name, told in facts.items()}
+    assert facts["id"] == session.id
+    assert facts["where"] == "set aside"
+    assert facts["last active"] == "just now"
+    assert facts["tokens"] == "4,800 in (800 from a cache), 120 out"
+    assert (facts["directory"], facts["model"], facts["messages"]) == ("/srv/x", "local", "8")
+    assert "open in" not in facts
+    assert shown[shown.index("") + 1 :] == [
+        line
+        for said in ("two", "three", "four")
+        for line in (f"You: {said}", f"Segue: You said: {said}")
+    ]
+
+
+def test_a_session_is_found_by_whatever_names_it(person: Person):
+    session = person.talk("mine", "a")
+    for name in ("mine", "MINE", session.id, session.id[:20], "latest"):
+        assert person.json("show", name)["id"] == session.id
+    assert "There is no session 'other'." in person.refused("show", "other")
+    person.talk(None)
+    assert "fits several sessions" in person.refused("show", session.id[:8])
+
+
+def test_who_has_it_open_and_its_handoffs_are_shown(person: Person):
+    async def hand_off(store: Store) -> tuple[str, Any]:
+        session = await store.sessions.create(ME, Platform.LOCAL, title="mine")
+        handoff = await store.request_handoff(session.id, Platform.TELEGRAM)
+        await store.cancel_handoff(handoff.id)
+        await store.leases.acquire(session.id, "a terminal on desk (12)")
+        # Looked at while this one is open: a lease goes with whoever holds it.
+        shown = await asyncio.to_thread(person, "show", "mine")
+        return shown, await asyncio.to_thread(person.json, "show", "mine")
+
+    shown, told = person.do(hand_off)
+    assert "  open in      a terminal on desk (12)\n" in shown
+    assert "  handoff      to telegram, just now, failed: Cancelled. The session stayed" in shown
+    assert told["holder"] == "a terminal on desk (12)"
+    assert (told["handoffs"][0]["platform"], told["handoffs"][0]["state"]) == ("telegram", "failed")
+
+
+def test_what_was_done_with_tools_is_told_in_short(person: Person):
+    session = person.talk("mine")
+
+    async def work(store: Store) -> None:
+        lease = await store.leases.acquire(session.id, "a test")
+        call = ToolCall("1", "shell", "{}")
+        answer = Message(Role.ASSISTANT, "Done.", NOW, tool_calls=(call,))
+        await store.transcripts.append(lease, [spoken("do it", NOW), answer])
+
+    person.do(work)
+    assert person("show", "mine").endswith("You: do it\nSegue: Done.\n  (1 tool call: shell)\n")
+    (exchange,) = person.json("show", "mine")["exchanges"]
+    assert exchange == {"asked": "do it", "answered": "Done.", "tools": [["shell", 1]]}
+
+
+# Search
+
+
+def test_messages_are_found_by_their_words(person: Person):
+    session = person.talk("boats", "the red sail is torn")
+    person.talk("cats", "the cat is red")
+    shown = person("search", "red", "sail").splitlines()
+    assert [line.split("\t")[2] for line in shown] == ["assistant", "user"]
+    assert shown[1].split("\t")[0] == session.id
+    assert shown[1].endswith("\tboats\tthe red sail is torn")
+    assert len(person.json("search", "red")) == 4
+    assert person.json("search", "red", "--limit", "1")[0]["title"] == "cats"
+    _, screen = person.on_screen("search", "torn", "--limit", "1")
+    assert screen == "boats (Segue, just now)\n  You said: the red sail is torn\n"
+
+
+def test_what_is_not_found_is_told_beside_the_output(person: Person):
+    result = person.run("search", "nothing")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "Nothing was found.\n"
+    assert person.json("search", "nothing") == []
+
+
+# Rename
+
+
+def test_a_session_gets_another_title(person: Person):
+    session = person.talk("old")
+    assert person("rename", "old", "my", "project") == "'old' is now 'my project'.\n"
+    assert person.json("rename", "latest", "it's")["title"] == "it's"
+    assert person.json("show", session.id)["title"] == "it's"
+
+
+def test_a_title_that_is_taken_or_empty_is_refused(person: Person):
+    person.talk("a")
+    person.talk("b")
+    assert "You already have a session called 'a'. Try 'a #2'." in person.refused(
+        "rename", "b", "a"
+    )
+    assert "at least one visible character" in person.refused("rename", "b", "\u200b")
+    assert "Missing argument 'TITLE...'" in person.refused("rename", "b")
+
+
+# Export and import
+
+
+def test_what_is_exported_can_be_imported(person: Person, tmp_path: Path):
+    session = person.talk("mine", "one", "zwei ü")
+    lines = person("export", "mine").splitlines()
+    assert len(lines) == 5
+    assert msgspec.json.decode(lines[0])["title"] == "mine"
+    assert msgspec.json.decode(lines[3])["content"] == "zwei ü"
+    path = tmp_path / "mine.jsonl"
+    told = person("export", "mine", "--output", str(path))
+    assert told == f"'mine' is in {path}: 4 messages.\n"
+    assert path.read_text().splitlines() == lines
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    copy = person.json("import", str(path))
+    assert (copy["title"], copy["messages"]) == ("mine #2", 4)
+    assert copy["id"] != session.id
+    result = person.run("import", "-", given=path.read_text())
+    assert result.stdout.startswith("'mine #3' is here, with 4 messages. Its id is ")
+    assert person("export", "mine #3").splitlines()[1:] == lines[1:]
+
+
+def test_a_file_is_not_replaced_unless_asked(person: Person, tmp_path: Path):
+    person.talk("mine", "one")
+    path = tmp_path / "precious.txt"
+    path.write_text("precious")
+    told = person.refused("export", "mine", "--output", str(path))
+    assert told == f"Error: {path} is there already. Give another name, or add --force.\n"
+    assert path.read_text() == "precious"
+    told = person.json("export", "mine", "--output", str(path), "--force")
+    assert (told["file"], told["messages"]) == (str(path), 2)
+    assert len(path.read_text().splitlines()) == 3
+    assert sorted(p.name for p in tmp_path.glob("*precious*")) == ["precious.txt"]
+
+
+def test_a_link_stays_a_link(person: Person, tmp_path: Path):
+    person.talk("mine", "one")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text("old")
+    person("export", "mine", "--output", str(tmp_path / "link"), "--force")
+    assert (tmp_path / "link").is_symlink()
+    assert len((tmp_path / "elsewhere").read_text().splitlines()) == 3
+
+
+def test_half_a_session_is_never_left(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    person.talk("mine", "one")
+    person.talk("other", "one")
+    (tmp_path / "there").write_text("precious")
+
+    async def broken(*_: object) -> AsyncIterator[bytes]:
+        yield b"{}\n"
+        raise StoreBusy(path="x")
+
+    monkeypatch.setattr(Transcripts, "export", broken)
+    before = sorted(tmp_path.iterdir())
+    assert "locked" in person.refused("export", "mine", "--output", str(tmp_path / "new"))
+    forced = ("export", "mine", "--output", str(tmp_path / "there"), "--force")
+    assert "locked" in person.refused(*forced)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "there").read_text() == "precious"
+
+
+def test_a_link_to_nowhere_is_there_too(person: Person, tmp_path: Path):
+    person.talk("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    assert "is there already" in person.refused(
+        "export", "mine", "--output", str(tmp_path / "link")
+    )
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(person: Person):
+    person.talk("mine", "one")
+    assert (
+        person("export", "mine", "--output", "/dev/null") == "'mine' is in /dev/null: 2 messages.\n"
+    )
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_where_nothing_can_be_written_it_says_so(person: Person, tmp_path: Path):
+    person.talk("mine")
+    told = person.refused("export", "mine", "--output", str(tmp_path / "no" / "file"))
+    assert "cannot be written: No such file or directory." in told
+    (tmp_path / "there").write_text("x")
+    assert "There is no session 'x'" in person.refused("export", "x", "--output", "there")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("", "Line 1 of the import"), ("{}\n", "Line 1 of the import"), ("nonsense", "Line 1")],
+)
+def test_what_is_no_export_is_not_imported(person: Person, text: str, told: str):
+    result = person.run("import", "-", given=text)
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert person.json("list") == []
+    assert "No such file" in person.refused("import", "/nowhere/x.jsonl")
+
+
+# Delete
+
+
+def test_a_session_is_deleted_when_that_was_said_plainly(person: Person):
+    session = person.talk("mine", "one")
+    told = person.refused("delete", "mine")
+    assert "Nobody is here to be asked: add --yes to delete it." in told
+    assert person.json("delete", "mine", "--yes")["id"] == session.id
+    assert person.json("list") == []
+    assert person.json("search", "one") == []
+    person.talk("other")
+    assert person("delete", "other", "--yes") == "'other' is deleted.\n"
+
+
+def test_on_a_screen_it_asks_first(person: Person):
+    person.talk("mine", "one")
+    code, shown = person.on_screen("delete", "mine", keys=b"\n")
+    assert code == 1
+    assert "Delete 'mine' with its 2 messages for good? [y/N]:" in shown
+    assert len(person.json("list")) == 1
+    code, shown = person.on_screen("delete", "mine", keys=b"y\n")
+    assert code == 0
+    assert shown.endswith("'mine' is deleted.\n")
+    assert person.json("list") == []
+
+
+def test_what_somebody_holds_is_not_deleted(person: Person):
+    session = person.talk("mine", "one")
+
+    async def holding(store: Store) -> tuple[str, str]:
+        await store.leases.acquire(session.id, "a terminal on desk (12)")
+        told = await asyncio.to_thread(person.refused, "delete", "mine", "--yes")
+        return told, (await asyncio.to_thread(person.on_screen, "delete", "mine"))[1]
+
+    told, screen = person.do(holding)
+    assert screen == told, "nobody is asked in vain"
+    assert "This session is open in a terminal on desk (12)." in told
+    assert len(person.json("list")) == 1
+
+
+# What comes from outside
+
+
+def test_nothing_printed_can_play_tricks_on_the_screen(person: Person, tmp_path: Path):
+    session = person.talk("mine", f"red {TRICK}", cwd="/x")
+    for column in ("title", "cwd", "model"):
+        person.spoil(column, f"{column} {TRICK}")
+    path = tmp_path / "x"
+    for words in (
+        ("list",),
+        ("show", session.id),
+        ("search", "red"),
+        ("rename", session.id, f"new {TRICK}"),
+        ("export", session.id, "--output", str(path), "--force"),
+        ("import", str(path)),
+    ):
+        for more in ((), ("--json",)):
+            assert not set(TRICK) & set(person(*words, *more)) - set("[2J31m")
+        _, screen = person.on_screen(*words)
+        assert not {"\x1b", "\u202e", "\x9b"} & set(screen)
+    _, screen = person.on_screen("export", session.id)
+    assert not {"\x1b", "\u202e", "\x9b"} & set(screen)
+    assert "\\u202e\\u009b31m" in screen
+    assert "\x1b" not in person.refused("show", TRICK)
+
+
+def test_a_broken_store_is_one_sentence(person: Person, tmp_path: Path):
+    (tmp_path / "segue.db").write_text("something else")
+    assert "belongs to something else" in person.refused("list")

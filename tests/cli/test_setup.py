@@ -1,0 +1,208 @@
+"""`segue setup telegram`: from a token to the first message in a fresh thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import stat
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.core.session import ME
+from segue.testing.telegram import TOKEN, Hands, Kind, Peer, Settings, Shown, Trouble
+from segue.testing.telegram.process import serving
+from tests.harness.gateways import none_left, piped, segue_says
+from tests.harness.pty import Terminal
+from tests.harness.terminal import Person
+
+WRONG = "123456789:AAwrongwrongwrongwrongwrongwrongwro"
+
+
+@contextlib.asynccontextmanager
+async def telegram(person: Person, *, topics: bool = True) -> AsyncGenerator[tuple[Peer, Hands]]:
+    home = Path(person.environment["HOME"])
+    person.environment.update(
+        SEGUE_CONFIG=str(home / "config.toml"), SEGUE_GATEWAY_LOG=str(home / "gateway.log")
+    )
+    async with serving(Settings(topics=topics)) as peer, peer.hands() as hands, none_left(person):
+        yield peer, hands
+        assert await hands.errors() == ()
+
+
+def kept(person: Person) -> str:
+    """The settings, which are for their owner alone; empty when there are none."""
+    path = Path(person.environment["SEGUE_CONFIG"])
+    if not path.exists():
+        return ""
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    return path.read_text()
+
+
+def keep(person: Person, settings: str) -> None:
+    Path(person.environment["SEGUE_CONFIG"]).write_text(settings)
+
+
+def code_of(text: str) -> str:
+    (code,) = re.findall(r"\?start=(\S+)", text)
+    return code
+
+
+async def arrived(hands: Hands, chat: int) -> Shown:
+    return await hands.until(
+        lambda shown: any("It works." in text for text in shown.texts), chat=chat
+    )
+
+
+async def pair(shown: Terminal, hands: Hands) -> int:
+    """Do on the phone what the terminal says; the chat."""
+    await shown.shows("press Start:", 40)
+    await shown.shows("In a group, send the code there")
+    anna = await hands.user("Anna")
+    chat = await hands.private(anna)
+    await hands.say(anna, chat, f"/start {code_of(shown.text)}")
+    return chat
+
+
+async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person: Person):
+    async with telegram(person) as (peer, hands):
+        async with person.opens("setup", "telegram", "--url", peer.url, lines=60) as shown:
+            await shown.shows("@BotFather and send /newbot")
+            await shown.see("Token (not shown):")
+            shown.say(peer.token)
+            await shown.shows("The token is good: the bot is @segue_test_bot.")
+            chat = await pair(shown, hands)
+            await shown.shows("You are paired.", 20)
+            await shown.shows("Direct messages with the bot can have topics.")
+            await shown.shows("Done. In a conversation, type /handoff telegram.", 20)
+            assert await shown.end() == 0
+            assert peer.token not in shown.text
+        seen = await arrived(hands, chat)
+        (topic,) = seen.topics
+        assert topic.name == "Segue is set up"
+        (message,) = [m for m in seen.messages if "It works." in m.text]
+        assert message.thread == topic.id
+        assert peer.token in kept(person)
+        assert "telegram" in segue_says(person, "gateway", "status").stdout
+
+
+async def test_a_script_answers_everything_by_flags(person: Person):
+    async with telegram(person) as (peer, hands):
+        anna = await hands.user("Anna")
+        chat = await hands.chat(Kind.FORUM, [anna], title="Home", admin=True, manage_topics=True)
+        words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna), "--home", str(chat)]
+        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert told.returncode == 0, told.stderr
+        assert "The bot may manage topics there." in told.stdout
+        assert (await arrived(hands, chat)).topics
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            (home,) = [h for h in await store.owners.homes(ME) if h.platform == "telegram"]
+        assert (home.address.chat_id, home.name) == (str(chat), "Home")
+
+
+async def test_a_wrong_token_changes_nothing_and_says_where_to_get_one(person: Person):
+    async with telegram(person) as (peer, _):
+        words = ["--url", peer.url, "--token", WRONG]
+        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert told.returncode == 1
+        assert "There is no token that Telegram accepts." in told.stdout
+        assert "@BotFather" in told.stdout
+        assert "Nothing was changed." in told.stderr
+        assert WRONG not in told.stdout + told.stderr
+        assert kept(person) == ""
+
+
+async def test_a_token_that_is_no_longer_good_is_asked_for_anew(person: Person):
+    async with telegram(person) as (peer, hands):
+        anna = await hands.user("Anna")
+        await hands.private(anna)
+        keep(person, f'[platforms.telegram]\ntoken = "{WRONG}"\nurl = "{peer.url}"\n')
+        words = ["setup", "telegram", "--owner", str(anna)]
+        async with person.opens(*words, lines=60) as shown:
+            await shown.shows("There is no token that Telegram accepts.")
+            await shown.see("Token (not shown):")
+            shown.say(peer.token)
+            await shown.shows("Done. In a conversation", 40)
+            assert await shown.end() == 0
+        assert peer.token in kept(person)
+
+
+async def test_without_a_person_the_missing_flag_is_named(person: Person):
+    async with telegram(person):
+        told = await asyncio.to_thread(segue_says, person, "setup", "telegram")
+        assert told.returncode == 1
+        assert "Add --token" in told.stderr
+
+
+async def test_a_variable_that_would_win_over_the_token_is_named(person: Person):
+    async with telegram(person) as (peer, _):
+        person.environment["SEGUE_TELEGRAM_TOKEN"] = WRONG
+        words = ["--url", peer.url, "--token", TOKEN]
+        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert told.returncode == 1
+        assert "SEGUE_TELEGRAM_TOKEN holds another token" in told.stderr
+        assert WRONG not in told.stdout + told.stderr
+
+
+async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: Person):
+    async with telegram(person, topics=False) as (peer, hands):
+        words = ["setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"]
+        with piped(person, *words) as command:
+            told = ""
+            while "In a group" not in told:
+                told += await command.line(command.stdout)
+            anna = await hands.user("Anna")
+            chat = await hands.private(anna)
+            await hands.say(anna, chat, f"/start {code_of(told)}")
+            code, rest, errors = await command.ends()
+        assert code == 0, errors
+        assert "turn Threaded Mode on" in " ".join(told.split())
+        assert "Done." in rest
+        assert (await arrived(hands, chat)).topics == ()
+
+
+async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):
+    async with telegram(person) as (peer, _):
+        words = ["--url", peer.url, "--token", TOKEN, "--owner", "7", "--home", "-100777"]
+        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert told.returncode == 1
+        assert "the bot is in no chat with the id -100777" in told.stderr
+
+
+@pytest.mark.parametrize("trouble", [Trouble.FORBIDDEN, Trouble.DROP_BEFORE])
+async def test_a_first_message_that_does_not_arrive_is_told(person: Person, trouble: Trouble):
+    async with telegram(person) as (peer, hands):
+        anna = await hands.user("Anna")
+        await hands.private(anna)
+        await hands.fail("sendMessage", trouble)
+        words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
+        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert told.returncode == 1
+        assert "It is not set up yet" in told.stderr
+
+
+# Later
+
+
+async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_too(person: Person):
+    async with telegram(person, topics=False) as (peer, hands):
+        anna = await hands.user("Anna")
+        await hands.private(anna)
+        words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
+        done = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert done.returncode == 0, done.stderr
+        again = await asyncio.to_thread(segue_says, person, "setup", "telegram", "--yes")
+        assert again.returncode == 0, again.stderr
+        assert "Kept as" not in again.stdout
+        assert "gateway" not in again.stdout
+        told = await asyncio.to_thread(segue_says, person, "doctor")
+        assert "The token is good" in told.stdout
+        assert re.search(r"warning +telegram +Direct messages .* Threaded Mode", told.stdout)
+        person.environment["SEGUE_TELEGRAM_TOKEN"] = WRONG
+        told = await asyncio.to_thread(segue_says, person, "doctor")
+        assert told.returncode == 1
+        assert re.search(r"problem +telegram +There is no token that Telegram accepts", told.stdout)
+        assert WRONG not in told.stdout

@@ -1,0 +1,136 @@
+"""`segue status`: everything that matters, on one screen."""
+
+from __future__ import annotations
+
+import json
+
+import segue.store
+from segue.core.address import HomeChannel, Platform
+from segue.core.session import ME, Origin
+from segue.store import Store, bindings
+from segue.store.gateways import Link
+from segue.store.outbox import Draft
+from segue.web import addresses
+from tests.harness.gateways import segue_says, serving
+from tests.harness.terminal import Person
+from tests.store.samples import DM
+
+PAGE = "http://127.0.0.1:8790"
+
+
+async def at_work(store: Store) -> None:
+    """A gateway with two platforms, sessions here and there, a handoff, a trouble."""
+    await store.owners.ensure(ME)
+    platforms = [Platform.WEB, Platform.TELEGRAM]
+    await store.gateways.announce("the gateway of the test", platforms, seconds=600)
+    await store.gateways.report(
+        Platform.WEB, Link.CONNECTED, account="page", link=f"{PAGE}/#t={{code}}"
+    )
+    await store.gateways.report(Platform.TELEGRAM, Link.DOWN, detail="the server is asleep")
+    await store.owners.set_home(ME, HomeChannel(address=DM, name="Home\x1b[2J"))
+    for title in ("Older", "Boats", "Ships", "Kites"):
+        await store.sessions.create(ME, Platform.LOCAL, title=title)
+    ships = await store.sessions.find(ME, "Ships")
+    await store.write(bindings.rebind, ships.id, addresses.of(ME, "0123"), Origin.HANDOFF)
+    boats = await store.sessions.find(ME, "Boats")
+    await store.request_handoff(boats.id, Platform.TELEGRAM, home=DM)
+    await store.outbox.enqueue(Draft(key="k", address=DM, body="hello"))
+    (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
+    assert await store.outbox.uncertain(outgoing, "It may have arrived.")
+
+
+async def test_all_of_it_is_on_one_screen(person: Person):
+    serving(person)
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await at_work(store)
+        async with person.opens("status", columns=80, lines=24) as shown:
+            assert await shown.end() == 0
+            for told in (
+                f"store     {person.environment['SEGUE_STORE']}",
+                "model     scripted (SEGUE_MODEL says so.)",
+                f"page      {PAGE}, for this machine only; `segue pair` opens it",
+                "sessions  4, the last:",
+                "Ships (the web page, just now)",
+                "handoffs  1 under way",
+                "troubles  1 message could not be delivered",
+                "the gateway of the test, running since",
+                "connected as page since",
+                "down since",
+                "(the server is asleep); home channel telegram dm 42 (Home[2J)",
+                "Boats to telegram, just now, pending",
+                "uncertain: It may have arrived.",
+            ):
+                await shown.shows(told)
+            assert "Older" not in shown.text, "only the last three"
+            assert shown.screen[0].startswith("Segue "), "nothing had to scroll"
+            assert b"\x1b[2J" not in shown.raw
+
+
+async def test_a_program_is_told_all_of_it(person: Person):
+    serving(person)
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await at_work(store)
+        told = json.loads(segue_says(person, "status", "--json").stdout)
+    assert told["model"] == {"name": "scripted", "why": "SEGUE_MODEL says so."}
+    assert (told["page"], told["running"]) == (PAGE, True)
+    assert told["sessions"]["count"] == 4
+    assert {session["title"] for session in told["sessions"]["last"]} == {"Boats", "Ships", "Kites"}
+    (gateway,) = told["gateways"]
+    states = {platform["platform"]: platform["state"] for platform in gateway["platforms"]}
+    assert states == {"web": "connected", "telegram": "down"}
+    assert [handoff["state"] for handoff in told["handoffs"]] == ["pending"]
+    assert [lost["error"] for lost in told["not_delivered"]] == ["It may have arrived."]
+
+
+async def test_with_nothing_there_it_says_what_to_do(person: Person):
+    del person.environment["SEGUE_MODEL"]
+    person.environment["SEGUE_MODELS"] = str(person.cwd / "no-models")
+    told = segue_says(person, "status")
+    assert told.returncode == 0, told.stderr
+    assert "type `segue model pull` for a small model that needs no key" in told.stdout
+    assert "page      not served now: /handoff web starts a gateway" in told.stdout
+    assert "sessions  0\n" in told.stdout
+    assert "No gateway is running." in told.stdout
+    as_json = json.loads(segue_says(person, "status", "--json").stdout)
+    assert (as_json["model"], as_json["page"], as_json["running"]) == (None, None, False)
+    assert "There is no model to talk to yet" in as_json["problem"]
+
+
+async def test_what_was_set_aside_is_listed_with_its_reason(person: Person):
+    serving(person)
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        no = await store.inbox.record("bot", "1", DM, "{}")
+        assert no is not None
+        await store.inbox.set_aside(no, "ValueError: no such escape")
+        session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+        await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
+        (handoff,) = await store.in_flight()
+        await store.cancel_handoff(handoff.id, "ZeroDivisionError: our fault")
+        shown = segue_says(person, "status").stdout
+        told = json.loads(segue_says(person, "status", "--json").stdout)
+    assert "troubles  1 message could not be answered" in shown
+    assert "Not answered\n  telegram dm 42, just now: ValueError: no such escape" in shown
+    assert "Boats to telegram, just now, failed: ZeroDivisionError: our fault" in shown
+    assert "handoffs  none under way" in shown
+    (aside,) = told["not_answered"]
+    assert (aside["address"], aside["error"]) == (DM.key, "ValueError: no such escape")
+    assert [h["error"] for h in told["handoffs"]] == ["ZeroDivisionError: our fault"]
+
+
+async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(person: Person):
+    serving(person)
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+        await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
+        claim = await store.claim_next_handoff([Platform.TELEGRAM])
+        assert claim is not None
+        await store.outbox.enqueue(Draft(key=claim.recap_key, address=DM, body="hello"))
+        (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
+        await store.outbox.uncertain(outgoing, "500")
+        await store.complete_handoff(claim, address=DM)
+        shown = segue_says(person, "status").stdout
+        told = json.loads(segue_says(person, "status", "--json").stdout)
+    assert "Boats to telegram, just now, completed: telegram did not confirm" in shown
+    assert [(h["state"], h["confirmed"]) for h in told["handoffs"]] == [("completed", False)]

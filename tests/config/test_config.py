@@ -1,0 +1,834 @@
+"""Settings: the file, the environment, and what a person is told about both."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib.resources
+import json
+import os
+import pickle
+import re
+import stat
+import subprocess
+import sys
+import tomllib
+import typing
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from segue import config
+from segue.config import file, names, zone
+from segue.core.address import ChatType, Platform
+from segue.core.approval import Policy
+from segue.core.errors import (
+    BadSettings,
+    HistoryUnwritable,
+    SettingRefused,
+    SettingsUnwritable,
+    UnknownSetting,
+)
+from segue.core.handoff import TARGETS
+from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
+
+ROOT = Path(__file__).parents[2]
+SECRET = "sk-very-secret"
+FULL = f"""
+store = "sqlite:///var/segue.db"
+model = "work/big"
+private_network = true
+models_folder = "/var/models"
+idle_minutes = 3
+gateway_log = "/var/gateway.log"
+
+[keys]
+anthropic = "{SECRET}"
+
+[endpoints.work]
+url = "https://models.example.com/v1/"
+key = "{SECRET}"
+context = 100000
+images = true
+small = true
+
+[endpoints.plain]
+url = "http://10.0.0.7:8000"
+
+[approvals]
+policy = "allow-list"
+allowed_commands = ["git status", "ls"]
+
+[approvals.platforms]
+telegram = "ask"
+local = "auto"
+
+[platforms.matrix]
+url = "https://matrix.example.com/"
+token = "{SECRET}"
+
+[platforms.telegram]
+enabled = false
+adapter = "mine.telegram:adapter"
+
+[reset]
+mode = "both"
+idle_minutes = 90
+zone = "Europe/Oslo"
+
+[reset.for.dm]
+hour = 6
+
+[reset.for.telegram-dm]
+mode = "none"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """An environment in which nothing is set but where our files are."""
+    return {
+        "SEGUE_CONFIG": str(tmp_path / "config.toml"),
+        "SEGUE_STORE": "sqlite:///tmp/of-the-environment.db",
+        "SEGUE_MODELS": str(tmp_path / "models"),
+    }
+
+
+def write(home: Mapping[str, str], text: str | bytes, mode: int = 0o600) -> Path:
+    path = Path(home["SEGUE_CONFIG"])
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(mode)
+    return path
+
+
+# Reading
+
+
+def test_without_a_file_and_variables_there_are_defaults(home: dict[str, str]):
+    settings = config.load(home)
+    assert settings.model is None
+    assert settings.model_from == ""
+    assert settings.keys == {}
+    assert settings.endpoints == {}
+    assert settings.approvals.policy_on(Platform.TELEGRAM) is Policy.ASK
+    assert settings.approvals.allowed_commands == ()
+    assert settings.private_network is False
+    assert settings.idle_minutes == 10
+    assert settings.platforms == {}
+    assert settings.resets == ResetPolicies()
+    assert settings.gateway_log.name == "gateway.log"
+
+
+def test_every_setting_of_the_file_is_read(home: dict[str, str]):
+    path = write(home, FULL)
+    del home["SEGUE_STORE"], home["SEGUE_MODELS"]
+    settings = config.load(home)
+    assert settings.path == path
+    assert settings.store == "sqlite:///var/segue.db"
+    assert (settings.model, settings.model_from) == ("work/big", f"model in {path}")
+    assert settings.private_network is True
+    assert settings.models_folder == Path("/var/models")
+    assert settings.idle_minutes == 3
+    key = settings.keys["anthropic"]
+    assert (key.reveal(), key.setting) == (SECRET, f"keys.anthropic in {path}")
+    work, plain = settings.endpoints["work"], settings.endpoints["plain"]
+    assert work.key is not None
+    assert (work.key.reveal(), work.key.setting) == (SECRET, f"endpoints.work.key in {path}")
+    assert (work.name, work.url) == ("work", "https://models.example.com/v1")
+    assert (work.context, work.images, work.small) == (100_000, True, True)
+    assert (plain.key, plain.context, plain.images, plain.small) == (None, 32_768, False, False)
+    assert settings.approvals.policy_on(Platform.TELEGRAM) is Policy.ASK
+    assert settings.approvals.policy_on(Platform.LOCAL) is Policy.AUTO
+    assert settings.approvals.policy_on(Platform.SLACK) is Policy.ALLOW_LIST
+    assert settings.approvals.allowed_commands == ("git status", "ls")
+    assert settings.gateway_log == Path("/var/gateway.log")
+    assert settings.warnings == ()
+
+
+def test_the_platforms_of_the_file_are_read(home: dict[str, str]):
+    path = write(home, FULL)
+    platforms = config.load(home).platforms
+    assert platforms.keys() == {Platform.MATRIX, Platform.TELEGRAM}
+    matrix, telegram = platforms[Platform.MATRIX], platforms[Platform.TELEGRAM]
+    assert matrix.token is not None
+    assert matrix.token.reveal() == SECRET
+    assert matrix.token.setting == f"platforms.matrix.token in {path}"
+    assert (matrix.platform, matrix.enabled, matrix.adapter) == (Platform.MATRIX, True, "")
+    assert matrix.url == "https://matrix.example.com"
+    assert telegram == config.PlatformSettings(
+        platform=Platform.TELEGRAM, enabled=False, adapter="mine.telegram:adapter"
+    )
+
+
+@pytest.mark.parametrize("platform", TARGETS)
+def test_every_platform_can_be_set_by_variables_alone(home: dict[str, str], platform: Platform):
+    name = platform.upper()
+    more = {f"SEGUE_{name}_TOKEN": " t ", f"SEGUE_{name}_URL": "http://h:1/"}
+    found = config.load({**home, **more}).platforms
+    assert found.keys() == {platform}
+    token = found[platform].token
+    assert token is not None
+    assert (token.reveal(), token.setting) == ("t", f"SEGUE_{name}_TOKEN")
+    assert (found[platform].url, found[platform].enabled) == ("http://h:1", True)
+
+
+def test_a_variable_goes_before_the_file_and_enables_nothing_that_is_not(home: dict[str, str]):
+    write(home, FULL)
+    more = {"SEGUE_MATRIX_URL": "http://h", "SEGUE_TELEGRAM_TOKEN": "t"}
+    found = config.load({**home, **more}).platforms
+    assert found[Platform.MATRIX].url == "http://h"
+    assert not found[Platform.TELEGRAM].enabled
+
+
+def test_what_a_reset_does_not_say_for_some_chats_is_as_for_all(home: dict[str, str]):
+    write(home, FULL)
+    settings = config.load(home)
+    usual = ResetPolicy(mode=ResetMode.BOTH, idle=timedelta(minutes=90), hour=4)
+    assert settings.resets == ResetPolicies(
+        default=usual,
+        overrides={
+            (None, ChatType.DM): dataclasses.replace(usual, hour=6),
+            (Platform.TELEGRAM, ChatType.DM): dataclasses.replace(usual, mode=ResetMode.NONE),
+        },
+    )
+    assert str(settings.zone) == "Europe/Oslo"
+
+
+def test_the_zone_of_the_machine_is_the_one_that_tz_names(home: dict[str, str]):
+    for named in ("Europe/Oslo", ":Europe/Oslo"):
+        assert str(config.load({**home, "TZ": named}).zone) == "Europe/Oslo"
+    write(home, "[reset]\nzone = 'Asia/Tokyo'\n")
+    assert str(config.load({**home, "TZ": "Europe/Oslo"}).zone) == "Asia/Tokyo"
+
+
+def test_the_zone_of_the_system_has_summer_and_winter(tmp_path: Path):
+    tzdata = Path(str(importlib.resources.files("tzdata"))) / "zoneinfo" / "Europe" / "Oslo"
+    link = tmp_path / "localtime"
+    link.symlink_to(tzdata)
+    for found in (zone.of_machine("", link), zone.of_machine(f"{link}", tmp_path / "none")):
+        assert str(found) == "Europe/Oslo"
+        hours = [datetime(2026, month, 1, tzinfo=found).utcoffset() for month in (1, 7)]
+        assert hours == [timedelta(hours=1), timedelta(hours=2)]
+
+
+@pytest.mark.parametrize("named", ["", "CET-1CEST,M3.5.0,M10.5.0/3", "Not/AZone", "../x"])
+def test_a_zone_that_cannot_be_read_is_the_distance_to_utc_that_holds_now(
+    tmp_path: Path, named: str
+):
+    found = zone.of_machine(named, tmp_path / "none")
+    now = datetime.now().astimezone()
+    assert now.astimezone(found).utcoffset() == now.utcoffset()
+
+
+def test_the_environment_wins(home: dict[str, str], tmp_path: Path):
+    write(home, FULL)
+    settings = config.load(
+        {**home, "SEGUE_MODEL": " openai/gpt-5.5 ", "ANTHROPIC_API_KEY": " other\n"}
+    )
+    assert settings.store == home["SEGUE_STORE"]
+    assert settings.models_folder == tmp_path / "models"
+    assert (settings.model, settings.model_from) == ("openai/gpt-5.5", "SEGUE_MODEL")
+    assert settings.keys["anthropic"].reveal() == "other"
+    assert settings.keys["anthropic"].setting == "ANTHROPIC_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [(provider, v) for provider, several in config.KEY_VARIABLES.items() for v in several],
+)
+def test_every_key_can_come_from_its_variable(home: dict[str, str], provider: str, variable: str):
+    keys = config.load({**home, variable: "k"}).keys
+    assert {name: (key.reveal(), key.setting) for name, key in keys.items()} == {
+        provider: ("k", variable)
+    }
+
+
+def test_the_first_of_two_variables_counts(home: dict[str, str]):
+    both = {**home, "GEMINI_API_KEY": "a", "GOOGLE_API_KEY": "b"}
+    assert config.load(both).keys["gemini"].reveal() == "a"
+    assert config.load({**both, "GEMINI_API_KEY": ""}).keys["gemini"].reveal() == "b"
+
+
+def test_a_variable_that_is_empty_is_not_set(home: dict[str, str]):
+    write(home, FULL)
+    empty = {**home, "SEGUE_MODEL": " ", "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": " "}
+    settings = config.load({**empty, "OPENAI_BASE_URL": ""})
+    assert settings.model == "work/big"
+    assert settings.keys["anthropic"].reveal() == SECRET
+    assert settings.keys.keys() == {"anthropic"}
+    assert settings.openai_url is None
+
+
+def test_openai_may_be_somewhere_else(home: dict[str, str]):
+    settings = config.load({**home, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1/"})
+    assert settings.openai_url == "http://127.0.0.1:9/v1"
+
+
+def test_nothing_is_read_from_the_working_directory(
+    home: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name in ("config.toml", "segue.toml", ".env", "pyproject.toml"):
+        (folder / name).write_text('model = "evil/model"\nSEGUE_MODEL = "evil/model"\n')
+    monkeypatch.chdir(folder)
+    assert config.load(home).model is None
+    with pytest.raises(BadSettings, match="SEGUE_CONFIG: expected a path that begins with / or ~"):
+        config.load({**home, "SEGUE_CONFIG": "config.toml"})
+
+
+# What is wrong with them
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("\nmodel = 1 2", "this is no TOML: .*line 2"),
+        (b"\xff", "this is no TOML"),
+        ("modle = 'x'", "there is no setting modle, only store, model, private_network, "),
+        ("model = 3", "model: expected str, got int"),
+        ("private_network = 'yes'", "private_network: expected bool, got str"),
+        ("idle_minutes = 0", "idle_minutes: expected float > 0"),
+        ("models_folder = 'models'", "models_folder: expected a path that begins with / or ~"),
+        ("keys = 3", "keys: expected object, got int"),
+        ("[keys]\nantropic = 'x'", "no setting keys.antropic, only anthropic, openai, gemini"),
+        ("[keys]\nopenai = 3", "keys.openai: expected str, got int"),
+        ("[approvals]\npolicy = 'never'", "approvals.policy: expected one of ask, allow-list, au"),
+        ("[approvals]\npolice = 'ask'", "no setting approvals.police, only policy, platforms, a"),
+        ("[approvals.platforms]\nicq = 'ask'", "approvals.platforms.icq, only local, web, telegr"),
+        ("[approvals.platforms]\nweb = 'no'", "approvals.platforms.web: expected one of ask, all"),
+        ("[approvals]\nallowed_commands = 'ls'", "approvals.allowed_commands: expected array"),
+        ("[endpoints]\nwork = 'x'", "endpoints.work: expected object, got str"),
+        ("[endpoints.work]\nkey = 'x'", "endpoints.work.url is missing"),
+        ("[endpoints.work]\nurl = 'x'\nspeed = 1", "endpoints.work.speed, only url, key, context"),
+        ("[endpoints.work]\nurl = 'x'\ncontext = 9", "endpoints.work.context: expected int >= 10"),
+        ("[endpoints.'a/b']\nurl = 'x'", "a name has letters, digits, full stops, - and _ only"),
+        ("[endpoints.a]\nurl = 'models.example.com'", "endpoints.a.url: expected http://… or http"),
+        ("[endpoints.a]\nurl = 'http://h:x/'", "endpoints.a.url: expected http://… or https://…"),
+        ("[endpoints.a]\nurl = 'http://me:pw@h/'", "endpoints.a.url: an address holds no name"),
+        ("gateway_log = 'log'", "gateway_log: expected a path that begins with / or ~"),
+        ("[platforms.icq]", "no setting platforms.icq, only web, telegram, discord, slack"),
+        ("[platforms.local]", "no setting platforms.local, only web"),
+        ("[platforms]\nweb = 3", "platforms.web: expected object, got int"),
+        ("[platforms.web]\nport = 3", "no setting platforms.web.port, only enabled, adapter, url"),
+        ("[platforms.web]\nenabled = 1", "platforms.web.enabled: expected bool, got int"),
+        ("[platforms.web]\nurl = 'h'", "platforms.web.url: expected http://… or https://…"),
+        ("[platforms.web]\nadapter = 'a.b'", "web.adapter: expected package.module:function"),
+        ("[platforms.web]\nadapter = 'a..b:c'", "web.adapter: expected package.module:function"),
+        ("[reset]\nmode = 'weekly'", "reset.mode: expected one of none, idle, daily, both"),
+        ("[reset]\nhours = 4", "no setting reset.hours, only mode, idle_minutes, hour, zone, for"),
+        ("[reset]\nhour = 24", "reset.hour: expected int <= 23"),
+        ("[reset]\nidle_minutes = 0", "reset.idle_minutes: expected float >= 0.001"),
+        ("[reset]\nidle_minutes = 1e12", "reset.idle_minutes: expected float <= 5256"),
+        ("[reset]\nzone = 'Mars/Here'", "reset.zone: there is no such time zone; expected one su"),
+        ("[reset]\nzone = '../zone'", "reset.zone: there is no such time zone"),
+        ("[reset]\nhour = 24\n[reset.for.dm]\nmode = 'none'", " reset.hour: expected int <= 23"),
+        ("[reset.for.team]\nmode = 'none'", "no setting reset.for.team, only web, telegram,"),
+        ("[reset.for.dm]\nmode = 'x'", "reset.for.dm.mode: expected one of none, idle, daily, bo"),
+        ("[reset.for.dm]\nzone = 'UTC'", "no setting reset.for.dm.zone, only mode, idle_minutes"),
+        ("[reset.for]\ndm = 3", "reset.for.dm: expected object, got int"),
+    ],
+)
+def test_what_is_wrong_names_the_file_the_setting_and_what_is_allowed(
+    home: dict[str, str], text: str | bytes, told: str
+):
+    del home["SEGUE_MODELS"]
+    path = write(home, text)
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    assert str(path) in str(caught.value)
+    assert re.search(told, str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OPENAI_BASE_URL", "localhost:1234"),
+        ("SEGUE_MODELS", "models"),
+        ("SEGUE_CONFIG", "x.toml"),
+        ("SEGUE_GATEWAY_LOG", "log"),
+        ("SEGUE_SIGNAL_URL", "localhost:8080"),
+    ],
+)
+def test_a_variable_that_is_wrong_is_named(home: dict[str, str], variable: str, value: str):
+    with pytest.raises(BadSettings, match=f"in the environment cannot be used: {variable}: exp"):
+        config.load({**home, variable: value})
+
+
+def test_a_file_that_cannot_be_read_is_not_a_file_that_is_not_there(home: dict[str, str]):
+    Path(home["SEGUE_CONFIG"]).mkdir()
+    with pytest.raises(BadSettings, match="cannot be read"):
+        config.load(home)
+
+
+def test_a_wrong_name_cannot_move_the_cursor(home: dict[str, str]):
+    write(home, '"a\\u001b[2Jb" = 1')
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    assert "\x1b" not in str(caught.value)
+
+
+# Secrets
+
+
+def test_no_repr_and_no_dump_shows_a_key(home: dict[str, str]):
+    write(home, FULL)
+    password = {**home, "SEGUE_STORE": f"postgresql://me:{SECRET}@h/db", "OPENAI_API_KEY": SECRET}
+    settings = config.load(password)
+    assert SECRET not in repr(settings) + str(settings) + f"{settings}"
+    keys = {
+        "keys": settings.keys,
+        "endpoints": settings.endpoints,
+        "platforms": settings.platforms,
+    }
+    shown = [repr(keys), repr(copy.deepcopy(keys)), json.dumps(keys, default=repr)]
+    shown += [repr(dataclasses.asdict(settings)["endpoints"]), json.dumps(keys, default=str)]
+    assert SECRET not in "".join(shown)
+    for dump in (msgspec.json.encode, msgspec.to_builtins, pickle.dumps):
+        with pytest.raises(TypeError):
+            dump(settings)
+
+
+def test_an_error_does_not_show_a_key(home: dict[str, str]):
+    write(home, f'[keys]\nopenai = ["{SECRET}"]\n')
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    assert SECRET not in str(caught.value)
+    write(home, f'[keys]\nopenai = "{SECRET}')
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    assert SECRET not in str(caught.value)
+
+
+HIDING = """
+import subprocess
+from segue import config
+config.hide_secrets()
+config.hide_secrets()
+print(config.load().keys["openai"].reveal())
+kept = subprocess.run(["sh", "-c", "echo $OPENAI_API_KEY $PGPASSWORD"], capture_output=True)
+print(kept.stdout.decode(), end="", flush=True)
+subprocess.run(["sh", "-c", "env; cat /proc/$PPID/environ"], env=config.tool_environment())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_secrets_cannot_be_read_from_outside_and_stay_readable_for_us(tmp_path: Path):
+    given = {
+        "SEGUE_CONFIG": str(tmp_path / "config.toml"),
+        "OPENAI_API_KEY": "sk-hidden",
+        "PGPASSWORD": "pg-hidden",
+        "COLOUR": "blue",
+        "PATH": os.defpath,
+        "HOME": str(tmp_path),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", HIDING], env=given, check=True, capture_output=True, text=True
+    )
+    key, both, seen = ended.stdout.split("\n", 2)
+    assert (key, both) == ("sk-hidden", "sk-hidden pg-hidden")
+    assert "hidden" not in seen
+    # Only root may look into the process, where it finds the rest.
+    assert seen.count("COLOUR=blue") == (2 if os.geteuid() == 0 else 1)
+
+
+def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
+    names = config.secret_names()
+    assert {"SEGUE_STORE", "OPENAI_API_KEY", "GOOGLE_API_KEY", "PGPASSWORD"} <= names
+    assert {name for name in names if not name.startswith("PG")} <= set(config.VARIABLES)
+    paths = {"SEGUE_CONFIG", "SEGUE_STORE", "SEGUE_MODELS", "SEGUE_GATEWAY_LOG"}
+    other = [name for name in config.VARIABLES if name not in paths and not name.endswith("_URL")]
+    held = config.load({**home, **dict.fromkeys(other, "k")})
+    secrets = [*held.keys.values(), *(platform.token for platform in held.platforms.values())]
+    assert len(secrets) == len(config.KEY_VARIABLES) + len(TARGETS)
+    assert {secret.setting for secret in secrets if secret} <= names
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        (FULL, 0o644, "holds keys, and others can read it. Type `chmod 600 "),
+        (FULL, 0o640, "holds keys, and others can read it"),
+        ("[endpoints.a]\nurl = 'http://h'\nkey = 'k'\n", 0o604, "holds keys"),
+        ("[platforms.slack]\ntoken = 't'\n", 0o604, "holds keys"),
+        ("model = 'local'", 0o620, "Others can change "),
+        (FULL, 0o600, ""),
+        (FULL, 0o400, ""),
+        ("model = 'local'", 0o644, ""),
+        ("[endpoints.a]\nurl = 'http://h'\n", 0o644, ""),
+    ],
+)
+def test_who_may_read_and_change_the_file_matters(
+    home: dict[str, str], text: str, mode: int, told: str
+):
+    write(home, text, mode)
+    warnings = config.load(home).warnings
+    assert len(warnings) == bool(told)
+    assert told in "".join(warnings)
+
+
+def test_a_file_that_was_named_and_is_not_there_is_warned_of(home: dict[str, str]):
+    (warning,) = config.load(home).warnings
+    assert warning == f"SEGUE_CONFIG names {home['SEGUE_CONFIG']}, but there is no such file."
+
+
+# Writing
+
+
+def test_a_model_is_written_and_everything_else_stays_as_it_was(home: dict[str, str]):
+    rest = FULL[FULL.index("[keys]") :]
+    before = f'# mine\nmodel = "a/b"  # for now\n\nidle_minutes = 3 # short\n{rest}'
+    path = write(home, before)
+    assert config.set_model("openrouter/x/y", home) == path
+    assert path.read_text() == before.replace('"a/b"', '"openrouter/x/y"')
+
+
+@pytest.mark.parametrize("before", ["", "# only words\n", "[keys]\nopenai = 'k'\n", "[endpoints]"])
+def test_a_first_model_is_written_where_it_counts(home: dict[str, str], before: str):
+    path = write(home, before)
+    config.set_model("local", home)
+    assert tomllib.loads(path.read_text()) == {"model": "local", **tomllib.loads(before)}
+    assert all(line in path.read_text() for line in before.splitlines())
+
+
+def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path):
+    path = tmp_path / "new" / "folder" / "config.toml"
+    config.set_model("we\"ird'/näme", {"SEGUE_CONFIG": str(path)})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert tomllib.loads(path.read_text()) == {"model": "we\"ird'/näme"}
+    assert list(path.parent.iterdir()) == [path], "nothing else is left"
+
+
+def test_writing_makes_the_file_private(home: dict[str, str]):
+    path = write(home, FULL, 0o644)
+    config.set_model("local", home)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_stays_a_link(home: dict[str, str], tmp_path: Path):
+    target = tmp_path / "dotfiles" / "segue.toml"
+    target.parent.mkdir()
+    target.write_text("# here\n")
+    path = Path(home["SEGUE_CONFIG"])
+    path.symlink_to(target)
+    config.set_model("local", home)
+    assert path.is_symlink()
+    assert target.read_text() == '# here\nmodel = "local"\n'
+
+
+def test_a_broken_file_is_not_written(home: dict[str, str]):
+    path = write(home, "model = ")
+    with pytest.raises(BadSettings):
+        config.set_model("local", home)
+    assert path.read_text() == "model = "
+
+
+def test_what_is_no_ordinary_file_is_not_replaced():
+    with pytest.raises(SettingsUnwritable, match="no ordinary file"):
+        config.set_model("local", {"SEGUE_CONFIG": "/dev/null"})
+
+
+def test_a_folder_that_cannot_be_made_is_told(home: dict[str, str]):
+    path = write(home, "")
+    inside = {"SEGUE_CONFIG": str(path / "config.toml")}
+    with pytest.raises((SettingsUnwritable, BadSettings), match="Not a directory"):
+        config.set_model("local", inside)
+
+
+def test_whoever_reads_while_it_is_written_sees_a_whole_file(home: dict[str, str]):
+    path = write(home, FULL)
+    with path.open() as reader:
+        config.set_model("local", home)
+        assert reader.read() == FULL, "the old file is left alone"
+    assert config.load(home).model == "local"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "written"),
+    [
+        ("model", ["anthropic"], "anthropic"),
+        ("store", ["sqlite:///x.db"], "sqlite:///x.db"),
+        ("private_network", ["false"], False),
+        ("idle_minutes", ["5"], 5),
+        ("idle_minutes", ["2.5"], 2.5),
+        ("models_folder", ["~/models"], "~/models"),
+        ("keys.groq", ["k"], "k"),
+        ("endpoints.work.context", ["4096"], 4096),
+        ("endpoints.my.own-server.url", ["http://h"], "http://h"),
+        ("approvals.policy", ["auto"], "auto"),
+        ("approvals.platforms.matrix", ["allow-list"], "allow-list"),
+        ("approvals.allowed_commands", ["make", "git log"], ["make", "git log"]),
+        ("approvals.allowed_commands", ["make"], ["make"]),
+        ("approvals.allowed_commands", ['["make", "[x"]'], ["make", "[x"]),
+        ("approvals.allowed_commands", ["[]"], []),
+        ("gateway_log", ["~/log"], "~/log"),
+        ("platforms.slack.enabled", ["false"], False),
+        ("platforms.slack.adapter", ["a.b:c"], "a.b:c"),
+        ("platforms.matrix.token", ["k"], "k"),
+        ("reset.mode", ["daily"], "daily"),
+        ("reset.hour", ["0"], 0),
+        ("reset.zone", ["UTC"], "UTC"),
+        ("reset.for.slack-thread.idle_minutes", ["15"], 15),
+    ],
+)
+def test_any_setting_can_be_changed_and_nothing_else_is(
+    home: dict[str, str], name: str, given: list[str], written: object
+):
+    path = write(home, f"# mine\n{FULL}# the end\n", 0o644)
+    wanted = tomllib.loads(path.read_text())
+    config.change(name, given, home)
+    found: typing.Any = tomllib.loads(path.read_text())
+    table = wanted
+    *tables, last = names.parts(name)
+    for part in tables:
+        table = table.setdefault(part, {})
+    table[last] = written
+    assert found == wanted
+    assert path.read_text().startswith("# mine\n")
+    assert "# the end\n" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "[approvals.platforms]\nweb = 'ask'\n",
+        "approvals.policy = 'ask'\n[keys]\n",
+        "approvals = {policy = 'ask'}\n",
+        "[endpoints.a]\nurl = 'http://h'\n[keys]\nopenai = 'k'\n[endpoints.b]\nurl = 'http://i'\n",
+        "model = 'x'\r\n[approvals]\r\n",
+    ],
+)
+def test_a_setting_finds_its_place_in_a_file_of_any_shape(home: dict[str, str], before: str):
+    path = write(home, before)
+    config.change("approvals.allowed_commands", ["ls"], home)
+    config.change("endpoints.c.url", ["http://j"], home)
+    config.change("endpoints.c.key", ["k"], home)
+    wanted = tomllib.loads(before)
+    wanted.setdefault("approvals", {})["allowed_commands"] = ["ls"]
+    wanted.setdefault("endpoints", {})["c"] = {"url": "http://j", "key": "k"}
+    assert tomllib.loads(path.read_text()) == wanted
+    assert config.load(home).endpoints["c"].url == "http://j"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("modle", ["x"], "There is no setting 'modle' (there is 'model')."),
+        ("keys", ["x"], "There is no setting 'keys'"),
+        ("endpoints.work", ["x"], "There is no setting 'endpoints.work'"),
+        ("endpoints.work.speed", ["x"], "There is no setting 'endpoints.work.speed'"),
+        ("model.x", ["x"], "There is no setting 'model.x'"),
+        ("keys.icq", ["x"], "there is no setting keys.icq, only anthropic"),
+        ("approvals.platforms.icq", ["ask"], "approvals.platforms.icq, only local, web"),
+        ("approvals.policy", ["never"], "approvals.policy: expected one of ask, allow-list, auto"),
+        ("idle_minutes", ["0"], "idle_minutes: expected float > 0"),
+        ("idle_minutes", ["soon"], "idle_minutes: expected float"),
+        ("private_network", ["maybe"], "private_network: expected bool"),
+        ("endpoints.new.key", ["x"], "endpoints.new.url is missing"),
+        ("endpoints.work.url", ["models.example.com"], "endpoints.work.url: expected http://"),
+        ("endpoints.work.context", ["9"], "endpoints.work.context: expected int >= 1024"),
+        ("endpoints.a/b.url", ["http://h"], "a name has letters, digits"),
+        ("models_folder", ["models"], "models_folder: expected a path that begins with / or ~"),
+        ("model", ["a", "b"], "model takes one value, not 2"),
+        ("model", ["a\x1b[2J"], "only characters that can be seen"),
+        ("model", ["\udcff"], "only characters that can be seen"),
+        ("approvals.allowed_commands", ["[1, 2]"], "expected str, got int"),
+        ("approvals.allowed_commands", ["[ls"], "that is no list in TOML"),
+        ("platforms.icq.token", ["x"], "there is no setting platforms.icq, only web"),
+        ("platforms.slack", ["x"], "There is no setting 'platforms.slack'"),
+        ("platforms.slack.url", ["h"], "platforms.slack.url: expected http://"),
+        ("platforms.slack.adapter", ["h"], "expected package.module:function"),
+        ("gateway_log", ["log"], "gateway_log: expected a path that begins with / or ~"),
+        ("reset.for", ["x"], "There is no setting 'reset.for'"),
+        ("reset.chats.dm.mode", ["none"], "There is no setting 'reset.chats.dm.mode'"),
+        ("reset.for.all.mode", ["none"], "there is no setting reset.for.all, only web"),
+        ("reset.for.dm.mode", ["x"], "reset.for.dm.mode: expected one of none, idle, daily"),
+        ("reset.zone", ["Mars"], "reset.zone: there is no such time zone"),
+    ],
+)
+def test_what_would_make_the_file_invalid_is_refused(
+    home: dict[str, str], name: str, given: list[str], told: str
+):
+    path = write(home, FULL)
+    with pytest.raises((SettingRefused, UnknownSetting)) as caught:
+        config.change(name, given, home)
+    assert told in str(caught.value)
+    assert path.read_text() == FULL
+
+
+def test_a_wrong_setting_can_be_mended_by_setting_it(home: dict[str, str]):
+    path = write(home, "idle_minutes = 0\n")
+    config.change("idle_minutes", ["3"], home)
+    assert path.read_text() == "idle_minutes = 3\n"
+
+
+def test_a_refusal_does_not_show_a_key(home: dict[str, str]):
+    write(home, FULL)
+    with pytest.raises(SettingRefused) as caught:
+        config.change("endpoints.new.key", [SECRET], home)
+    assert SECRET not in str(caught.value)
+
+
+# Where they come from
+
+
+def test_every_setting_says_where_it_comes_from(home: dict[str, str]):
+    write(home, FULL)
+    more = {**home, "GOOGLE_API_KEY": "k", "SEGUE_MODEL": "local", "OPENAI_BASE_URL": "http://h"}
+    found = {setting.name: setting for setting in config.explain(more)}
+    known = names.every(["work", "plain"], ["dm", "telegram-dm"])
+    assert set(found) == {*known, "OPENAI_BASE_URL"}
+    origins = {name: setting.origin for name, setting in found.items()}
+    assert origins["store"] == "SEGUE_STORE"
+    assert origins["model"] == "SEGUE_MODEL"
+    assert origins["keys.gemini"] == "GOOGLE_API_KEY"
+    assert origins["OPENAI_BASE_URL"] == "OPENAI_BASE_URL"
+    assert origins["keys.openai"] == origins["endpoints.plain.key"] == "default"
+    assert origins["keys.anthropic"] == origins["endpoints.plain.url"] == "file"
+    assert origins["approvals.platforms.web"] == "default"
+    assert found["approvals.platforms.web"].value == "allow-list"
+    assert found["approvals.allowed_commands"].value == ("git status", "ls")
+    assert origins["platforms.matrix.token"] == origins["platforms.telegram.enabled"] == "file"
+    assert origins["platforms.slack.enabled"] == origins["reset.for.dm.mode"] == "default"
+    assert origins["reset.for.dm.hour"] == origins["reset.zone"] == "file"
+    assert found["platforms.slack.enabled"].value is False
+    assert found["reset.for.dm.mode"].value == "both"
+    assert found["reset.for.dm.idle_minutes"].value == 90
+    assert found["reset.zone"].value == "Europe/Oslo"
+    assert found["model"].value == "local"
+    assert found["keys.mistral"].value is None
+    assert SECRET not in repr(found)
+
+
+def test_what_is_said_in_the_file_and_equals_the_default_is_from_the_file(home: dict[str, str]):
+    write(home, "private_network = false\nmodel = ''\n")
+    found = {setting.name: setting for setting in config.explain(home)}
+    assert found["private_network"].origin == "file"
+    assert found["model"].origin == "default", "an empty name is none"
+
+
+def test_the_names_are_those_of_the_document():
+    known = {_general(name) for name in names.every(["work"])}
+    assert known == settings_of(file.Contents)
+
+
+def _general(name: str) -> str:
+    """As the document calls it."""
+    match name.split("."):
+        case ["endpoints", _, field]:
+            return f"endpoints.NAME.{field}"
+        case ["approvals", "platforms", _]:
+            return "approvals.platforms.PLATFORM"
+        case ["platforms", _, field]:
+            return f"platforms.PLATFORM.{field}"
+        case ["reset", "for", _, field]:
+            return f"reset.for.CHATS.{field}"
+        case _:
+            return name
+
+
+def test_what_is_a_key_is_known():
+    secret = {name for name in names.every(["work"]) if names.is_secret(name)}
+    keys = {f"keys.{p}" for p in config.KEY_VARIABLES} | {f"platforms.{p}.token" for p in TARGETS}
+    assert secret == keys | {"endpoints.work.key"}
+
+
+def test_the_editor_is_the_one_that_was_named():
+    assert config.editor({}) == ""
+    assert config.editor({"VISUAL": " ", "EDITOR": "ed"}) == "ed"
+    assert config.editor({"VISUAL": "vim -n", "EDITOR": "ed"}) == "vim -n"
+
+
+# Cost and words
+
+
+def test_reading_settings_loads_nothing_heavy(home: dict[str, str]):
+    write(home, "model = 'local'")
+    program = (
+        "import sys; from segue import config;"
+        "config.load(dict(a.split('=') for a in sys.argv[1:]));"
+        "print([m for m in ('tomlkit', 'httpx2', 'asyncio') if m in sys.modules])"
+    )
+    given = [f"{name}={value}" for name, value in home.items()]
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *given], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[]"
+
+
+def settings_of(table: type[msgspec.Struct], prefix: str = "") -> set[str]:
+    """The full names of all settings, such as `endpoints.NAME.url`."""
+    names: set[str] = set()
+    for field in msgspec.structs.fields(table):
+        name = f"{prefix}{field.encode_name}"
+        match name, field.type:
+            case "keys", _:
+                names |= {f"keys.{provider}" for provider in config.KEY_VARIABLES}
+            case "approvals.platforms", _:
+                names.add("approvals.platforms.PLATFORM")
+            case _, kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                names |= settings_of(kind, f"{name}.")
+            case _, kind if typing.get_origin(kind) is dict:
+                inside = {"platforms": "PLATFORM", "reset.for": "CHATS"}.get(name, "NAME")
+                names |= settings_of(typing.get_args(kind)[1], f"{name}.{inside}.")
+            case _:
+                names.add(name)
+    return names
+
+
+def test_the_document_names_every_setting_and_variable_and_no_other():
+    text = (ROOT / "docs" / "settings.md").read_text()
+    table = text[text.index("| setting |") :]
+    rows = [row.split("|")[1:3] for row in table.splitlines() if row.startswith("| `")]
+    named = [name for first, _ in rows for name in re.findall(r"`([^`]+)`", first)]
+    assert sorted(named) == sorted({*settings_of(file.Contents), *ONLY_VARIABLES})
+    variables = {name for row in rows for cell in row for name in re.findall(r"`([A-Z_]+)`", cell)}
+    assert variables <= {*config.VARIABLES, *OF_A_PLATFORM}
+    own = {f"SEGUE_{p.upper()}_{what}" for p in TARGETS for what in ("TOKEN", "URL")}
+    assert variables >= (set(config.VARIABLES) - own) | OF_A_PLATFORM
+
+
+def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
+    text = (ROOT / "docs" / "settings.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    write(home, example)
+    assert config.load(home).model
+
+
+ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "TZ", "VISUAL", "EDITOR"}
+OF_A_PLATFORM = {"SEGUE_PLATFORM_TOKEN", "SEGUE_PLATFORM_URL"}
+
+
+# A home that cannot be written
+
+
+def test_settings_can_be_read_where_the_data_folder_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", f"{tmp_path}/file/share")
+    assert config.load({}).store == f"sqlite://{tmp_path}/file/share/segue/segue.db"
+
+
+def test_what_was_typed_is_remembered_for_its_person_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/state")
+    path = config.history()
+    assert path == tmp_path / "state" / "segue" / "typed"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_was_typed_and_cannot_be_remembered_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/file/state")
+    with pytest.raises(HistoryUnwritable, match="set XDG_STATE_HOME to another folder"):
+        config.history()

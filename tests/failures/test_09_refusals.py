@@ -1,0 +1,196 @@
+"""How handoff fails elsewhere, 9, and how it does not here: what a person who is refused is told
+to type is typed, as it stands, and works."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from segue import commands
+from segue.cli.main import main
+from segue.core import errors
+from segue.core import handoff as handoffs
+from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.errors import HandoffInFlight, UserError
+from segue.core.handoff import State
+from segue.core.session import ME
+from segue.gateway import texts
+from segue.testing.platform import Shape
+from segue.testing.platform.process import serving
+from tests.failures.advice import (
+    HANDOFF,
+    IN_A_SHELL,
+    add_settings,
+    arrived,
+    arrives,
+    refused,
+    told,
+    type_in_a_shell,
+)
+from tests.failures.advice import (
+    commands as told_in,
+)
+from tests.failures.conftest import HANDED_OFF, Household
+from tests.harness.gateways import none_left
+
+# Whatever is told to be typed exists
+
+
+def every_text() -> Iterator[str]:
+    classes = (c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, UserError))
+    yield from (" ".join((cls.__doc__ or "").split()) for cls in classes)
+    for module in (handoffs, texts):
+        told = (value for name, value in vars(module).items() if name.isupper())
+        yield from (value for value in told if isinstance(value, str))
+    yield from (command.elsewhere for command in commands.COMMANDS)
+
+
+TEXTS = [text for text in every_text() if "`segue" in text or re.search(r"(?<!\S)/[a-z]", text)]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:40])
+def test_every_command_that_a_person_is_told_to_type_is_there(text: str):
+    """9. Advice that cannot work ("/resume on the platform manually" → blocked)."""
+    for command in re.findall(r"`segue([^`]*)`", text):
+        context, found = click.Context(main), main
+        for word in command.split():
+            if not isinstance(found, click.Group):
+                break
+            found = found.get_command(context, word)
+            assert found is not None, f"there is no `segue{command}`"
+    for name in re.findall(r"(?<!\S)/([a-z]+)\b", text):
+        assert any(command.name == name for command in commands.COMMANDS), f"there is no /{name}"
+
+
+# Refusals
+
+
+async def test_after_a_name_that_is_not_known_what_is_told_works(household: Household):
+    """9. The ways out of UnknownPlatform, of SessionNotFound, of UnknownChat, which has two, and of
+    SessionHeld."""
+    other = await household.hands.chat(Shape.GROUP, [household.anna], name="Team")
+    async with household.gateway():
+        async with household.desk("one"):
+            said = await refused(household)
+            assert "This session is open in a terminal on" in said
+            assert "Leave it there first" in said
+        said = await refused(household, "handoff", "Sums", "telegran")
+        assert "There is no platform 'telegran' to hand off to. Try telegram," in said
+        said = await refused(household, "handoff", "Sumz", "telegram")
+        (listing,) = told_in(said, "There is no session 'Sumz'.")
+        assert "Sums" in await type_in_a_shell(household, listing)
+        said = await refused(household, "handoff", "Sums", f"telegram:{other}")
+        assert f"{other!r} is not one of your chats on telegram. Send something" in said
+        await household.hands.say(household.anna, other, "hello")
+        await household.hands.message("(1) hello", chat=other)
+        await type_in_a_shell(household, f"segue handoff Sums 'telegram:{other}'")
+        await household.hands.thread(other)
+        await arrives(household)
+
+
+async def test_without_a_gateway_what_is_told_starts_one(household: Household):
+    """9. The ways out of NoGateway and of a platform that no gateway would serve. (That one is
+    offered, where one would, is in the tests of the terminal.)"""
+    add_settings(household, "enabled = false\n")
+    async with none_left(household.person), household.terminal() as shown:
+        shown.say(HANDOFF)
+        start, switch_on = await told(shown, "No gateway is running", 2)
+        await shown.shows("in another terminal, then /handoff telegram again.")
+        await shown.shows("Nor is telegram set up yet:")
+        await shown.ready()
+        await type_in_a_shell(household, switch_on)
+        await type_in_a_shell(household, start)
+        shown.say(HANDOFF)
+        assert await shown.end() == 0
+        await arrived(household)
+
+
+async def test_a_platform_that_is_not_served_is_served_after_what_is_told(household: Household):
+    """9. The way out of PlatformNotEnabled."""
+    await household.left("one")
+    async with serving() as other, other.hands() as hands:
+        chat = await hands.chat(Shape.DM, [await hands.user("Anna")])
+        home = Address(platform=Platform.SLACK, chat_type=ChatType.DM, chat_id=chat)
+        await household.store.owners.set_home(ME, HomeChannel(address=home))
+        async with household.gateway():
+            said = await refused(household, "handoff", "Sums", "slack")
+            setting, stop, start = told_in(said, "is running does not serve slack.")
+            # There is no adapter of our own for any platform yet.
+            adapter = '[platforms.slack]\nadapter = "segue.testing.platform.adapter:make"\n'
+            add_settings(household, f'\n{adapter}url = "{other.url}"\n')
+            async with household.person.opens(*shlex.split(setting)[1:]) as asks:
+                await asks.shows("platforms.slack.token:")
+                asks.say(other.token)
+                assert await asks.end() == 0
+            await type_in_a_shell(household, stop)
+        assert start == "segue gateway start"
+        async with household.gateway():
+            await type_in_a_shell(household, "segue handoff Sums slack")
+            await hands.thread(chat)
+
+
+async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Household):
+    """9. The way out of NoHomeChannel, for somebody who is not even paired."""
+    await household.store.owners.unlink(Platform.TELEGRAM, household.anna)
+    await household.store.owners.clear_home(ME, Platform.TELEGRAM)
+    hands, anna, chat = household.hands, household.anna, household.chat
+    await household.left("one")
+    async with household.gateway():
+        said = await refused(household)
+        (pair,) = told_in(said, "There is no home channel on telegram yet. Send /sethome")
+        code = re.search(r"Your code: (\S+)", await type_in_a_shell(household, pair))
+        assert code is not None
+        await hands.say(anna, chat, code[1])
+        await household.sees("You are paired")
+        await hands.say(anna, chat, "/sethome")
+        await household.sees("Handoffs to telegram arrive here from now on.")
+        await arrives(household)
+
+
+async def test_in_the_middle_of_a_turn_both_ways_out_work(household: Household):
+    """9. The ways out of TurnRunning."""
+    advice = "Wait for the answer, or press Ctrl-C; then type /handoff again."
+    async with household.gateway(), household.terminal() as shown:
+        for count, text in enumerate(("one", "two"), 1):
+            household.mind.hold(text)
+            shown.say(text)
+            await household.mind.hears(text)
+            shown.say(HANDOFF)
+            await shown.until(
+                lambda count=count: " ".join(shown.text.split()).count(advice) == count, advice
+            )
+            if text == "one":
+                shown.press("c-c")
+                await shown.ready()
+            household.mind.let_go()
+        await shown.shows("(1) one two")  # what was interrupted and what came next are one
+        await shown.ready()
+        shown.say(HANDOFF)
+        assert await shown.end() == 0
+        await arrived(household)
+
+
+async def test_what_is_in_flight_already_is_over_soon_and_can_be_asked_for_again(
+    household: Household,
+):
+    """9. The way out of HandoffInFlight and of SessionChanged: the terminal that began it is dead,
+    and the session goes on in another."""
+    household.mind.hold(HANDED_OFF)
+    session = await household.left("one")
+    async with household.gateway():
+        with household.begun(*IN_A_SHELL):
+            await household.mind.hears(HANDED_OFF)
+        async with household.sits_down(session) as desk:
+            with pytest.raises(HandoffInFlight, match="Wait until that is over"):
+                await desk.hand_off()
+            household.mind.let_go()
+            failed = await household.handoff(State.FAILED)
+            assert (failed.error or "").endswith("Type /handoff again from there.")
+            assert (await desk.hand_off()).state is State.COMPLETED
+    done, failed = await household.handoffs()
+    assert (done.state, failed.state) == (State.COMPLETED, State.FAILED)

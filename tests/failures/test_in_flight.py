@@ -1,0 +1,196 @@
+"""What happens while a handoff is under way, with a real gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import ModelError, ModelOffline
+from segue.core.handoff import Failure, State, Step
+from segue.handoff import STEPS, Completed, handed_over
+from segue.store import Topic
+from segue.testing.platform import Shape, Trouble
+from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
+from tests.gateway.conftest import House
+from tests.gateway.test_handoffs import home_in
+
+WORDS = ("first", "second", "third")
+
+
+# What is written in the new thread meanwhile
+
+
+async def written_in_the_thread(household: Household) -> str:
+    """Anna is quicker than the handoff; the thread that she writes in."""
+    thread = await household.thread()
+    for text in WORDS:
+        await household.hands.say(household.anna, household.chat, text, thread=thread.id)
+    async with asyncio.timeout(WITHIN), household.store.listen(Topic.INBOX) as wake:
+        while len(await household.store.inbox.waiting()) < len(WORDS):
+            await wake.wait(0.1)
+    return thread.id
+
+
+async def answered_in_order(household: Household, thread: str) -> None:
+    """After the greeting, each once, in the session that was handed off."""
+    await household.hands.message("(5) third", chat=household.chat, within=WITHIN)
+    texts = await household.in_thread(thread)
+    answers = [text for text in texts if text.startswith("(")]
+    assert len(answers) == 4
+    assert answers[0].startswith(f"(2) {HANDED_OFF}")
+    assert answers[1:] == ["(3) first", "(4) second", "(5) third"]
+    said = [text for role, text in await household.said() if role == "user"]
+    assert (said[0], said[2:]) == ("one", list(WORDS))
+
+
+async def test_what_is_written_in_the_new_thread_meanwhile_is_answered_after_the_commit(
+    household: Household,
+):
+    household.mind.hold(HANDED_OFF)
+    async with household.gateway(), household.desk("one") as desk:
+        handing = asyncio.create_task(desk.hand_off())
+        await household.mind.hears(HANDED_OFF)
+        thread = await written_in_the_thread(household)
+        assert len(household.mind.requests) == 1
+        household.mind.let_go()
+        assert (await handing).state is State.COMPLETED
+        await answered_in_order(household, thread)
+
+
+async def test_it_is_answered_once_when_the_gateway_is_killed_before_the_commit(
+    household: Household,
+):
+    household.mind.hold(HANDED_OFF)
+    async with household.desk("one") as desk:
+        async with household.gateway() as first:
+            handing = asyncio.create_task(desk.hand_off())
+            await household.mind.hears(HANDED_OFF)
+            thread = await written_in_the_thread(household)
+            first.kill()
+        household.mind.let_go()
+        async with household.gateway():
+            assert (await handing).state is State.COMPLETED
+            await answered_in_order(household, thread)
+
+
+async def test_it_is_answered_once_when_the_gateway_is_killed_after_the_commit(
+    household: Household,
+):
+    """In the middle of answering the second."""
+    household.mind.hold(HANDED_OFF)
+    async with household.desk("one") as desk:
+        async with household.gateway() as first:
+            handing = asyncio.create_task(desk.hand_off())
+            await household.mind.hears(HANDED_OFF)
+            thread = await written_in_the_thread(household)
+            household.mind.let_go()
+            household.mind.hold("second")
+            assert (await handing).state is State.COMPLETED
+            await household.mind.hears("second")
+            first.kill()
+        household.mind.let_go()
+        async with household.gateway():
+            await answered_in_order(household, thread)
+
+
+# Calling it off
+
+
+async def while_waiting(household: Household, gateway: Gateway) -> None:
+    gateway.freeze()
+
+
+async def while_it_is_being_opened(household: Household, gateway: Gateway) -> None:
+    await household.hands.fail("open_thread", Trouble.HANG_AFTER)
+
+
+async def while_delivering(household: Household, gateway: Gateway) -> None:
+    await household.hands.fail("send", Trouble.HANG)
+
+
+@pytest.mark.parametrize(
+    ("hang", "state", "step"),
+    [
+        (while_waiting, State.PENDING, None),
+        (while_it_is_being_opened, State.RUNNING, Step.OPENING),
+        (while_delivering, State.RUNNING, Step.DELIVERING),
+    ],
+)
+async def test_what_is_called_off_stays_and_the_thread_is_told(
+    household: Household,
+    hang: Callable[[Household, Gateway], Coroutine[Any, Any, None]],
+    state: State,
+    step: Step | None,
+):
+    interrupt = asyncio.Event()
+    async with household.gateway() as gateway, household.desk("one") as desk:
+        await hang(household, gateway)
+        handing = asyncio.create_task(desk.hand_off(interrupt=interrupt))
+        await household.handoff(state, step=step)
+        await desk.until("waiting for a gateway" if step is None else f"{STEPS[step]} on telegram")
+        if step is not None:
+            await household.hands.until(lambda shown: shown.hanging == 1, within=WITHIN)
+        interrupt.set()
+        assert (await handing).failure is Failure.CANCELLED
+        gateway.thaw()
+        await household.hands.calm()
+        for thread in (await household.hands.look(household.chat)).threads:
+            await household.sees(STAYED)
+            assert (await household.in_thread(thread.id))[-1].startswith(STAYED)
+        await desk.says("two")
+        assert [text for _, text in await household.said()] == ["one", "(1) one", "two", "(2) two"]
+        (handoff,) = await household.handoffs()
+        assert (handoff.state, handoff.failure) == (State.FAILED, Failure.CANCELLED)
+        address = (await household.session()).address
+        assert address is not None
+        assert address.platform is Platform.LOCAL
+        assert (await desk.hand_off()).state is State.COMPLETED
+
+
+# What is said on arrival
+
+
+async def test_the_message_of_whoever_leaves_reaches_the_confirming_turn(household: Household):
+    await household.left("one")
+    async with household.gateway():
+        words = ("handoff", "Sums", "telegram", "--message", 'I am on the "train".')
+        done = await household.shell(*words)
+        assert done.returncode == 0, done.stderr
+        assert household.mind.heard('They left you this message for the way: "I am on the') == 1
+        assert household.mind.heard(r"\"train\".") == 1
+        await household.sees("I am on the")
+
+
+AWAY = ModelOffline(provider="openai", url="http://127.0.0.1:1", reason="refused")
+RESTING = ModelError(provider="openai", reason="This model is resting.")
+
+
+@pytest.mark.parametrize("error", [AWAY, RESTING])
+async def test_without_a_model_the_session_arrives_all_the_same_and_it_is_said_why(
+    house: House, error: ModelError
+):
+    """Whether nobody answers there, or it refuses."""
+    async with house.gateway(model=[error, "Here I am."]):
+        chat, _ = await home_in(house, Shape.DM)
+        async with house.terminal(("one", "1."), title="Sums") as desk:
+            done = await desk.hand_off()
+            assert done.state is State.COMPLETED
+            assert "Sums goes on at telegram" in await handed_over(house.store, Completed(done))
+        thread = await house.hands.thread(chat)
+        shown = await house.hands.until(
+            lambda shown: any("The agent could not say so itself:" in t for t in shown.texts),
+            chat=chat,
+        )
+        told = " ".join(shown.texts)
+        assert "The session is here. Write, and it goes on." in told
+        assert str(error) in told
+        await house.hands.say(house.anna, chat, "go on", thread=thread.id)
+        await house.hands.message("Here I am.", chat=chat)
+        await house.idle()
+    said = await house.said(desk.session.id)
+    assert said[:2] == [("user", "one"), ("assistant", "1.")]
+    assert said[-2:] == [("user", "go on"), ("assistant", "Here I am.")]

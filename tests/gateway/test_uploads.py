@@ -1,0 +1,124 @@
+"""Files that the agent sends to a chat."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from segue.gateway import uploads
+from segue.platforms.base import Capabilities, Upload
+from segue.store.outbox import Draft, OutgoingState
+from segue.testing.platform import Rules, Trouble
+from tests.gateway.conftest import House
+from tests.gateway.test_approvals import question
+from tests.turns.conftest import call
+
+ABLE = Capabilities(files=True, upload_bytes=100)
+
+
+async def queue(house: House, chat: str, path: Path, body: str = "") -> str:
+    address = await house.home(chat)
+    data = await asyncio.to_thread(path.read_bytes)
+    draft = Draft(key="a file", address=address, body=body, file=str(path), data=data)
+    assert await house.store.outbox.enqueue(draft)
+    return draft.key
+
+
+async def test_a_file_arrives_with_what_is_said_of_it(house: House, tmp_path: Path):
+    path = tmp_path / "boat.png"
+    path.write_bytes(b"a boat")
+    chat = await house.chat()
+    async with house.gateway():
+        await queue(house, chat, path, "Our boat.")
+        shown = await house.hands.message("Our boat.", chat=chat)
+    assert shown.file == "boat.png"
+
+
+async def test_a_file_needs_no_words(house: House, tmp_path: Path):
+    path = tmp_path / "boat.png"
+    path.write_bytes(b"a boat")
+    chat = await house.chat()
+    async with house.gateway():
+        await queue(house, chat, path)
+        shown = await house.hands.until(lambda shown: bool(shown.messages), chat=chat)
+    assert [(m.text, m.file) for m in shown.messages] == [("", "boat.png")]
+
+
+async def test_where_no_files_can_be_sent_the_reader_is_told_where_it_is(
+    house: House, tmp_path: Path
+):
+    path = tmp_path / "boat.png"
+    path.write_bytes(b"a boat")
+    await house.hands.rules(Rules(files=False))
+    chat = await house.chat()
+    async with house.gateway():
+        await queue(house, chat, path, "Our boat.")
+        shown = await house.hands.until(lambda shown: bool(shown.messages), chat=chat)
+    assert shown.texts[0].startswith(f"Our boat.\n\n`{path} (it stays on the machine")
+
+
+async def test_a_file_that_may_have_arrived_is_not_sent_again_where_there_are_no_keys(
+    house: House, tmp_path: Path
+):
+    path = tmp_path / "boat.png"
+    path.write_bytes(b"a boat")
+    await house.hands.rules(Rules(keys=False))
+    await house.hands.fail("send_file", Trouble.DROP_AFTER)
+    chat = await house.chat()
+    async with house.gateway():
+        key = await queue(house, chat, path, "Our boat.")
+        await house.hands.message("Our boat.", chat=chat)
+        await house.idle()
+    outgoing = await house.store.outbox.get(key)
+    assert outgoing is not None
+    assert outgoing.state is OutgoingState.UNCERTAIN
+    assert (await house.hands.look(chat)).texts == ["Our boat."]
+
+
+async def test_the_agent_sends_a_file_once_its_person_allows_it(house: House, tmp_path: Path):
+    path = tmp_path / "notes.txt"
+    path.write_text("Ask about the mast.")
+    chat = await house.chat()
+    script = [call("send_file", path=str(path), caption="My notes."), "There they are."]
+    async with house.gateway(model=script):
+        await house.hands.say(house.anna, chat, "Send me your notes")
+        await house.hands.press(house.anna, (await question(house, chat)).id, "Allow")
+        shown = await house.hands.message("My notes.", chat=chat)
+        await house.hands.message("There they are.", chat=chat)
+    assert shown.file == "notes.txt"
+
+
+async def test_what_is_sent_is_what_the_file_held_when_that_was_allowed(
+    house: House, tmp_path: Path
+):
+    path = tmp_path / "boat.png"
+    path.write_bytes(b"a boat")
+    chat = await house.chat()
+    key = await queue(house, chat, path, "Our boat.")
+    path.write_bytes(b"a key")
+    outgoing = await house.store.outbox.get(key)
+    assert outgoing is not None
+    assert await house.store.outbox.data(outgoing) == b"a boat"
+
+
+async def test_a_delivered_file_is_not_kept(house: House, tmp_path: Path):
+    path = tmp_path / "boat.png"
+    path.write_bytes(b"a boat")
+    chat = await house.chat()
+    key = await queue(house, chat, path, "Our boat.")
+    outgoing = await house.store.outbox.get(key)
+    assert outgoing is not None
+    await house.store.outbox.prune(outgoing.queued)
+    assert await house.store.outbox.data(outgoing) == b"a boat"
+    async with house.gateway():
+        await house.hands.message("Our boat.", chat=chat)
+        await house.idle()
+    await house.store.outbox.prune(outgoing.queued)
+    assert await house.store.outbox.data(outgoing) == b""
+
+
+def test_what_cannot_be_sent_is_told_in_a_sentence():
+    path = Path("/somewhere/fits.PNG")
+    assert "only" in str(uploads.upload(path, bytes(101), ABLE))
+    assert "ask for it again" in str(uploads.upload(path, b"", ABLE))
+    assert uploads.upload(path, bytes(100), ABLE) == Upload("fits.PNG", "image/png", bytes(100))

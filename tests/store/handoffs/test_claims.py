@@ -1,0 +1,291 @@
+"""Handoffs in the store: taking one up, and what becomes of those that nobody took up."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import (
+    SessionChanged,
+)
+from segue.core.handoff import (
+    MAX_ATTEMPTS,
+    REASONS,
+    Failure,
+    State,
+    Step,
+)
+from segue.core.session import EndReason, Session
+from segue.store import Store
+from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.handoffs.samples import (
+    TELEGRAM,
+    claimed,
+    state,
+)
+from tests.store.samples import (
+    TOPIC,
+    answered,
+)
+
+# Claiming
+
+
+async def test_a_claim_says_who_works_on_it_and_until_when(
+    store: Store, session: Session, clock: FakeClock
+):
+    asked = await store.request_handoff(session.id, TELEGRAM)
+    clock.advance(1)
+    claim = await store.claim_handoff(asked.id, seconds=10)
+    assert claim is not None
+    assert (claim.state, claim.claimed_by) == (State.RUNNING, store.process)
+    assert (claim.attempt, claim.fence, claim.step) == (1, 1, Step.CLAIMED)
+    assert (claim.claimed, claim.lease_until) == (clock.now(), clock.ticks() + 10_000_000)
+    assert await state(store, session.id) == claim
+
+
+async def test_of_two_claims_one_wins(store: Store, session: Session, open_store: OpenStore):
+    gateways = [store, await open_store()]
+    for _ in range(8):
+        asked = await store.request_handoff(session.id, TELEGRAM)
+        claims = await asyncio.gather(*(g.claim_handoff(asked.id) for g in gateways))
+        assert len([claim for claim in claims if claim]) == 1
+        assert (await state(store, session.id)).attempt == 1
+        await store.cancel_handoff(asked.id)
+
+
+async def test_gateways_that_ask_for_the_next_one_never_get_the_same(
+    store: Store, open_store: OpenStore
+):
+    gateways = [store, await open_store(), await open_store()]
+    asked: set[int] = set()
+    for _ in range(9):
+        session = await store.sessions.create("me", Platform.LOCAL)
+        asked.add((await store.request_handoff(session.id, TELEGRAM)).id)
+    rounds = [g.claim_next_handoff({TELEGRAM}) for g in gateways for _ in range(4)]
+    claims = [claim.id for claim in await asyncio.gather(*rounds) if claim]
+    left = [claim.id for g in gateways if (claim := await g.claim_next_handoff({TELEGRAM}))]
+    assert sorted(claims + left) == sorted(asked)
+
+
+async def test_the_next_one_is_the_oldest_for_a_platform_that_the_gateway_serves(store: Store):
+    wanted = (Platform.SLACK, Platform.TELEGRAM, Platform.SLACK)
+    asked: list[int] = []
+    for platform in wanted:
+        session = await store.sessions.create("me", Platform.LOCAL)
+        asked.append((await store.request_handoff(session.id, platform)).id)
+    first = await store.claim_next_handoff({TELEGRAM, Platform.MATRIX})
+    assert first is not None
+    assert first.id == asked[1]
+    assert await store.claim_next_handoff({TELEGRAM, Platform.MATRIX}) is None
+    assert await store.claim_next_handoff(set()) is None
+    then = await store.claim_next_handoff({Platform.SLACK})
+    assert then is not None
+    assert then.id == asked[0]
+
+
+async def test_a_request_past_its_deadline_cannot_be_claimed_nor_is_it_listed(
+    store: Store, session: Session, clock: FakeClock
+):
+    asked = await store.request_handoff(session.id, TELEGRAM, claim_seconds=5)
+    clock.advance(5)
+    assert await store.list_pending_handoffs() == ()
+    assert await store.claim_handoff(asked.id) is None
+    assert await store.claim_next_handoff({TELEGRAM}) is None
+
+
+async def test_a_request_can_be_claimed_until_the_last_moment(
+    store: Store, session: Session, clock: FakeClock
+):
+    asked = await store.request_handoff(session.id, TELEGRAM, claim_seconds=5)
+    clock.advance(4.999)
+    assert await store.claim_handoff(asked.id)
+
+
+async def test_what_does_not_exist_cannot_be_claimed(store: Store):
+    assert await store.claim_handoff(12345) is None
+    assert await store.claim_next_handoff({TELEGRAM}) is None
+
+
+async def test_heartbeats_keep_a_claim(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    claim = await claimed(store, session.id)
+    for _ in range(10):
+        clock.advance(LEASE_SECONDS - 1)
+        assert await store.heartbeat_handoff(claim)
+        assert await other.claim_handoff(claim.id) is None
+        assert await other.claim_next_handoff({TELEGRAM}) is None
+    assert await store.expire_handoffs() == 0
+    assert await store.complete_handoff(claim, address=TOPIC)
+
+
+async def test_a_claim_that_was_not_renewed_is_taken_over_with_its_step_and_thread(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    assert await store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
+    assert await store.record_handoff_step(claim, Step.REPLYING)
+    clock.advance(LEASE_SECONDS)
+    other = await open_store()
+    taken = await other.claim_next_handoff({TELEGRAM})
+    assert taken is not None
+    assert (taken.id, taken.attempt, taken.fence) == (claim.id, 2, 2)
+    assert (taken.step, taken.thread) == (Step.REPLYING, TOPIC)
+    assert taken.claimed_by == other.process
+
+
+async def test_what_a_gateway_that_died_was_doing_is_taken_over_at_once(
+    store: Store, session: Session, open_store: OpenStore
+):
+    dying = await open_store()
+    claim = await claimed(dying, session.id)
+    await dying.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
+    await dying.close()
+    taken = await store.claim_next_handoff({TELEGRAM})
+    assert taken is not None
+    assert (taken.id, taken.fence, taken.thread) == (claim.id, 2, TOPIC)
+
+
+async def test_a_gateway_does_not_claim_again_what_it_carries_out(
+    store: Store, session: Session, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    assert await store.claim_next_handoff({TELEGRAM}, besides=[claim.id]) is None
+    assert await store.heartbeat_handoff(claim)
+    clock.advance(LEASE_SECONDS)
+    again = await store.claim_next_handoff({TELEGRAM})
+    assert again is not None
+    assert (again.id, again.attempt) == (claim.id, 2)
+
+
+async def test_a_wrong_wall_clock_takes_no_claim_away(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    claim = await claimed(store, session.id)
+    clock.set_wall(clock.now() + timedelta(hours=1))
+    other = await open_store()
+    assert await other.claim_handoff(claim.id) is None
+    assert await other.expire_handoffs() == 0
+    assert (await state(store, session.id)).state is State.RUNNING
+
+
+async def test_the_steps_are_seen_by_whoever_asks(
+    store: Store, session: Session, open_store: OpenStore
+):
+    terminal = await open_store()
+    claim = await claimed(store, session.id)
+    for step in Step:
+        assert await store.record_handoff_step(claim, step)
+        assert (await state(terminal, session.id)).step is step
+
+
+async def test_it_is_tried_at_most_three_times(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    asked = await store.request_handoff(session.id, TELEGRAM)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        gateway = await open_store()
+        claim = await gateway.claim_next_handoff({TELEGRAM})
+        assert claim is not None
+        assert claim.attempt == attempt
+        clock.advance(LEASE_SECONDS)
+    assert await store.claim_handoff(asked.id) is None
+    assert await store.claim_next_handoff({TELEGRAM}) is None
+    over = await state(store, session.id)
+    assert (over.state, over.failure) == (State.FAILED, Failure.ABANDONED)
+
+
+async def test_the_last_attempt_may_succeed(
+    store: Store, session: Session, clock: FakeClock, open_store: OpenStore
+):
+    asked = await store.request_handoff(session.id, TELEGRAM)
+    for _ in range(MAX_ATTEMPTS - 1):
+        assert await store.claim_handoff(asked.id)
+        clock.advance(LEASE_SECONDS)
+    last = await (await open_store()).claim_next_handoff({TELEGRAM})
+    assert last is not None
+    assert await store.expire_handoffs() == 0
+    assert await store.complete_handoff(last, address=TOPIC)
+
+
+# Expiring
+
+
+async def test_a_request_that_nobody_took_up_fails_by_itself_and_says_why(
+    store: Store, session: Session, clock: FakeClock
+):
+    await store.request_handoff(session.id, TELEGRAM)
+    clock.advance(CLAIM_SECONDS - 1)
+    assert (await state(store, session.id)).state is State.PENDING
+    clock.advance(1)
+    over = await state(store, session.id)
+    assert (over.state, over.failure) == (State.FAILED, Failure.EXPIRED)
+    assert (over.error, over.finished) == (REASONS[Failure.EXPIRED], clock.now())
+
+
+async def test_a_running_one_that_its_gateway_abandoned_fails_by_itself_and_says_why(
+    store: Store, session: Session, clock: FakeClock
+):
+    await claimed(store, session.id)
+    clock.advance(LEASE_SECONDS + CLAIM_SECONDS - 1)
+    assert (await state(store, session.id)).state is State.RUNNING
+    clock.advance(1)
+    over = await state(store, session.id)
+    assert (over.state, over.failure) == (State.FAILED, Failure.ABANDONED)
+
+
+async def test_expiring_counts_what_it_ended_and_leaves_the_rest(
+    store: Store, session: Session, clock: FakeClock
+):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    await store.request_handoff(session.id, TELEGRAM, claim_seconds=10)
+    fresh = await store.request_handoff(other.id, TELEGRAM, claim_seconds=100)
+    clock.advance(10)
+    assert await store.expire_handoffs() == 1
+    assert await store.expire_handoffs() == 0
+    assert await store.list_pending_handoffs() == (fresh,)
+
+
+async def test_a_void_request_does_not_stand_in_the_way_of_the_next(
+    store: Store, session: Session, clock: FakeClock
+):
+    first = await store.request_handoff(session.id, TELEGRAM)
+    clock.advance(CLAIM_SECONDS)
+    again = await store.request_handoff(session.id, TELEGRAM)
+    assert again.id != first.id
+    assert [h.state for h in await store.list_handoffs(session.id)] == [
+        State.PENDING,
+        State.FAILED,
+    ]
+
+
+async def test_a_void_request_does_not_keep_its_session_from_being_ended_or_deleted(
+    store: Store, session: Session, clock: FakeClock
+):
+    await store.request_handoff(session.id, TELEGRAM)
+    clock.advance(CLAIM_SECONDS)
+    await store.sessions.end(session.id, EndReason.CLOSED)
+    await store.sessions.delete(session.id)
+    assert await store.sessions.get(session.id) is None
+
+
+async def test_a_gateway_that_wakes_up_too_late_does_not_bring_an_ended_session_back(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    gateway = await open_store()
+    late = await claimed(gateway, session.id)
+    clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
+    await store.sessions.end(session.id, EndReason.NEW)
+    with pytest.raises(SessionChanged):
+        await gateway.complete_handoff(late, address=TOPIC, messages=[answered("I am here.")])
+    ended = await store.sessions.get(session.id)
+    assert ended is not None
+    assert (ended.end_reason, ended.address, ended.messages) == (EndReason.NEW, None, 0)

@@ -1,0 +1,363 @@
+"""Handoffs in the store: completing, failing and cancelling one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import (
+    SessionChanged,
+    SessionMoved,
+)
+from segue.core.handoff import (
+    ERROR_LIMIT,
+    REASONS,
+    Failure,
+    State,
+    Step,
+)
+from segue.core.session import Origin, Session, Usage
+from segue.store import Store
+from segue.store.handoffs import LEASE_SECONDS
+from segue.store.outbox import OutgoingState
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.handoffs.samples import (
+    TELEGRAM,
+    claimed,
+    state,
+)
+from tests.store.samples import (
+    CHANNEL,
+    DM,
+    ODD,
+    TOPIC,
+    answered,
+    called,
+    draft,
+    hold,
+    result,
+    said,
+    say,
+    texts,
+)
+
+# Finishing
+
+
+async def test_completing_moves_the_session_and_keeps_what_was_said_in_one_go(
+    store: Store, session: Session, clock: FakeClock
+):
+    lease = await hold(store, session.id, said("fix the tests"))
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    claim = await store.claim_handoff(asked.id)
+    assert claim is not None
+    clock.advance(2)
+    done = await store.complete_handoff(
+        claim,
+        address=TOPIC,
+        messages=[answered("I am here now."), answered("We were fixing the tests.")],
+        usage=Usage(input=100, output=20, cached=5),
+        drafts=[draft("1", TOPIC, "the recap"), draft("2", TOPIC, "the reply")],
+    )
+    assert done is not None
+    assert (done.handoff.state, done.handoff.finished) == (State.COMPLETED, clock.now())
+    assert (done.handoff.thread, done.displaced) == (TOPIC, None)
+    assert await state(store, session.id) == done.handoff
+    moved = await store.sessions.get(session.id)
+    assert moved is not None
+    assert (moved.address, moved.messages) == (TOPIC, 3)
+    assert moved.usage == Usage(input=100, output=20, cached=5)
+    binding = await store.bindings.get(TOPIC)
+    assert binding is not None
+    assert (binding.session_id, binding.origin) == (session.id, Origin.HANDOFF)
+    assert texts(await store.transcripts.load(session.id)) == [
+        "fix the tests",
+        "I am here now.",
+        "We were fixing the tests.",
+    ]
+    (first,) = await store.outbox.claim({TELEGRAM})
+    assert first.body == "the recap"
+    second = await store.outbox.get("2")
+    assert second is not None
+    assert second.state is OutgoingState.QUEUED
+    assert await store.leases.get(session.id) is None
+
+
+async def test_after_completing_the_old_terminal_is_told_where_the_session_is_now(
+    store: Store, session: Session, open_store: OpenStore
+):
+    lease = await hold(store, session.id, said("hello"))
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    gateway = await open_store()
+    claim = await gateway.claim_handoff(asked.id)
+    assert claim is not None
+    assert await gateway.complete_handoff(claim, address=TOPIC)
+    with pytest.raises(
+        SessionMoved, match="it is on telegram group -100200, thread 7 now"
+    ) as caught:
+        await store.transcripts.append(lease, [said("still here?")])
+    assert f"segue resume {session.id}" in str(caught.value)
+    later = await gateway.leases.acquire(session.id, "a gateway")
+    assert later.epoch > lease.epoch + 1
+
+
+async def test_the_session_keeps_its_id_its_directory_and_its_transcript(
+    store: Store, session: Session
+):
+    call = called("shell")
+    before = (said("list the files"), call, result(call.tool_calls[0], "a.py"), answered("a.py"))
+    await say(store, session.id, *before)
+    claim = await claimed(store, session.id)
+    await store.complete_handoff(claim, address=TOPIC, messages=[answered("here")])
+    moved = await store.sessions.get(session.id)
+    assert moved is not None
+    assert (moved.id, moved.owner) == (session.id, session.owner)
+    assert (moved.cwd, moved.source, moved.started, moved.ended) == (
+        "/home/me/project",
+        Platform.LOCAL,
+        session.started,
+        None,
+    )
+    after = await store.transcripts.load(session.id)
+    assert [m.tool_calls for m in after] == [m.tool_calls for m in (*before, answered(""))]
+    assert texts(after) == ["list the files", "", "a.py", "a.py", "here"]
+
+
+async def test_a_session_moves_on_from_one_chat_to_another(store: Store, session: Session):
+    await store.complete_handoff(await claimed(store, session.id), address=TOPIC)
+    asked = await store.request_handoff(session.id, Platform.SLACK)
+    claim = await store.claim_handoff(asked.id)
+    assert claim is not None
+    assert await store.complete_handoff(claim, address=CHANNEL)
+    assert await store.bindings.get(TOPIC) is None
+    binding = await store.bindings.get(CHANNEL)
+    assert binding is not None
+    assert binding.session_id == session.id
+
+
+async def test_the_session_that_was_live_there_is_set_aside_not_ended(
+    store: Store, session: Session
+):
+    there = await store.sessions.create("me", TELEGRAM, title="chat at home")
+    await say(store, there.id, said("keep me"))
+    await store.bindings.rebind(there.id, DM, Origin.MESSAGE)
+    done = await store.complete_handoff(await claimed(store, session.id), address=DM)
+    assert done is not None
+    assert done.displaced == there.id
+    aside = await store.sessions.find("me", "chat at home")
+    assert (aside.ended, aside.end_reason, aside.address) == (None, None, None)
+    assert texts(await store.transcripts.load(there.id)) == ["keep me"]
+
+
+async def test_completing_where_it_already_is_displaces_nobody(store: Store, session: Session):
+    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    done = await store.complete_handoff(await claimed(store, session.id), address=DM)
+    assert done is not None
+    assert done.displaced is None
+    assert (await store.sessions.find("me", session.id)).address == DM
+
+
+async def test_a_reason_longer_than_500_characters_is_cut_never_rejected(
+    store: Store, session: Session
+):
+    claim = await claimed(store, session.id)
+    assert await store.fail_handoff(claim, "x" * 5_000)
+    error = (await state(store, session.id)).error
+    assert error == "x" * (ERROR_LIMIT - 1) + "…"
+    asked = await store.request_handoff(session.id, TELEGRAM)
+    assert await store.cancel_handoff(asked.id, "y" * ERROR_LIMIT)
+    assert (await state(store, session.id)).error == "y" * ERROR_LIMIT
+
+
+async def test_any_reason_is_kept(store: Store, session: Session):
+    for reason, kept in (("", ""), (ODD, "a\ufffdb\ufffdc"), ("Ärger ☹", "Ärger ☹")):
+        assert await store.fail_handoff(await claimed(store, session.id), reason)
+        assert (await state(store, session.id)).error == kept
+
+
+async def test_complete_and_fail_by_anyone_but_the_newest_claim_change_nothing(
+    store: Store, session: Session, clock: FakeClock
+):
+    stale = await claimed(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    newest = await store.claim_handoff(stale.id)
+    assert newest is not None
+    for fence in (0, stale.fence, newest.fence + 1):
+        forged = replace(newest, fence=fence)
+        assert await store.complete_handoff(forged, address=TOPIC) is None
+        assert not await store.fail_handoff(forged, "not mine to say")
+        assert not await store.heartbeat_handoff(forged)
+        assert not await store.record_handoff_step(forged, Step.DELIVERING, thread=CHANNEL)
+    assert await state(store, session.id) == newest
+    assert await store.bindings.get(TOPIC) is None
+
+
+async def test_a_stopped_gateway_that_completes_late_changes_nothing_at_all(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    stopped, other = await open_store(), await open_store()
+    lease = await hold(store, session.id, said("hello"))
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    late = await stopped.claim_handoff(asked.id)
+    assert late is not None
+    clock.advance(LEASE_SECONDS)
+    assert await other.claim_handoff(asked.id)
+    before = await store.sessions.get(session.id)
+    done = await stopped.complete_handoff(
+        late,
+        address=TOPIC,
+        messages=[answered("a ghost")],
+        usage=Usage(input=1),
+        drafts=[draft("ghost", TOPIC)],
+    )
+    assert done is None
+    assert await store.bindings.get(TOPIC) is None
+    assert await store.outbox.get("ghost") is None
+    assert await store.sessions.get(session.id) == before
+    assert texts(await store.transcripts.load(session.id)) == ["hello"]
+    assert await store.transcripts.append(lease, [said("my epoch still counts")]) == 2
+
+
+async def test_a_stopped_gateway_that_completes_after_the_other_one_did_changes_nothing(
+    store: Store, session: Session, open_store: OpenStore, clock: FakeClock
+):
+    other = await open_store()
+    late = await claimed(store, session.id)
+    clock.advance(LEASE_SECONDS)
+    newest = await other.claim_handoff(late.id)
+    assert newest is not None
+    await other.complete_handoff(newest, address=TOPIC, messages=[answered("here")])
+    assert (
+        await store.complete_handoff(late, address=CHANNEL, messages=[answered("me too")]) is None
+    )
+    assert not await store.fail_handoff(late, "too late")
+    assert (await state(store, session.id)).state is State.COMPLETED
+    assert await store.bindings.get(CHANNEL) is None
+    assert texts(await store.transcripts.load(session.id)) == ["here"]
+
+
+async def test_completing_fails_and_changes_nothing_when_the_terminal_went_on(
+    store: Store, session: Session, open_store: OpenStore
+):
+    gateway = await open_store()
+    lease = await hold(store, session.id, said("hello"))
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    claim = await gateway.claim_handoff(asked.id)
+    assert claim is not None
+    await store.transcripts.append(lease, [said("one more thing")])
+    with pytest.raises(SessionChanged):
+        await gateway.complete_handoff(
+            claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
+        )
+    await unmoved(store, session, ["hello", "one more thing"])
+    assert await store.transcripts.append(lease, [said("and another")]) == 3
+    assert await gateway.fail_handoff(claim, "it went on")
+
+
+async def test_completing_fails_and_changes_nothing_when_somebody_took_the_session_over(
+    store: Store, session: Session, open_store: OpenStore
+):
+    gateway = await open_store()
+    lease = await hold(store, session.id, said("hello"))
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    claim = await gateway.claim_handoff(asked.id)
+    assert claim is not None
+    mine = await store.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    with pytest.raises(SessionChanged):
+        await gateway.complete_handoff(
+            claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
+        )
+    await unmoved(store, session, ["hello"])
+    assert await store.transcripts.append(mine, [said("I go on")]) == 2
+
+
+async def unmoved(store: Store, session: Session, said: list[str]) -> None:
+    """A commit that was refused left nothing of itself behind."""
+    assert (await state(store, session.id)).state is State.RUNNING
+    assert (await state(store, session.id)).thread is None
+    assert await store.bindings.get(TOPIC) is None
+    assert await store.outbox.get("x") is None
+    assert texts(await store.transcripts.load(session.id)) == said
+
+
+async def test_a_commit_that_fails_at_its_last_step_leaves_nothing_behind(
+    store: Store, session: Session
+):
+    await say(store, session.id, said("hello"))
+    claim = await claimed(store, session.id)
+    broken = replace(draft("y", TOPIC), body=None)
+    with pytest.raises((AttributeError, TypeError)):
+        await store.complete_handoff(
+            claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC), broken]
+        )
+    await unmoved(store, session, ["hello"])
+    assert await store.complete_handoff(claim, address=TOPIC, messages=[answered("now")])
+
+
+# Cancelling
+
+
+async def test_a_cancelled_request_shows_as_failed_with_its_reason(
+    store: Store, session: Session, clock: FakeClock
+):
+    asked = await store.request_handoff(session.id, TELEGRAM)
+    assert await store.cancel_handoff(asked.id)
+    over = await state(store, session.id)
+    assert (over.state, over.failure) == (State.FAILED, Failure.CANCELLED)
+    assert (over.error, over.finished) == (REASONS[Failure.CANCELLED], clock.now())
+    assert await store.claim_handoff(asked.id) is None
+    assert not await store.cancel_handoff(asked.id)
+
+
+async def test_cancelling_a_running_one_wins_and_the_commit_rolls_back_whole(
+    store: Store, session: Session, open_store: OpenStore
+):
+    gateway = await open_store()
+    lease = await hold(store, session.id, said("hello"))
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    claim = await gateway.claim_handoff(asked.id)
+    assert claim is not None
+    assert await store.cancel_handoff(asked.id, "I stay.")
+    assert not await gateway.heartbeat_handoff(claim)
+    assert not await gateway.record_handoff_step(claim, Step.REPLYING)
+    done = await gateway.complete_handoff(
+        claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
+    )
+    assert done is None
+    over = await state(store, session.id)
+    assert (over.state, over.error, over.thread) == (State.FAILED, "I stay.", None)
+    assert await store.bindings.get(TOPIC) is None
+    assert await store.outbox.get("x") is None
+    assert await store.transcripts.append(lease, [said("going on")]) == 2
+
+
+async def test_cancelling_after_the_commit_changes_nothing(store: Store, session: Session):
+    claim = await claimed(store, session.id)
+    done = await store.complete_handoff(claim, address=TOPIC)
+    assert done is not None
+    assert not await store.cancel_handoff(claim.id)
+    assert await state(store, session.id) == done.handoff
+    assert (await store.sessions.find("me", session.id)).address == TOPIC
+
+
+async def test_of_cancel_and_complete_exactly_one_wins(
+    store: Store, session: Session, open_store: OpenStore
+):
+    gateway = await open_store()
+    for turn in range(20):
+        asked = await store.request_handoff(session.id, TELEGRAM)
+        claim = await gateway.claim_handoff(asked.id)
+        assert claim is not None
+        before = len(await store.transcripts.load(session.id))
+        tries = [
+            gateway.complete_handoff(claim, address=TOPIC, messages=[answered("here")]),
+            store.cancel_handoff(asked.id),
+        ]
+        outcomes = await asyncio.gather(*(reversed(tries) if turn % 2 else tries))
+        assert len([won for won in outcomes if won]) == 1
+        completed = (await state(store, session.id)).state is State.COMPLETED
+        assert len(await store.transcripts.load(session.id)) == before + completed

@@ -1,0 +1,175 @@
+"""Handoffs in the store: asking for one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import (
+    HandoffInFlight,
+    SessionHeld,
+    SessionMoved,
+    SessionNotFound,
+)
+from segue.core.handoff import (
+    Handoff,
+    State,
+)
+from segue.core.session import Session
+from segue.store import Store
+from segue.testing.clock import FakeClock
+from tests.store.conftest import OpenStore
+from tests.store.handoffs.samples import (
+    NOWHERE,
+    TELEGRAM,
+    claimed,
+    state,
+)
+from tests.store.samples import (
+    DM,
+    ODD,
+    TOPIC,
+    hold,
+)
+
+
+async def test_a_request_is_pending_until_somebody_claims_it(store: Store, session: Session):
+    asked = await store.request_handoff(session.id, TELEGRAM)
+    assert asked.state is State.PENDING
+    assert await store.list_pending_handoffs() == (asked,)
+    assert await store.claim_handoff(asked.id)
+    assert await store.list_pending_handoffs() == ()
+
+
+async def test_a_request_keeps_what_was_asked_for(store: Store, session: Session, clock: FakeClock):
+    asked = await store.request_handoff(
+        session.id, TELEGRAM, home=DM, message="Go on with the tests. ✓", key="first"
+    )
+    assert (asked.session_id, asked.platform, asked.home) == (session.id, TELEGRAM, DM)
+    assert (asked.message, asked.key) == ("Go on with the tests. ✓", "first")
+    assert (asked.requested, asked.finished, asked.error) == (clock.now(), None, None)
+    assert await store.get_handoff_state(session.id) == asked
+
+
+async def test_a_message_that_no_database_can_hold_is_marked_not_rejected(
+    store: Store, session: Session
+):
+    asked = await store.request_handoff(session.id, TELEGRAM, message=ODD)
+    assert asked.message == "a\ufffdb\ufffdc"
+
+
+async def test_a_second_request_is_refused_while_one_is_pending_or_running(
+    store: Store, session: Session
+):
+    asked = await store.request_handoff(session.id, TELEGRAM)
+    with pytest.raises(HandoffInFlight, match="telegram"):
+        await store.request_handoff(session.id, Platform.SLACK)
+    await store.claim_handoff(asked.id)
+    with pytest.raises(HandoffInFlight, match="telegram"):
+        await store.request_handoff(session.id, Platform.SLACK)
+    assert len(await store.list_handoffs(session.id)) == 1
+
+
+async def test_after_a_failed_one_a_request_is_allowed_and_clears_error_and_platform(
+    store: Store, session: Session
+):
+    claim = await claimed(store, session.id)
+    await store.fail_handoff(claim, "no such chat")
+    again = await store.request_handoff(session.id, Platform.SLACK)
+    latest = await state(store, session.id)
+    assert latest == again
+    assert (latest.state, latest.error, latest.platform) == (State.PENDING, None, Platform.SLACK)
+    assert (latest.step, latest.thread, latest.attempt) == (None, None, 0)
+
+
+async def test_after_a_completed_one_a_request_is_allowed_and_clears_the_platform(
+    store: Store, session: Session
+):
+    claim = await claimed(store, session.id)
+    await store.complete_handoff(claim, address=TOPIC)
+    await store.request_handoff(session.id, Platform.SLACK)
+    latest = await state(store, session.id)
+    assert (latest.state, latest.error, latest.platform) == (State.PENDING, None, Platform.SLACK)
+    assert (latest.thread, latest.finished) == (None, None)
+
+
+async def test_an_unknown_session_has_no_handoff_and_a_request_for_it_is_refused(store: Store):
+    assert await store.get_handoff_state(NOWHERE) is None
+    assert await store.list_handoffs(NOWHERE) == ()
+    with pytest.raises(SessionNotFound):
+        await store.request_handoff(NOWHERE, TELEGRAM)
+    assert await store.list_pending_handoffs() == ()
+
+
+async def test_a_session_that_never_moved_has_no_handoff(store: Store, session: Session):
+    assert await store.get_handoff_state(session.id) is None
+
+
+async def test_pending_lists_only_pending_ones_the_oldest_first(store: Store):
+    asked: list[Handoff] = []
+    for _ in range(5):
+        session = await store.sessions.create("me", Platform.LOCAL)
+        asked.append(await store.request_handoff(session.id, TELEGRAM))
+    running = await store.claim_handoff(asked[1].id)
+    assert running is not None
+    await store.cancel_handoff(asked[3].id)
+    assert await store.list_pending_handoffs() == (asked[0], asked[2], asked[4])
+
+
+async def test_the_same_request_key_asks_once(store: Store, session: Session):
+    first = await store.request_handoff(session.id, TELEGRAM, key="enter was hit twice")
+    assert await store.request_handoff(session.id, TELEGRAM, key="enter was hit twice") == first
+    assert await store.list_pending_handoffs() == (first,)
+
+
+async def test_a_key_whose_handoff_is_over_is_not_carried_out_again(store: Store, session: Session):
+    first = await store.request_handoff(session.id, TELEGRAM, key="once")
+    await store.cancel_handoff(first.id)
+    again = await store.request_handoff(session.id, TELEGRAM, key="once")
+    assert (again.id, again.state) == (first.id, State.FAILED)
+    assert await store.list_pending_handoffs() == ()
+
+
+async def test_the_same_request_key_asks_once_even_at_the_same_moment(
+    store: Store, open_store: OpenStore
+):
+    openings = [store, await open_store(), await open_store()]
+    for turn in range(4):
+        session = await store.sessions.create("me", Platform.LOCAL)
+        ask = [
+            o.request_handoff(session.id, TELEGRAM, key=f"{turn}") for o in openings for _ in "ab"
+        ]
+        assert len({asked.id for asked in await asyncio.gather(*ask)}) == 1
+
+
+async def test_a_request_with_the_own_lease_is_allowed_and_with_a_stale_one_is_not(
+    store: Store, session: Session, open_store: OpenStore
+):
+    mine = await hold(store, session.id)
+    asked = await store.request_handoff(session.id, TELEGRAM, lease=mine)
+    await store.cancel_handoff(asked.id)
+    other = await open_store()
+    await other.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    with pytest.raises(SessionMoved, match="a terminal on sofa"):
+        await store.request_handoff(session.id, TELEGRAM, lease=mine)
+    assert await store.list_pending_handoffs() == ()
+
+
+async def test_a_lease_on_another_session_does_not_move_this_one(store: Store, session: Session):
+    other = await store.sessions.create("me", Platform.LOCAL)
+    await hold(store, session.id)
+    lease = await hold(store, other.id)
+    with pytest.raises((SessionMoved, SessionHeld)):
+        await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    assert await store.list_pending_handoffs() == ()
+
+
+async def test_a_request_for_a_session_that_is_open_elsewhere_is_refused_naming_where(
+    store: Store, session: Session, open_store: OpenStore
+):
+    await hold(await open_store(), session.id)
+    with pytest.raises(SessionHeld, match="a terminal on desk"):
+        await store.request_handoff(session.id, TELEGRAM)
+    assert await store.get_handoff_state(session.id) is None

@@ -1,0 +1,192 @@
+"""Talking on the page: what is said is seen as it is said, once, and stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.gateway.test_approvals import runs
+from tests.turns.conftest import call
+from tests.web.chromium.paused_model import HaltingModel
+from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say, shows, told
+from tests.web.conftest import Site
+
+pytestmark = pytest.mark.real
+
+SIZES = pytest.mark.parametrize(("size", "dark"), [(PHONE, True), (DESKTOP, False)])
+ANSWER = "Three things: ⋯ a boat, ⋯ a map, and **a lamp**."
+CLICK_AT_ONCE = """() => {
+    window.clicked = 0;
+    new MutationObserver(() => {
+        for (const button of document.querySelectorAll("[data-label=Allow]")) {
+            if (window.clicked === 0) button.click();
+            window.clicked += 1;
+        }
+    }).observe(document.getElementById("messages"), { childList: true, subtree: true });
+}"""
+WHOLE = "Three things: ⋯ a boat, ⋯ a map, and a lamp."
+
+
+async def begun(eyes: Eyes, site: Site, **more: object) -> Page:
+    """A browser with a conversation in which nothing was said yet."""
+    page = await eyes.open(await link(site.store), **more)  # pyright: ignore[reportArgumentType]
+    await live(page)
+    await page.get_by_role("button", name="New conversation").last.click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    return page
+
+
+@SIZES
+async def test_an_answer_is_seen_in_parts_while_it_is_said(
+    site: Site, eyes: Eyes, size: tuple[int, int], dark: bool
+):
+    model = HaltingModel([ANSWER])
+    async with site.gateway(model=model):
+        page = await begun(eyes, site, size=size, dark=dark)
+        await say(page, "What do I need?")
+        await shows(page, "What do I need?", "Three things: ⋯ …")
+        await expect(page.get_by_text("Working")).to_be_visible()
+        model.go_on()
+        await shows(page, "What do I need?", "Three things: ⋯ a boat, ⋯ …")
+        model.go_on()
+        await shows(page, "What do I need?", WHOLE)
+        await expect(page.locator("#messages strong")).to_have_text("a lamp")
+        await expect(page.get_by_text("Working")).to_be_hidden()
+
+
+async def test_a_reload_in_the_middle_of_an_answer_loses_and_doubles_nothing(
+    site: Site, eyes: Eyes
+):
+    model = HaltingModel([ANSWER, "You are welcome."])
+    async with site.gateway(model=model):
+        page = await begun(eyes, site)
+        await say(page, "What do I need?")
+        await shows(page, "What do I need?", "Three things: ⋯ …")
+        await page.get_by_role("textbox", name="Message").fill("Tha")
+        await page.reload()
+        await live(page)
+        await shows(page, "What do I need?", "Three things: ⋯ …")
+        await expect(page.get_by_role("textbox", name="Message")).to_have_value("Tha")
+        model.go_on()
+        await shows(page, "What do I need?", "Three things: ⋯ a boat, ⋯ …")
+        await page.reload()
+        model.go_on()
+        await shows(page, "What do I need?", WHOLE)
+        await say(page, "Thanks")
+        await shows(page, "What do I need?", WHOLE, "Thanks", "You are welcome.")
+        await page.reload()
+        await shows(page, "What do I need?", WHOLE, "Thanks", "You are welcome.")
+    assert len(model.prompts) == 2
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("label", "lines", "outcome"), [("Allow", 1, "✓ Allowed"), ("Deny", 0, "✗ Not allowed")]
+)
+async def test_a_question_is_answered_with_a_button(
+    site: Site,
+    eyes: Eyes,
+    tmp_path: Path,
+    size: tuple[int, int],
+    dark: bool,
+    label: str,
+    lines: int,
+    outcome: str,
+):
+    made = tmp_path / "made"
+    async with site.gateway(model=runs(made)):
+        page = await begun(eyes, site, size=size, dark=dark)
+        await say(page, "make it")
+        question = page.get_by_role("group", name="Your answer")
+        await question.get_by_role("button", name=label, exact=True).click()
+        await expect(told(page, outcome)).to_be_visible()
+        await expect(told(page, "result:")).to_be_visible()
+        await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
+        await page.reload()
+        await expect(told(page, "result:")).to_have_count(1)
+        await expect(told(page, outcome)).to_be_visible()
+        await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
+    assert made.exists() == bool(lines)
+
+
+async def test_a_click_as_the_question_comes_up_does_not_answer_it(
+    site: Site, eyes: Eyes, tmp_path: Path
+):
+    made = tmp_path / "made"
+    async with site.gateway(model=runs(made)):
+        page = await begun(eyes, site)
+        await page.evaluate(CLICK_AT_ONCE)
+        await say(page, "make it")
+        question = page.get_by_role("group", name="Your answer")
+        await question.get_by_role("button", name="Deny").click()
+        await expect(told(page, "✗ Not allowed")).to_be_visible()
+        assert await page.evaluate("window.clicked") > 0
+    assert not made.exists()
+
+
+async def test_a_long_call_can_be_seen_whole_before_it_is_answered(
+    site: Site, eyes: Eyes, tmp_path: Path
+):
+    made = tmp_path / "made"
+    lines = "\n".join(f"echo line {n} of this script" for n in range(60))
+    wanted = call("shell", command=f"touch {made}\n{lines}\ndate")
+    async with site.gateway(model=[wanted, "Over."]):
+        page = await begun(eyes, site)
+        await say(page, "make it")
+        question = page.get_by_role("group", name="Your answer")
+        await expect(told(page, "The whole call has 63 lines")).to_be_visible()
+        await expect(told(page, "echo line 30")).to_have_count(0)
+        await question.get_by_role("button", name="Show all").click()
+        await expect(told(page, "echo line 30")).to_be_visible()
+        await question.get_by_role("button", name="Deny").click()
+        await expect(told(page, "Over.")).to_be_visible()
+    assert not made.exists()
+
+
+async def test_two_browsers_of_one_person_see_the_same(site: Site, eyes: Eyes):
+    async with site.gateway():
+        page = await begun(eyes, site)
+        other = await eyes.open(await link(site.store), size=PHONE, dark=True)
+        await live(other)
+        await say(page, "one")
+        await shows(page, "one", "(1) one")
+        await shows(other, "one", "(1) one")
+        await say(other, "two")
+        await shows(page, "one", "(1) one", "two", "(2) two")
+        await shows(other, "one", "(1) one", "two", "(2) two")
+
+
+async def test_a_question_that_was_answered_in_one_browser_is_over_in_the_other(
+    site: Site, eyes: Eyes, tmp_path: Path
+):
+    async with site.gateway(model=runs(tmp_path / "made")):
+        page = await begun(eyes, site)
+        other = await eyes.open(await link(site.store), size=PHONE)
+        await live(other)
+        await say(page, "make it")
+        await expect(page.get_by_role("button", name="Deny")).to_be_visible()
+        await other.get_by_role("button", name="Deny").click()
+        await expect(told(page, "✗ Not allowed")).to_be_visible()
+        await expect(page.get_by_role("button", name="Deny")).to_have_count(0)
+
+
+async def test_each_conversation_is_its_own(site: Site, eyes: Eyes):
+    async with site.gateway():
+        page = await begun(eyes, site)
+        await say(page, "one")
+        await shows(page, "one", "(1) one")
+        await page.get_by_role("button", name="New conversation").first.click()
+        await expect(page.get_by_text("What shall we do?")).to_be_visible()
+        await say(page, "other")
+        await shows(page, "other", "(1) other")
+        listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+        await expect(listed).to_have_count(2)
+        await listed.last.click()
+        await shows(page, "one", "(1) one")
+        await page.go_back()
+        await shows(page, "other", "(1) other")
+        await page.go_forward()
+        await say(page, "two")
+        await shows(page, "one", "(1) one", "two", "(2) two")
