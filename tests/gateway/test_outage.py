@@ -21,6 +21,7 @@ from segue.store import Store, handoffs, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import PeerAdapter, Rules, Shape
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting, told
 from tests.handoff.conftest import Faulty
@@ -48,7 +49,7 @@ async def stumbling(
     stop = asyncio.Event()
     async with (
         Store(engine) as store,
-        Turns(store, house.settings, models=Offered(house.model), titles=False) as turns,
+        Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False) as turns,
     ):
         running = asyncio.create_task(Gateway(store, turns, house.settings, [adapter]).run(stop))
         await house.until_connected(TELEGRAM, running)
@@ -105,7 +106,7 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
     stop = asyncio.Event()
     async with (
         Store(Taken(opened._engine)) as store,
-        Turns(store, house.settings, models=Offered(house.model), titles=False) as turns,
+        Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False) as turns,
     ):
         running = asyncio.create_task(Gateway(store, turns, house.settings, [adapter]).run(stop))
         await house.until_connected(TELEGRAM, running)

@@ -29,11 +29,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from segue.agent import addresses
+from segue.agent import addresses, summaries
 from segue.agent.approvals import Rules, Verdict, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
 from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace
-from segue.core.approval import Answer, Policy
+from segue.core.approval import Answer, Approve, Policy
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.events import (
     ApprovalNeeded,
@@ -47,13 +47,14 @@ from segue.core.events import (
     TurnInterrupted,
     UsageAdded,
 )
+from segue.core.session import Summary
 from segue.core.text import tokens_in, whole
 from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall, Transcript
 
-MOST_STEPS = 40
-LONGEST_ANSWER = 8192
+MAX_STEPS = 40
+MAX_ANSWER = 8192
 """In tokens. Too many models reject a higher limit."""
-MOST_CONTEXT = 200_000
+MAX_CONTEXT = 200_000
 """In tokens. Each request is billed for its whole prompt, so this caps even the largest models."""
 CERTAIN = 0.9
 """The share of a model's context to fill. Our token count is only an estimate."""
@@ -64,12 +65,6 @@ TOO_MANY = "I stopped here because this took too many steps. Tell me to go on if
 CUT_SHORT = " […]"
 
 T = TypeVar("T")
-Approve = Callable[[ToolCall, str, str], Awaitable[Answer]]
-"""Asks the user to approve one exact call.
-
-Takes the call, a description of what it will do, and its fingerprint, which also covers the file
-that the call is bound to. The answer applies to that fingerprint only.
-"""
 Planned = tuple[ToolCall, "Plan | _Outcome"]
 
 logger = logging.getLogger(__name__)
@@ -97,20 +92,20 @@ class Agent:
     """Fingerprints of the calls that the user has allowed for this session."""
     grant: Callable[[str], Awaitable[None]] = _forget
     """Saves the fingerprint of a call that the user allows for the session."""
-    most_steps: int = MOST_STEPS
+    max_steps: int = MAX_STEPS
     """The maximum number of model requests per turn."""
     now: Callable[[], datetime] = _now
 
     @property
     def answer_tokens(self) -> int:
         """The maximum length of one answer, in tokens."""
-        return min(LONGEST_ANSWER, self.model.context // 8)
+        return min(MAX_ANSWER, self.model.context // 8)
 
     @property
     def room(self) -> int:
         """The number of tokens available for messages, as a conservative estimate."""
         specs = (msgspec.json.encode(tool.spec).decode() for tool in self.tools.values())
-        context = min(self.model.context, MOST_CONTEXT)
+        context = min(self.model.context, MAX_CONTEXT)
         left = context - self.answer_tokens - tokens_in(self.system, *specs)
         return max(0, int(left * CERTAIN))
 
@@ -128,6 +123,22 @@ class Agent:
         async with aclosing(_Turn(self, transcript, interrupt, not_begun).run()) as events:
             async for event in events:
                 yield event
+
+    async def summarise(self, transcript: Transcript) -> Summary:
+        """Summarise the conversation. Raise ModelError if the model fails."""
+        return await summaries.summarise(self.model, transcript)
+
+    async def title(self, transcript: Transcript) -> str:
+        """Ask the model for a title. A small model is not asked: it is slow, and busy."""
+        return "" if self.model.small else await summaries.title(self.model, transcript)
+
+    def describe(self) -> str:
+        """List the tools, and whether each of them asks first, in lines for the user."""
+        return "\n".join(
+            f"{name:<16} {self.rules.shown(tool.risk):<13}"
+            f" {tool.description.partition('. ')[0].rstrip('.')}"
+            for name, tool in self.tools.items()
+        )
 
 
 @dataclass(slots=True)
@@ -182,7 +193,7 @@ class _Turn:
 
     async def run(self) -> AsyncGenerator[Event]:
         calls = self._not_begun
-        for _ in range(self._agent.most_steps):
+        for _ in range(self._agent.max_steps):
             if not calls:
                 async with aclosing(self._answer()) as events:
                     async for event in events:

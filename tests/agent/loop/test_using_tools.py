@@ -201,7 +201,7 @@ async def test_what_nobody_could_send_on_is_kept_out_of_the_transcript():
 
 async def test_a_turn_takes_no_more_than_its_steps_and_says_so():
     model = ScriptedModel(call(i, "read") for i in range(100))
-    with_ = agent(model, tool("read"), most_steps=3)
+    with_ = agent(model, tool("read"), max_steps=3)
     events = await take(with_)
     assert len(model.prompts) == len(results(events)) == 3
     assert added(events)[-1].content == deltas(events) == TOO_MANY
@@ -212,7 +212,7 @@ async def test_a_turn_takes_no_more_than_its_steps_and_says_so():
 async def test_a_turn_is_bounded_without_anybody_asking():
     model = ScriptedModel(call(i, "read") for i in range(1000))
     await take(agent(model, tool("read")))
-    assert len(model.prompts) == loop.MOST_STEPS
+    assert len(model.prompts) == loop.MAX_STEPS
 
 
 # Approval
