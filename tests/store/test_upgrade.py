@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from segue.core.approval import Answer
 from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.lease import SECOND
 from segue.core.session import Origin, Session
-from segue.core.transcript import Image, Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
 from segue.store import Store, Tx, files, schema
 from segue.store.base import Dialect
 from segue.store.gateways import Link
@@ -57,6 +57,19 @@ MESSAGES = [
 RECEIPTS = {"1": None, "2": "", "3": 'message "77"\n\\', "4": "78"}
 
 
+OLD_TEXTS = {
+    "[interrupted: this tool call did not finish, and what it did is not known]": (
+        Outcome.INTERRUPTED
+    ),
+    "[interrupted: this tool call was not begun, and nothing came of it]": Outcome.NOT_BEGUN,
+    "[not allowed: the person said no to this call. Do not repeat it; ask, or do without.]": (
+        Outcome.DENIED
+    ),
+    "[a list]": None,
+    "done": None,
+}
+
+
 @dataclass(frozen=True)
 class Earlier:
     """An earlier version of the program, until it is `over`."""
@@ -90,8 +103,8 @@ def knows(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earl
     return Earlier(version, monkeypatch.undo)
 
 
-def say(tx: Tx, session_id: str) -> None:
-    """Append ROWS as the earlier versions did."""
+def say(tx: Tx, session_id: str, rows: Sequence[dict[str, Any]] = ROWS) -> None:
+    """Append `rows` as the earlier versions did."""
     (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
     common = {"kind": "said", "content": "", "tokens": 0, "undone": 0, "at": 1_767_268_800_000_000}
     optional = dict.fromkeys(("tool_calls", "tool_call_id", "tool_name", "extras"))
@@ -99,10 +112,10 @@ def say(tx: Tx, session_id: str) -> None:
         "INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id, tool_name,"
         " tokens, at, extras, undone) VALUES (:id, :role, :kind, :content, :tool_calls,"
         " :tool_call_id, :tool_name, :tokens, :at, :extras, :undone)",
-        [common | optional | row | {"id": (no << 32) + i} for i, row in enumerate(ROWS, 1)],
+        [common | optional | row | {"id": (no << 32) + i} for i, row in enumerate(rows, 1)],
     )
     sql = "UPDATE sessions SET last_seq = :last, summary_seq = 4 WHERE no = :no"
-    tx.change(sql, last=len(ROWS), no=no)
+    tx.change(sql, last=len(rows), no=no)
 
 
 def version(tx: Tx) -> int:
@@ -233,6 +246,20 @@ async def test_failures_that_were_known_by_their_messages_have_their_kind(
     async with await segue.store.open(url, clock=clock) as new:
         found = reversed(await new.list_handoffs(session.id))
         assert {handoff.failure: handoff.error for handoff in found} == messages
+
+
+async def test_results_that_were_known_by_their_text_have_their_outcome(
+    url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = knows(10, tmp_path, monkeypatch)
+    async with await segue.store.open(url, clock=clock) as old:
+        await old.owners.ensure("me", "Me")
+        session = await old.sessions.create("me", Platform.LOCAL)
+        await old.write(say, session.id, [{"role": "tool", "content": text} for text in OLD_TEXTS])
+    before.over()
+    async with await segue.store.open(url, clock=clock) as new:
+        found = await new.transcripts.load(session.id)
+        assert {m.content: m.outcome for m in found} == OLD_TEXTS
 
 
 def fail_handoff(tx: Tx, session_id: str, message: str) -> None:

@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from segue.agent import addresses, summaries
 from segue.agent.approvals import Rules, Verdict, fingerprint
@@ -49,7 +50,15 @@ from segue.core.events import (
 )
 from segue.core.session import Summary
 from segue.core.text import tokens_in, whole
-from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall, Transcript
+from segue.core.transcript import (
+    Message,
+    Outcome,
+    Role,
+    ToolCall,
+    Transcript,
+    no_result,
+    words,
+)
 
 MAX_STEPS = 40
 MAX_ANSWER = 8192
@@ -59,13 +68,10 @@ MAX_CONTEXT = 200_000
 CERTAIN = 0.9
 """The share of a model's context to fill. Our token count is only an estimate."""
 
-DENIED = "[not allowed: the person said no to this call. Do not repeat it; ask, or do without.]"
-NOT_BEGUN = "[interrupted: this tool call was not begun, and nothing came of it]"
 TOO_MANY = "I stopped here because this took too many steps. Tell me to go on if I should."
 CUT_SHORT = " […]"
 
 T = TypeVar("T")
-Planned = tuple[ToolCall, "Plan | _Outcome"]
 
 logger = logging.getLogger(__name__)
 
@@ -167,11 +173,15 @@ class _Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """The result of a tool call, as the model reads it."""
+class _Output:
+    """The output of a tool call, as the model reads it."""
 
     text: str
     ok: bool = False
+
+
+_Result = _Output | Outcome
+Planned = tuple[ToolCall, Plan | _Result]
 
 
 class _Turn:
@@ -249,9 +259,10 @@ class _Turn:
         """Stream the model's answer until it ends or the turn is interrupted."""
         if self._interrupt.is_set():
             return
+        shown = Transcript(tuple(self._messages)).fitting(self._room)
         prompt = Prompt(
             system=self._agent.system,
-            messages=Transcript(tuple(self._messages)).fitting(self._room).messages,
+            messages=tuple(structs.replace(m, content=words(m)) if m.outcome else m for m in shown),
             tools=self._specs,
             max_tokens=self._agent.answer_tokens,
         )
@@ -287,14 +298,14 @@ class _Turn:
         The results are in the order of the calls, which the strictest providers require.
         """
         for group in self._groups(calls):
-            refused: dict[str, _Outcome] = {}
+            refused: dict[str, _Result] = {}
             works: dict[str, Work] = {}
             for call, plan in group:
-                work = plan if isinstance(plan, _Outcome) else await self._allowed(call, plan)
+                work = await self._allowed(call, plan) if isinstance(plan, Plan) else plan
                 if work is None and isinstance(plan, Plan):
                     yield ApprovalNeeded(call, plan.what)
                     work = await self._asked(call, plan)
-                if isinstance(work, _Outcome):
+                if isinstance(work, _Result):
                     refused[call.id] = work
                 elif work is not None:
                     works[call.id] = work
@@ -303,10 +314,11 @@ class _Turn:
             async with self._working(*doing) as tasks:
                 running = dict(zip(works, tasks, strict=True))
                 for call, _ in group:
-                    outcome = refused.get(call.id) or await _outcome(running[call.id])
-                    text = whole(outcome.text)  # a file name, for example, may not be valid Unicode
-                    yield ToolFinished(call, text, outcome.ok)
-                    yield self._add(_result(call, text, self._agent.now()))
+                    result = refused.get(call.id) or await _result(running[call.id])
+                    message = _message(call, result, self._agent.now())
+                    is_ok = isinstance(result, _Output) and result.ok
+                    yield ToolFinished(call, words(message), is_ok)
+                    yield self._add(message)
 
     def _groups(self, calls: tuple[ToolCall, ...]) -> Iterator[list[Planned]]:
         """Split the calls into groups that run concurrently.
@@ -327,19 +339,19 @@ class _Turn:
         if reading:
             yield reading
 
-    def _plan(self, call: ToolCall) -> Plan | _Outcome:
-        """Return the plan for the call, or an error outcome if it cannot run."""
+    def _plan(self, call: ToolCall) -> Plan | _Result:
+        """Return the plan for the call, or its result if it cannot run."""
         agent = self._agent
         if self._interrupt.is_set():
-            return _Outcome(NOT_BEGUN)
+            return Outcome.NOT_BEGUN
         tool = agent.tools.get(call.name)
         if tool is None:
             names = ", ".join(agent.tools) or "none"
-            return _Outcome(f"There is no tool {call.name!r}. There are: {names}.")
+            return _Output(f"There is no tool {call.name!r}. There are: {names}.")
         try:
             return tool.plan(tool.parse(call), self._place())
         except ToolFailed as error:
-            return _Outcome(str(error))
+            return _Output(str(error))
         except Exception as error:
             logger.exception("The tool %s is broken", call.name)
             return _broken(call, error)
@@ -369,8 +381,8 @@ class _Turn:
             case Verdict.ASK:
                 return None
 
-    async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Outcome:
-        """Ask the user, and return the work if allowed, or the outcome to report otherwise."""
+    async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Result:
+        """Ask the user, and return the work if allowed, or the result otherwise."""
         cwd = self._agent.place.cwd
 
         async def ask() -> Answer | None:
@@ -382,22 +394,22 @@ class _Turn:
             await asyncio.wait({asking})
         answer = None if asking.cancelled() else asking.result()
         if answer is None or self._interrupt.is_set():
-            return _Outcome(NOT_BEGUN)
+            return Outcome.NOT_BEGUN
         if answer is Answer.NEVER:
-            return _Outcome(DENIED)
+            return Outcome.DENIED
         if answer is Answer.SESSION:
             lasting = fingerprint(call, cwd, plan.place)
             self._granted.add(lasting)
             await self._agent.grant(lasting)
         return plan.work
 
-    async def _do(self, call: ToolCall, work: Work) -> _Outcome:
+    async def _do(self, call: ToolCall, work: Work) -> _Result:
         if self._interrupt.is_set():
-            return _Outcome(NOT_BEGUN)
+            return Outcome.NOT_BEGUN
         try:
-            return _Outcome(await work(), ok=True)
+            return _Output(await work(), ok=True)
         except ToolFailed as error:
-            return _Outcome(str(error))
+            return _Output(str(error))
         except Exception as error:
             logger.exception("The tool %s is broken", call.name)
             return _broken(call, error)
@@ -463,14 +475,14 @@ async def _end(*tasks: asyncio.Task[Any]) -> None:
         raise cancelled
 
 
-async def _outcome(task: asyncio.Task[_Outcome]) -> _Outcome:
+async def _result(task: asyncio.Task[_Result]) -> _Result:
     await asyncio.wait({task})
-    return _Outcome(INTERRUPTED) if task.cancelled() else task.result()
+    return Outcome.INTERRUPTED if task.cancelled() else task.result()
 
 
-def _broken(call: ToolCall, error: Exception) -> _Outcome:
-    """The outcome of an unexpected exception in a tool: our bug, but the call needs a result."""
-    return _Outcome(f"The tool {call.name} failed: {type(error).__name__}: {error}")
+def _broken(call: ToolCall, error: Exception) -> _Output:
+    """The output after an unexpected exception in a tool: our bug, but the call needs a result."""
+    return _Output(f"The tool {call.name} failed: {type(error).__name__}: {error}")
 
 
 def _with_own_ids(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
@@ -483,12 +495,10 @@ def _with_own_ids(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
         yield call if own == call.id else ToolCall(own, call.name, call.arguments)
 
 
-def _result(call: ToolCall, text: str, at: datetime) -> Message:
+def _message(call: ToolCall, result: _Result, at: datetime) -> Message:
+    if isinstance(result, Outcome):
+        return no_result(call, result, at)
+    text = whole(result.text)  # a file name, for example, may not be valid Unicode
     return Message(
-        Role.TOOL,
-        text,
-        at,
-        tool_call_id=call.id,
-        tool_name=call.name,
-        tokens=tokens_in(text),
+        Role.TOOL, text, at, tool_call_id=call.id, tool_name=call.name, tokens=tokens_in(text)
     )

@@ -100,7 +100,7 @@ def _entry(message: Message) -> str:
     if message.kind is Kind.SUMMARY:
         return f"Summary of what came before:\n{message.content}"
     if message.role is Role.TOOL:
-        return f"{message.tool_name} answered:\n{message.content}"
+        return f"{message.tool_name} answered:\n{words(message)}"
     lines = [words(message), *(f"[calls {c.name} {c.arguments}]" for c in message.tool_calls)]
     said = "\n".join(line for line in lines if line)
     who = {Role.USER: "Person", Role.ASSISTANT: "Agent"}.get(message.role, "System")

@@ -177,8 +177,9 @@ def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
     first = (no << 32) + after + 1
     tx.change_many(
         "INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id, tool_name,"
-        " tokens, at, extras, images, keeps) VALUES (:id, :role, :kind, :content, :tool_calls,"
-        " :tool_call_id, :tool_name, :tokens, :at, :extras, :images, :keeps)",
+        " tokens, at, extras, images, keeps, outcome) VALUES (:id, :role, :kind, :content,"
+        " :tool_calls, :tool_call_id, :tool_name, :tokens, :at, :extras, :images, :keeps,"
+        " :outcome)",
         [message_columns(entry, first + i) for i, entry in enumerate(messages)],
     )
 
