@@ -144,7 +144,7 @@ async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, t
     async with house.gateway(model=[answer]):
         await told(house, chat, "I was stopped in the middle of `shell`")
         await house.hands.message("I see.", chat=chat)
-    assert "not known" in seen[0]
+    assert "effect is unknown" in seen[0]
     assert await asyncio.to_thread(ran.read_text) == "x\n"
 
 

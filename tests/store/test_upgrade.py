@@ -18,13 +18,14 @@ from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.approval import Answer
 from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.lease import SECOND
-from segue.core.session import Origin, Session
+from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
 from segue.store import Store, Tx, files, schema
 from segue.store.base import Dialect
 from segue.store.gateways import Link
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
+from segue.turns import records
 from tests.store.samples import CHANNEL, DM, TOPIC, answered, draft, said, texts
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -284,10 +285,10 @@ async def test_an_earlier_store_can_do_what_is_new_once_it_is_up_to_date(
         picture = Message(Role.USER, "this one", NOON, images=(Image("image/png", b"\x89PNG"),))
         await new.gateways.announce("takes over", [DM.platform])
         (incoming,) = await new.inbox.waiting()
-        said_and_answered = [picture, said("look"), answered("a rose")]
-        await new.transcripts.append(
-            lease, said_and_answered, takes=[incoming.no], answers=[incoming.no], deliver=DM
-        )
+        await new.transcripts.append(lease, [picture])
+        await new.write(records.begin, lease, said("look"), [incoming.no], NOON)
+        answer = answered("a rose")
+        await new.write(records.add, lease, answer, Usage(), inbox_ids=[incoming.no], deliver_to=DM)
         loaded = await new.transcripts.load(session.id)
         assert [m.images for m in loaded] == [()] * 4 + [picture.images, (), ()]
         assert await new.outbox.waiting(DM) == 2

@@ -148,7 +148,7 @@ async def test_the_inbox_entry_is_done_with_the_message_that_it_became(
 ):
     number = await desk.store.inbox.record("bot", "1", DM, "Hello")
     assert number is not None
-    await desk.take(["Good day."], session, "Hello", answers=[number])
+    await desk.take(["Good day."], session, "Hello", inbox_ids=[number])
     assert await desk.store.inbox.waiting() == ()
 
 

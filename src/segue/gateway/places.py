@@ -28,4 +28,4 @@ class Places:
             user=heard.sender.name if heard else "",
             connected=tuple(sorted(self._connected())),
         )
-        return Place(context=context, holder=self.name, deliver=address, approve=approve)
+        return Place(context=context, holder=self.name, deliver_to=address, approve=approve)

@@ -199,7 +199,7 @@ class Conversations:
                     place,
                     held=held,
                     interrupt=running.interrupt,
-                    answers=[heard.no],
+                    inbox_ids=[heard.no],
                 )
             ) as events,
         ):

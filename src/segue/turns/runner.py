@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Approve
 from segue.core.context import Context
 from segue.core.errors import ModelError, UserError
@@ -28,15 +27,13 @@ from segue.core.events import (
     TurnInterrupted,
     UsageAdded,
 )
-from segue.core.lease import Lease
-from segue.core.note import Note
 from segue.core.session import Session, Usage
-from segue.core.transcript import Message, Role, ToolCall, Transcript, spoken
-from segue.store import Store, approvals, grants, notes, owners, retries, sessions, transcripts
-from segue.store.base import Tx
-from segue.turns import compaction, synthetic
+from segue.core.transcript import Message, Transcript, spoken
+from segue.store import Store, retries
+from segue.turns import compaction, records, synthetic
 from segue.turns.brain import Assignment, Brain, Brains, deny_all
 from segue.turns.hold import Held, hold
+from segue.turns.records import SessionData, TurnStart
 from segue.turns.synthetic import SyntheticTurn
 from segue.turns.titles import Titles
 
@@ -59,33 +56,11 @@ class Place:
     holder: str = "the terminal"
     """The name of the lease holder, as others see it."""
     approve: Approve = deny_all
-    deliver: Address | None = None
+    deliver_to: Address | None = None
     """Where the agent's messages are sent. None if the user sees them directly."""
 
 
 HERE = Place()
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The session and its owner's data that a turn needs."""
-
-    session: Session
-    notes: tuple[Note, ...]
-    homes: tuple[HomeChannel, ...]
-    granted: frozenset[str]
-    """The fingerprints of the calls that the owner allowed for the whole session."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """The state in which a turn starts."""
-
-    known: _Known
-    mended: tuple[Message, ...] = ()
-    """Results for tool calls that a crash interrupted: their effect is unknown."""
-    not_begun: tuple[ToolCall, ...] = ()
-    """Tool calls that were waiting for an approval, and still are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +70,8 @@ class _Turn:
     held: Held
     place: Place
     stop: asyncio.Event
-    answers: Sequence[int]
-    begun: _Begun
+    inbox_ids: Sequence[int]
+    start: TurnStart
 
 
 def _now() -> datetime:
@@ -141,7 +116,7 @@ class Turns:
         *,
         held: Held | None = None,
         interrupt: asyncio.Event | None = None,
-        answers: Sequence[int] = (),
+        inbox_ids: Sequence[int] = (),
     ) -> AsyncGenerator[Event]:
         """Answer `said`, or continue from the end of the transcript. Set `interrupt` to stop at
         once.
@@ -150,17 +125,19 @@ class Turns:
         is TurnDone, TurnFailed or TurnInterrupted. An error is raised only if nothing was stored,
         such as SessionHeld if another process holds the session.
 
-        `held` is for a caller that holds the session for longer than one turn. `answers` are the
+        `held` is for a caller that holds the session for longer than one turn. `inbox_ids` are the
         inbox entries that `said` comes from. They are finished with the agent's last message. If
         the turn ends in any other way, the caller must finish them.
         """
+        now = self._now()
+        said = spoken(said, now) if isinstance(said, str) else said
         async with self._in_hand(session_id, place, held) as held:
-            begun = await self._begin(held, said, answers)
-            for message in begun.mended:
+            start = await self._store.write(records.begin, held.lease, said, inbox_ids, now)
+            for message in start.repairs:
                 yield MessageAdded(message)
             stop = interrupt or asyncio.Event()
             with held.stopping(stop):
-                turn = _Turn(held, place, stop, answers, begun)
+                turn = _Turn(held, place, stop, inbox_ids, start)
                 try:
                     async with contextlib.aclosing(self._go_on(turn)) as events:
                         async for event in events:
@@ -183,8 +160,8 @@ class Turns:
 
         This is a separate path that no message from a platform can reach.
         """
-        known = await self._store.read(_known, session_id)
-        assignment = self._assignment(known, replace(place, approve=deny_all))
+        data = await self._store.read(records.read, session_id)
+        assignment = self._assignment(data, replace(place, approve=deny_all))
         brain = await self._brains.open(
             replace(assignment, only=only, max_steps=synthetic.MAX_STEPS)
         )
@@ -195,8 +172,8 @@ class Turns:
         """Compact the session and return the summary from which it continues. Raise
         NothingToCompress if there is too little to summarise."""
         async with self._in_hand(session_id, place, held) as held:
-            known = await self._store.read(_known, session_id)
-            brain = await self._brains.open(self._assignment(known, place, held))
+            data = await self._store.read(records.read, session_id)
+            brain = await self._brains.open(self._assignment(data, place, held))
             window = await self._window(session_id, brain)
             done = await compaction.compress(self._store, held.lease, brain, window, self._now())
             return done.summary
@@ -214,20 +191,20 @@ class Turns:
 
     async def brain(self, session: Session, place: Place) -> Brain:
         """The brain that runs the session's turns. Raise NoModel if there is no model for it."""
-        known = await self._store.read(_known, session.id)
-        return await self._brains.open(self._assignment(known, place))
+        data = await self._store.read(records.read, session.id)
+        return await self._brains.open(self._assignment(data, place))
 
     # One turn
 
-    def _assignment(self, known: _Known, place: Place, held: Held | None = None) -> Assignment:
+    def _assignment(self, data: SessionData, place: Place, held: Held | None = None) -> Assignment:
         """What the owner allows for the session is stored only if it is `held`."""
-        cwd = known.session.cwd or str(Path.home())
+        cwd = data.session.cwd or str(Path.home())
         return Assignment(
-            session=known.session,
-            context=replace(place.context, cwd=cwd, homes=known.homes),
-            notes=known.notes,
+            session=data.session,
+            context=replace(place.context, cwd=cwd, homes=data.homes),
+            notes=data.notes,
             approve=place.approve,
-            granted=known.granted,
+            granted=data.granted,
             grant=self._grant(held),
             now=self._now,
         )
@@ -242,18 +219,9 @@ class Turns:
         async with hold(self._store, session_id, place.holder) as held:
             yield held
 
-    async def _begin(
-        self, held: Held, said: str | Message | None, answers: Sequence[int]
-    ) -> _Begun:
-        """Complete what a crash may have interrupted, and store what the user said."""
-        now = self._now()
-        if isinstance(said, str):
-            said = spoken(said, now)
-        return await self._store.write(_begin, held.lease, said, answers, now)
-
     async def _go_on(self, turn: _Turn) -> AsyncGenerator[Event]:
-        held, place, session = turn.held, turn.place, turn.begun.known.session
-        brain = await self._brains.open(self._assignment(turn.begun.known, place, held))
+        held, place, session = turn.held, turn.place, turn.start.data.session
+        brain = await self._brains.open(self._assignment(turn.start.data, place, held))
         window = await self._window(session.id, brain)
         if compaction.is_due(window, brain.room):
             yield Compressing()
@@ -263,26 +231,14 @@ class Turns:
         added: list[Message] = []
         spent = Usage()
         async with contextlib.aclosing(
-            brain.turn(window, turn.stop, turn.begun.not_begun)
+            brain.turn(window, turn.stop, turn.start.not_begun)
         ) as events:
             async for event in events:
                 match event:
                     case UsageAdded(usage):
                         spent += usage
                     case MessageAdded(message):
-                        is_last = message.role is Role.ASSISTANT and not message.tool_calls
-                        append = functools.partial(
-                            self._store.transcripts.append,
-                            held.lease,
-                            [message],
-                            usage=spent,
-                            answers=turn.answers if is_last else (),
-                            deliver=place.deliver,
-                        )
-                        if place.deliver is None:  # the user sees that it was not stored
-                            await append()
-                        else:
-                            await retries.keep(f"turn of {session.id}", append, repeatable=False)
+                        await self._record(turn, message, spent)
                         spent = Usage()
                         added.append(message)
                     case TurnDone():
@@ -294,6 +250,20 @@ class Turns:
                     case _:
                         pass
                 yield event
+
+    async def _record(self, turn: _Turn, message: Message, usage: Usage) -> None:
+        """Store the message, and queue it for the chat, in one transaction."""
+        lease, ids, deliver_to = turn.held.lease, turn.inbox_ids, turn.place.deliver_to
+
+        async def write() -> None:
+            await self._store.write(
+                records.add, lease, message, usage, inbox_ids=ids, deliver_to=deliver_to
+            )
+
+        if deliver_to is None:  # the user sees that it was not stored
+            await write()
+        else:
+            await retries.keep(f"turn of {lease.session_id}", write, repeatable=False)
 
     async def _window(self, session_id: str, brain: Brain) -> Transcript:
         return await self._store.transcripts.window(session_id, READ_AHEAD * brain.room)
@@ -315,33 +285,3 @@ class Turns:
                 await self._store.sessions.grant(held.lease, fingerprint)
 
         return grant
-
-
-def _known(tx: Tx, session_id: str) -> _Known:
-    session = sessions.found(tx, session_id)
-    return _Known(
-        session=session,
-        notes=notes.list_notes(tx, session.owner),
-        homes=owners.homes(tx, session.owner),
-        granted=grants.granted(tx, session_id),
-    )
-
-
-def _begin(
-    tx: Tx, lease: Lease, said: Message | None, answers: Sequence[int], now: datetime
-) -> _Begun:
-    """Run in one transaction, so that `said` comes right after the results that complete the last
-    turn."""
-    known = _known(tx, lease.session_id)
-    newest = transcripts.tail(tx, lease.session_id, 0)
-    if said is None and newest.unanswered:
-        # Tools run in order: while one waits for approval, those after it wait too.
-        asked = approvals.waiting(tx, lease.session_id)
-        if asked is not None and asked.call_id == newest.unanswered[0].id:
-            return _Begun(known, not_begun=newest.unanswered)
-    mended = newest.unfinished(now)
-    messages = (*mended, *([] if said is None else [said]))
-    takes = () if said is None else answers
-    if messages or takes:
-        transcripts.append(tx, lease, messages, takes=takes)
-    return _Begun(known, mended=mended)
