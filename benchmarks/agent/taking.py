@@ -19,6 +19,7 @@ from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
 from segue.turns import Turns
+from segue.turns.agents import Agents
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
@@ -49,7 +50,7 @@ async def _turns(url: str, length: int, runs: int) -> float:
         models = _One(samples.model("openai", url))
         async with (
             await segue.store.open(settings.store) as store,
-            Turns(store, settings, models=models, titles=False) as turns,
+            Turns(store, Agents(store, settings, models), titles=False) as turns,
         ):
             await store.owners.ensure(ME)
             session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(Path(folder)))

@@ -8,7 +8,7 @@ import pytest
 
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import Say, ScriptedModel
-from segue.agent.summaries import MOST_PARTS, summarise, title, title_from_words
+from segue.agent.summaries import MAX_PARTS, summarise, title
 from segue.core.errors import ModelBusy, ModelError
 from segue.core.session import Usage
 from segue.core.text import tokens_in
@@ -68,10 +68,10 @@ async def test_what_is_too_long_for_the_model_is_told_in_parts_each_with_the_las
 
 
 async def test_a_conversation_beyond_all_bounds_takes_a_bounded_number_of_requests():
-    model = ScriptedModel(["So."] * MOST_PARTS, context=2048)
+    model = ScriptedModel(["So."] * MAX_PARTS, context=2048)
     talk = Transcript(tuple(said(f"{n} " + "word " * 1000) for n in range(50)))
     await summarise(model, talk)
-    assert len(model.prompts) == MOST_PARTS
+    assert len(model.prompts) == MAX_PARTS
     assert ": 49 word" in asked(model)[-1]
 
 
@@ -120,18 +120,3 @@ async def test_a_title_is_made_of_the_first_exchange():
 
     talk = Transcript((said("Cats?"), *(said(f"Number {n}") for n in range(30))))
     assert await title(ScriptedModel([check]), talk) == "Cats"
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("What is the time?", "What is the time?"),
-        ("thirteen chars " * 5, "thirteen chars " * 3 + "thirteen chars"),
-        ("one two " * 20, ("one two " * 20)[:59]),
-        ("x" * 100, "x" * 60),
-        ("", ""),
-    ],
-)
-def test_a_title_from_the_persons_words(words: str, expected: str):
-    talk = Transcript((said("Moved here.", kind=Kind.SYNTHETIC), said(words)))
-    assert title_from_words(talk) == expected

@@ -33,6 +33,7 @@ from segue.core.transcript import Message
 from segue.store import Store
 from segue.store.gateways import Link
 from segue.turns import Held, Place, Turns, hold
+from segue.turns.agents import Agents
 from tests.store.samples import DM
 from tests.turns.conftest import Offered
 
@@ -126,7 +127,9 @@ def stage(tmp_path: Path, runner: asyncio.Runner) -> Generator[Stage]:
     async def open_stage() -> Stage:
         store = await segue.store.open(settings.store)
         await store.owners.ensure(ME)
-        return Stage(store, Turns(store, settings, models=Scripted(), titles=False), tmp_path)
+        return Stage(
+            store, Turns(store, Agents(store, settings, Scripted()), titles=False), tmp_path
+        )
 
     stage = runner.run(open_stage())
     yield stage

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from segue.core.transcript import (
-    INTERRUPTED,
     LEFT_OUT,
     Image,
     Kind,
     Message,
+    Outcome,
     Role,
     ToolCall,
     Transcript,
+    words,
 )
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -274,7 +275,7 @@ def test_mending_changes_nothing_that_was_said(torn: Transcript):
         m for m in torn if m.role is not Role.TOOL
     ]
     added = [m for m in mended if m not in torn.messages]
-    assert all(m.content == INTERRUPTED and m.at == LATER for m in added)
+    assert all(m.outcome is Outcome.INTERRUPTED and m.at == LATER for m in added)
 
 
 @given(anything)
@@ -307,9 +308,10 @@ def test_what_is_unfinished_completes_a_transcript_that_was_cut_anywhere(
 def test_an_interrupted_call_says_so_under_its_own_id_and_name():
     torn = Transcript((user("go"), agent("", "read", "write"), result("0")))
     (added,) = torn.unfinished(LATER)
-    assert added == Message(
-        Role.TOOL, INTERRUPTED, LATER, tool_call_id="1", tool_name="write", kind=Kind.SAID
-    )
+    assert (added.role, added.kind, added.content) == (Role.TOOL, Kind.SAID, "")
+    assert (added.tool_call_id, added.tool_name) == ("1", "write")
+    assert added.outcome is Outcome.INTERRUPTED
+    assert "did not finish" in words(added)
 
 
 def test_results_that_came_out_of_order_are_put_in_the_order_of_their_calls():
@@ -325,7 +327,12 @@ def test_of_two_results_for_one_call_the_first_is_kept():
 def test_calls_of_two_turns_may_share_an_id():
     first, second = agent("", "read"), agent("", "read")
     torn = Transcript((first, result("0", "one"), second))
-    assert [m.content for m in torn.repaired(LATER)] == ["", "one", "", INTERRUPTED]
+    assert [m.outcome for m in torn.repaired(LATER)] == [
+        None,
+        None,
+        None,
+        Outcome.INTERRUPTED,
+    ]
 
 
 # Retelling

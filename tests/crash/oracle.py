@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from segue.core.address import Address, Platform
 from segue.core.handoff import Handoff, State
-from segue.core.transcript import INTERRUPTED, Kind, Message, Role
+from segue.core.transcript import Kind, Message, Outcome, Role
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.testing.platform import Message as Shown
 from segue.testing.platform import Thread
@@ -214,7 +214,7 @@ def _expected(seen: Evidence) -> Iterator[str]:
         for message in turn:
             if message.role is Role.ASSISTANT and message.content:
                 yield f"{seen.session_id}/{message.seq}"
-        if any(m.role is Role.TOOL and m.content == INTERRUPTED for m in turn):
+        if any(m.outcome is Outcome.INTERRUPTED for m in turn):
             yield "unknown"
 
 

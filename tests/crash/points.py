@@ -198,8 +198,8 @@ HANDING_OFF: dict[str, Moment] = {
 
 # The answer to a message
 
-_BEGIN = "runner._begin"
-_APPEND = "transcripts.append"
+_BEGIN = "records.begin"
+_ADD = "records.add"
 _ASKED = ("Role.USER",)
 _CALLED = ("tool_calls=(ToolCall",)
 _RESULT = ("Role.TOOL",)
@@ -213,8 +213,8 @@ ANSWERING: dict[str, Moment] = {
     "before it is taken": Moment(Between(_BEGIN, _ASKED)),
     "it is taken": Moment(Between(_BEGIN, _ASKED, after=True)),
     "the agent thinks": Moment(InModel()),
-    "the agent has answered": Moment(Between(_APPEND, _ANSWER)),
-    "the answer is queued": Moment(Between(_APPEND, _ANSWER, after=True), kept=True),
+    "the agent has answered": Moment(Between(_ADD, _ANSWER)),
+    "the answer is queued": Moment(Between(_ADD, _ANSWER, after=True), kept=True),
     "the answer is taken": Moment(Between("outbox.claim", after=True), kept=True),
     "the answer is being sent": Moment(OnPlatform("send", Trouble.HANG), kept=True),
     "the answer was sent": Moment(OnPlatform("send", Trouble.HANG_AFTER), kept=True),
@@ -223,13 +223,13 @@ ANSWERING: dict[str, Moment] = {
     "the session is let go": Moment(Between("leases.release"), kept=True),
 }
 WITH_A_TOOL: dict[str, Moment] = {
-    "the call is not kept": Moment(Between(_APPEND, _CALLED)),
-    "the call is kept": Moment(Between(_APPEND, _CALLED, after=True)),
+    "the call is not kept": Moment(Between(_ADD, _CALLED)),
+    "the call is kept": Moment(Between(_ADD, _CALLED, after=True)),
     "the tool runs": Moment(InTool()),
-    "the result is not kept": Moment(Between(_APPEND, _RESULT)),
-    "the result is kept": Moment(Between(_APPEND, _RESULT, after=True)),
-    "the answer after it is not kept": Moment(Between(_APPEND, _ANSWER)),
-    "the answer after it is queued": Moment(Between(_APPEND, _ANSWER, after=True), kept=True),
+    "the result is not kept": Moment(Between(_ADD, _RESULT)),
+    "the result is kept": Moment(Between(_ADD, _RESULT, after=True)),
+    "the answer after it is not kept": Moment(Between(_ADD, _ANSWER)),
+    "the answer after it is queued": Moment(Between(_ADD, _ANSWER, after=True), kept=True),
 }
 _SPEAKS = InModel(midway=True)
 _SHOWN = InModel(midway=True, shown=True)

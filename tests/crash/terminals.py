@@ -28,6 +28,7 @@ from segue.core.session import ME
 from segue.handoff import hand_off
 from segue.store import Store
 from segue.turns import Held, Turns, hold
+from segue.turns.agents import Agents
 from tests.crash import trap
 
 
@@ -129,7 +130,7 @@ async def live(birth: Birth) -> None:
 
     async with (
         await segue.store.open(settings.store) as store,
-        Turns(store, settings, titles=False) as turns,
+        Turns(store, Agents(store, settings), titles=False) as turns,
     ):
         desk = Desk(store, turns)
         tell(Told(str(os.getpid())))

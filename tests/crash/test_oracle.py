@@ -12,7 +12,7 @@ from msgspec import structs
 from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import Handoff, State, Step
 from segue.core.lease import Ticks
-from segue.core.transcript import INTERRUPTED, Kind, Message, Role, ToolCall
+from segue.core.transcript import Kind, Message, Outcome, Role, ToolCall
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.testing.platform import Message as Shown
 from segue.testing.platform import Thread
@@ -49,7 +49,7 @@ TRANSCRIPT = (
     message(4, Role.ASSISTANT, "I am here, and I heard w1."),
     message(5, Role.USER, "w2 and run it"),
     message(6, Role.ASSISTANT, "I run it for w2.", tool_calls=(CALL,)),
-    message(7, Role.TOOL, INTERRUPTED, tool_call_id="c1", tool_name="shell"),
+    message(7, Role.TOOL, "", tool_call_id="c1", outcome=Outcome.INTERRUPTED),
     message(8, Role.ASSISTANT, "I heard w1 w2."),
 )
 

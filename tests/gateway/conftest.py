@@ -27,6 +27,7 @@ from segue.store.gateways import Link
 from segue.testing.platform import Hands, Peer, PeerAdapter, Shape, Shown
 from segue.testing.platform.process import serving
 from segue.turns import Held, Turns, hold
+from segue.turns.agents import Agents
 from tests.harness import stores
 from tests.turns.conftest import Offered
 
@@ -72,7 +73,7 @@ class House:
         adapter = speaks(platform, self.peer.url, self.peer.token)
         stop = asyncio.Event()
         async with await segue.store.open(self.url) as store:
-            turns = Turns(store, self.settings, models=Offered(self.model), titles=False)
+            turns = Turns(store, Agents(store, self.settings, Offered(self.model)), titles=False)
             async with turns:
                 gateway = Gateway(store, turns, self.settings, [adapter])
                 running = asyncio.create_task(gateway.run(stop))

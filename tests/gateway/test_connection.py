@@ -13,6 +13,7 @@ from segue.gateway.pace import Backoff
 from segue.gateway.service import Gateway
 from segue.platforms.base import Inbound
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, House
 from tests.harness.quiet_adapter import Quiet
 from tests.turns.conftest import Offered
@@ -48,7 +49,9 @@ class Dropping(Quiet):
 async def test_a_poll_that_works_resets_the_pause(house: House, works: bool, attempts: list[int]):
     backoff = Backoff(least=0.0001, most=0.0001)
     adapter = Dropping(backoff, works=works)
-    async with Turns(house.store, house.settings, models=Offered(house.model)) as turns:
+    async with Turns(
+        house.store, Agents(house.store, house.settings, Offered(house.model))
+    ) as turns:
         gateway = Gateway(house.store, turns, house.settings, [adapter])
         connection = Connection(house.store, adapter, gateway.inbounds, lambda: None, backoff)
         running = asyncio.create_task(connection.run())

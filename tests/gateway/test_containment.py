@@ -27,6 +27,7 @@ from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.platform import PeerAdapter, Rules
 from segue.turns import Turns, hold
+from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, House
 from tests.gateway.test_expiry import expire, resetting
 from tests.turns.conftest import Offered
@@ -418,7 +419,7 @@ async def test_a_gateway_whose_task_stays_dead_ends_loudly(
     monkeypatch.setattr(Janitor, "look", look)
     adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
     async with await segue.store.open(house.url) as store:
-        turns = Turns(store, house.settings, models=Offered(house.model), titles=False)
+        turns = Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False)
         gateway = Gateway(store, turns, house.settings, [adapter])
         with pytest.raises(ZeroDivisionError):
             async with asyncio.timeout(20):

@@ -15,6 +15,7 @@ from segue.core.transcript import Kind, Role
 from segue.gateway.expiry import Expiry
 from segue.gateway.places import Places
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, House
 from tests.gateway.test_commands import told
 from tests.turns.conftest import Offered, call
@@ -29,7 +30,9 @@ def resetting(house: House) -> None:
 async def expire(house: House, *script: object) -> None:
     """The watcher looks once, with an agent that follows the script."""
     models = Offered(ScriptedModel(script))  # pyright: ignore[reportArgumentType]
-    async with Turns(house.store, house.settings, models=models, titles=False) as turns:
+    async with Turns(
+        house.store, Agents(house.store, house.settings, models), titles=False
+    ) as turns:
         places = Places("a gateway", lambda: [TELEGRAM])
         await Expiry(house.store, turns, house.settings, places, lambda: [TELEGRAM]).look()
 

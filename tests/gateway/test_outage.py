@@ -17,10 +17,11 @@ from segue.core.handoff import State
 from segue.gateway.service import Gateway
 from segue.gateway.turns import _conclude
 from segue.handoff import delivery
-from segue.store import Store, handoffs, outbox, retries, transcripts
+from segue.store import Store, handoffs, outbox, retries
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import PeerAdapter, Rules, Shape
-from segue.turns import Turns
+from segue.turns import Turns, records
+from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting, told
 from tests.handoff.conftest import Faulty
@@ -48,7 +49,7 @@ async def stumbling(
     stop = asyncio.Event()
     async with (
         Store(engine) as store,
-        Turns(store, house.settings, models=Offered(house.model), titles=False) as turns,
+        Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False) as turns,
     ):
         running = asyncio.create_task(Gateway(store, turns, house.settings, [adapter]).run(stop))
         await house.until_connected(TELEGRAM, running)
@@ -105,7 +106,7 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
     stop = asyncio.Event()
     async with (
         Store(Taken(opened._engine)) as store,
-        Turns(store, house.settings, models=Offered(house.model), titles=False) as turns,
+        Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False) as turns,
     ):
         running = asyncio.create_task(Gateway(store, turns, house.settings, [adapter]).run(stop))
         await house.until_connected(TELEGRAM, running)
@@ -122,7 +123,7 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
 async def test_an_answer_is_kept_and_the_model_is_not_asked_again(house: House):
     house.model = ScriptedModel(["the only answer"])
     chat = await house.chat()
-    async with stumbling(house, transcripts.append):
+    async with stumbling(house, records.add):
         await house.hands.say(house.anna, chat, "hello")
         await house.hands.message("the only answer", chat=chat)
         await house.idle()

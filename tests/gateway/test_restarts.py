@@ -24,6 +24,7 @@ from segue.store.base import Tx
 from segue.store.gateways import Link
 from segue.testing.platform import PeerAdapter
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, House, echoing
 from tests.gateway.test_commands import Waiting, told
 from tests.turns.conftest import Offered, call
@@ -35,7 +36,7 @@ async def killed(house: House, model: ScriptedModel) -> AsyncGenerator[None]:
     house.model = model
     adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
     async with await segue.store.open(house.url) as store:
-        turns = Turns(store, house.settings, models=Offered(model), titles=False)
+        turns = Turns(store, Agents(store, house.settings, Offered(model)), titles=False)
         gateway = Gateway(store, turns, house.settings, [adapter])
         running = asyncio.create_task(gateway.run(asyncio.Event()))
         await house.until_connected(TELEGRAM, running)
@@ -143,7 +144,7 @@ async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, t
     async with house.gateway(model=[answer]):
         await told(house, chat, "I was stopped in the middle of `shell`")
         await house.hands.message("I see.", chat=chat)
-    assert "not known" in seen[0]
+    assert "effect is unknown" in seen[0]
     assert await asyncio.to_thread(ran.read_text) == "x\n"
 
 
@@ -162,7 +163,7 @@ async def test_a_platform_that_is_away_does_not_stop_another(house: House):
     chat = await house.chat()
     stop = asyncio.Event()
     async with await segue.store.open(house.url) as store:
-        turns = Turns(store, house.settings, models=Offered(house.model), titles=False)
+        turns = Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False)
         gateway = Gateway(store, turns, house.settings, [away, here])
         running = asyncio.create_task(gateway.run(stop))
         await house.until_connected(TELEGRAM, running)

@@ -22,6 +22,7 @@ from segue.store.handoffs import LEASE_SECONDS
 from segue.testing.platform import Hands, PeerAdapter, Shape
 from segue.testing.platform.process import serving
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting
 from tests.turns.conftest import Offered
@@ -66,7 +67,7 @@ async def on_two(house: House) -> AsyncGenerator[tuple[Hands, str]]:
         serving() as peer,
         peer.hands() as hands,
         await segue.store.open(house.url) as store,
-        Turns(store, house.settings, models=Offered(house.model), titles=False) as turns,
+        Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False) as turns,
     ):
         anna = await hands.user("Anna")
         await house.pair(anna, MATRIX)

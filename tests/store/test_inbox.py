@@ -10,12 +10,13 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
-from segue.core.session import Session
+from segue.core.session import Session, Usage
 from segue.store import Store, Tx, gateways, inbox, transcripts
 from segue.store.gateways import SECONDS
 from segue.testing.clock import FakeClock
+from segue.turns import records
 from tests.store.conftest import OpenStore
-from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, answered, hold, on_postgres, said
+from tests.store.samples import AT, CHANNEL, DM, ODD, ROOM, TOPIC, answered, hold, on_postgres, said
 
 ELSEWHERE = replace(DM, chat_id="43")
 
@@ -82,26 +83,13 @@ async def test_each_platform_has_its_own_that_wait(store: Store):
     assert [incoming.body for incoming in some] == ["0", "1"]
 
 
-async def test_what_was_said_in_a_session_waits_for_its_answer_there(
-    store: Store, session: Session
-):
-    numbers = [await store.inbox.record("bot", f"{n}", DM, f"{n}") for n in range(2)]
-    taken, other = [number for number in numbers if number is not None]
-    lease = await hold(store, session.id)
-    await store.transcripts.append(lease, [said("0")], takes=[taken])
-    waiting = await store.inbox.waiting()
-    assert [(i.no, i.session_id) for i in waiting] == [(taken, session.id), (other, None)]
-    await store.transcripts.append(lease, [answered("hi")], answers=[taken])
-    assert [(i.no, i.session_id) for i in await store.inbox.waiting()] == [(other, None)]
-
-
 async def test_nobody_waits_for_an_answer_from_a_session_that_was_deleted(
     store: Store, session: Session
 ):
     numbers = [await store.inbox.record("bot", f"{n}", DM, f"{n}") for n in range(2)]
     taken, other = [number for number in numbers if number is not None]
     lease = await hold(store, session.id)
-    await store.transcripts.append(lease, [said("0")], takes=[taken])
+    await store.write(inbox.take, [taken], session.id)
     await store.sessions.delete(session.id, lease=lease)
     assert [incoming.no for incoming in await store.inbox.waiting()] == [other]
 
@@ -147,7 +135,8 @@ async def test_an_update_and_its_effect_are_kept_together_or_not_at_all(
     def take(tx: Tx, fail: bool) -> None:
         number = inbox.record(tx, "bot", "1", DM, "hello")
         assert number is not None
-        transcripts.append(tx, lease, [said("hello")], answers=[number])
+        transcripts.append(tx, lease, [said("hello")])
+        inbox.finish(tx, [number])
         if fail:
             raise ZeroDivisionError
 
@@ -212,8 +201,8 @@ async def test_a_gateway_that_lost_a_platform_can_do_nothing_with_what_comes_in_
     for refused in (
         store.inbox.record("bot", "2", DM, "late"),
         store.inbox.finish([number]),
-        store.write(transcripts.append, lease, [said("hello")], takes=[number]),
-        store.write(transcripts.append, lease, [answered("hello")], answers=[number]),
+        store.write(records.begin, lease, said("hello"), [number], AT),
+        store.write(records.add, lease, answered("hello"), Usage(), inbox_ids=[number]),
     ):
         with pytest.raises(PlatformLost, match="Another gateway serves telegram now"):
             await refused

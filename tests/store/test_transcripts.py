@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from segue.core.address import Platform
 from segue.core.errors import (
-    MessageTaken,
     MessageTooLong,
     NothingToRestore,
     NothingToUndo,
-    SessionMoved,
     SessionNotFound,
 )
 from segue.core.session import Session, Usage
@@ -26,13 +24,10 @@ from segue.store import Store, Tx, transcripts
 from segue.store.transcripts import _PAGE
 from segue.store.values import MESSAGE_LIMIT
 from segue.testing.clock import FakeClock
-from tests.store.conftest import OpenStore
 from tests.store.samples import (
     AT,
-    DM,
     ODD,
     PICTURES,
-    TOPIC,
     answered,
     called,
     hold,
@@ -172,100 +167,6 @@ async def test_a_message_that_is_too_long_by_its_tool_calls_is_refused(
     with pytest.raises(MessageTooLong):
         await store.transcripts.append(lease, [Message(Role.ASSISTANT, "", AT, (call,))])
     assert len(await store.transcripts.load(session.id)) == 0
-
-
-async def test_a_stale_append_keeps_nothing_and_finishes_no_inbox_entry(
-    store: Store, session: Session, open_store: OpenStore
-):
-    entry = await store.inbox.record("bot", "1", DM, "hello")
-    assert entry is not None
-    stale = await hold(store, session.id)
-    await (await open_store()).leases.acquire(session.id, "another", take_over=True)
-    with pytest.raises(SessionMoved):
-        await store.transcripts.append(stale, [said("hello")], answers=[entry])
-    assert texts(await store.transcripts.load(session.id)) == []
-    assert [waiting.no for waiting in await store.inbox.waiting()] == [entry]
-
-
-async def test_an_append_finishes_the_inbox_entries_that_it_answers(store: Store, session: Session):
-    first = await store.inbox.record("bot", "1", DM, "hello")
-    second = await store.inbox.record("bot", "2", DM, "and")
-    assert first is not None
-    lease = await hold(store, session.id)
-    await store.transcripts.append(lease, [said("hello"), answered("hi")], answers=[first])
-    assert [waiting.no for waiting in await store.inbox.waiting()] == [second]
-
-
-async def taken(store: Store, update_id: str = "1") -> int:
-    number = await store.inbox.record("bot", update_id, DM, "hello")
-    assert number is not None
-    return number
-
-
-async def test_what_came_in_is_said_once_however_many_sessions_try(
-    store: Store, session: Session, open_store: OpenStore
-):
-    other = await store.sessions.create("me", Platform.LOCAL)
-    entry, late = await taken(store), await taken(store, "2")
-    leases = [await hold(store, session.id), await hold(store, other.id)]
-    outcomes = await asyncio.gather(
-        *(store.transcripts.append(lease, [said("hello")], takes=[entry]) for lease in leases),
-        return_exceptions=True,
-    )
-    assert sum(isinstance(outcome, MessageTaken) for outcome in outcomes) == 1
-    said_in = [len(await store.transcripts.load(s.id)) for s in (session, other)]
-    assert sorted(said_in) == [0, 1]
-    await store.inbox.finish([late])
-    for lease in leases:
-        for numbers in ([entry], [late], [999]):
-            with pytest.raises(MessageTaken):
-                await store.transcripts.append(lease, [said("again")], takes=numbers)
-    assert [len(await store.transcripts.load(s.id)) for s in (session, other)] == said_in
-
-
-async def test_a_stale_append_takes_and_queues_nothing(
-    store: Store, session: Session, open_store: OpenStore
-):
-    entry = await taken(store)
-    stale = await hold(store, session.id)
-    await (await open_store()).leases.acquire(session.id, "another", take_over=True)
-    with pytest.raises(SessionMoved):
-        await store.transcripts.append(stale, [answered("hi")], takes=[entry], deliver=DM)
-    (incoming,) = await store.inbox.waiting()
-    assert incoming.session_id is None
-    assert await store.outbox.waiting(DM) == 0
-
-
-async def test_what_the_agent_says_is_queued_where_it_is_to_be_heard(
-    store: Store, session: Session
-):
-    lease = await hold(store, session.id, said("before"))
-    (call,) = called("shell").tool_calls
-    messages = [
-        said("hello"),
-        answered("I look."),
-        called("shell"),
-        result(call),
-        answered(" \n\u200b"),
-        summary("so far"),
-        answered("**Here** it is.\n"),
-    ]
-    assert await store.transcripts.append(lease, messages, deliver=TOPIC) == 8
-    assert await store.outbox.waiting(TOPIC) == 2
-    for seq, body in ((3, "I look."), (8, "**Here** it is.\n")):
-        (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
-        assert (outgoing.key, outgoing.body) == (f"{session.id}/{seq}", body)
-        assert (outgoing.address, outgoing.session_id) == (TOPIC, session.id)
-        await store.outbox.sent(outgoing)
-
-
-async def test_what_the_agent_says_with_a_tool_call_is_queued_too(store: Store, session: Session):
-    lease = await hold(store, session.id)
-    both = msgspec.structs.replace(called("shell"), content="I look.")
-    await store.transcripts.append(lease, [both], deliver=DM)
-    outgoing = await store.outbox.get(f"{session.id}/1")
-    assert outgoing is not None
-    assert outgoing.body == "I look."
 
 
 class Counting:

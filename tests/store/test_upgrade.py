@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,13 +18,14 @@ from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.approval import Answer
 from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.lease import SECOND
-from segue.core.session import Origin, Session
-from segue.core.transcript import Image, Kind, Message, Role, ToolCall
+from segue.core.session import Origin, Session, Usage
+from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
 from segue.store import Store, Tx, files, schema
 from segue.store.base import Dialect
 from segue.store.gateways import Link
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
+from segue.turns import records
 from tests.store.samples import CHANNEL, DM, TOPIC, answered, draft, said, texts
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -55,6 +56,19 @@ MESSAGES = [
 ]
 # What the platform said of each message; None for one that is still to be sent.
 RECEIPTS = {"1": None, "2": "", "3": 'message "77"\n\\', "4": "78"}
+
+
+OLD_TEXTS = {
+    "[interrupted: this tool call did not finish, and what it did is not known]": (
+        Outcome.INTERRUPTED
+    ),
+    "[interrupted: this tool call was not begun, and nothing came of it]": Outcome.NOT_BEGUN,
+    "[not allowed: the person said no to this call. Do not repeat it; ask, or do without.]": (
+        Outcome.DENIED
+    ),
+    "[a list]": None,
+    "done": None,
+}
 
 
 @dataclass(frozen=True)
@@ -90,8 +104,8 @@ def knows(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earl
     return Earlier(version, monkeypatch.undo)
 
 
-def say(tx: Tx, session_id: str) -> None:
-    """Append ROWS as the earlier versions did."""
+def say(tx: Tx, session_id: str, rows: Sequence[dict[str, Any]] = ROWS) -> None:
+    """Append `rows` as the earlier versions did."""
     (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
     common = {"kind": "said", "content": "", "tokens": 0, "undone": 0, "at": 1_767_268_800_000_000}
     optional = dict.fromkeys(("tool_calls", "tool_call_id", "tool_name", "extras"))
@@ -99,10 +113,10 @@ def say(tx: Tx, session_id: str) -> None:
         "INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id, tool_name,"
         " tokens, at, extras, undone) VALUES (:id, :role, :kind, :content, :tool_calls,"
         " :tool_call_id, :tool_name, :tokens, :at, :extras, :undone)",
-        [common | optional | row | {"id": (no << 32) + i} for i, row in enumerate(ROWS, 1)],
+        [common | optional | row | {"id": (no << 32) + i} for i, row in enumerate(rows, 1)],
     )
     sql = "UPDATE sessions SET last_seq = :last, summary_seq = 4 WHERE no = :no"
-    tx.change(sql, last=len(ROWS), no=no)
+    tx.change(sql, last=len(rows), no=no)
 
 
 def version(tx: Tx) -> int:
@@ -235,6 +249,20 @@ async def test_failures_that_were_known_by_their_messages_have_their_kind(
         assert {handoff.failure: handoff.error for handoff in found} == messages
 
 
+async def test_results_that_were_known_by_their_text_have_their_outcome(
+    url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = knows(10, tmp_path, monkeypatch)
+    async with await segue.store.open(url, clock=clock) as old:
+        await old.owners.ensure("me", "Me")
+        session = await old.sessions.create("me", Platform.LOCAL)
+        await old.write(say, session.id, [{"role": "tool", "content": text} for text in OLD_TEXTS])
+    before.over()
+    async with await segue.store.open(url, clock=clock) as new:
+        found = await new.transcripts.load(session.id)
+        assert {m.content: m.outcome for m in found} == OLD_TEXTS
+
+
 def fail_handoff(tx: Tx, session_id: str, message: str) -> None:
     tx.change(
         "INSERT INTO handoffs (session_no, key, platform, epoch, seq, state, claim_by, requested,"
@@ -257,10 +285,10 @@ async def test_an_earlier_store_can_do_what_is_new_once_it_is_up_to_date(
         picture = Message(Role.USER, "this one", NOON, images=(Image("image/png", b"\x89PNG"),))
         await new.gateways.announce("takes over", [DM.platform])
         (incoming,) = await new.inbox.waiting()
-        said_and_answered = [picture, said("look"), answered("a rose")]
-        await new.transcripts.append(
-            lease, said_and_answered, takes=[incoming.no], answers=[incoming.no], deliver=DM
-        )
+        await new.transcripts.append(lease, [picture])
+        await new.write(records.begin, lease, said("look"), [incoming.no], NOON)
+        answer = answered("a rose")
+        await new.write(records.add, lease, answer, Usage(), inbox_ids=[incoming.no], deliver_to=DM)
         loaded = await new.transcripts.load(session.id)
         assert [m.images for m in loaded] == [()] * 4 + [picture.images, (), ()]
         assert await new.outbox.waiting(DM) == 2

@@ -18,11 +18,12 @@ from segue.core.approval import Answer
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreBusy
 from segue.core.handoff import Step
 from segue.core.lease import Lease
-from segue.core.session import EndReason, Origin, Session
+from segue.core.session import EndReason, Origin, Session, Usage
 from segue.store import Store, Topic, Tx, Waiter, jobs, lifeline, sqlite
 from segue.store.approvals import Approval
 from segue.store.leases import SECONDS
 from segue.testing.clock import FakeClock
+from segue.turns import records
 from tests.harness import stores
 from tests.store.conftest import OpenStore
 from tests.store.samples import (
@@ -90,7 +91,7 @@ async def move_away(scene: Scene) -> None:
 
 
 async def speak(scene: Scene) -> None:
-    await scene.store.transcripts.append(scene.lease, [answered("hi")], deliver=DM)
+    await scene.store.write(records.add, scene.lease, answered("hi"), Usage(), deliver_to=DM)
 
 
 async def fail_to_hand_off(scene: Scene) -> None:

@@ -24,6 +24,7 @@ from segue.core.session import Session
 from segue.core.transcript import Message, ToolCall
 from segue.store import Store
 from segue.turns import Place, Turns
+from segue.turns.agents import Agents
 from tests.harness import stores
 
 OpenStore = Callable[[], Awaitable[Store]]
@@ -64,7 +65,7 @@ class Desk:
             model = ScriptedModel(model)
         offered = model if isinstance(model, Offered) else Offered(model)
         settings = replace(self.settings, **changes)
-        async with Turns(self.store, settings, models=offered, titles=titles) as turns:
+        async with Turns(self.store, Agents(self.store, settings, offered), titles=titles) as turns:
             yield turns
 
     async def take(

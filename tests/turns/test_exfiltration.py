@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.loop import DENIED
 from segue.core.approval import Answer, Policy
 from segue.core.session import Session
-from segue.core.transcript import Role, ToolCall
+from segue.core.transcript import Outcome, Role, ToolCall
 from segue.testing.http import Request, Response, serving
 from segue.turns import Place
 from tests.turns.conftest import Desk, call
@@ -59,7 +58,7 @@ async def results(
     async with desk.turns([*calls, "Ok."], private_network=True) as turns:
         _ = [event async for event in turns.take_turn(session.id, said, place)]
     transcript = await desk.store.transcripts.load(session.id)
-    return [m.content for m in transcript if m.role is Role.TOOL]
+    return [m.outcome or m.content for m in transcript if m.role is Role.TOOL]
 
 
 async def test_our_own_settings_and_the_store_are_not_read_unasked(
@@ -75,7 +74,7 @@ async def test_our_own_settings_and_the_store_are_not_read_unasked(
         )
     ):
         done = await results(desk, session, "go", made)
-        assert done[number] == DENIED
+        assert done[number] == Outcome.DENIED
     found = await results(desk, session, "go", call("search_files", pattern="sk-"))
     assert "sk-" not in found[-1]
 
@@ -84,7 +83,7 @@ async def test_a_page_of_a_host_that_nobody_named_is_asked_about(desk: Desk, ses
     async with sites() as (site, url):
         made = call("fetch_page", url=f"{url}/?q=secret")
         person = Person()
-        assert await results(desk, session, "Look it up.", made, person=person) == [DENIED]
+        assert await results(desk, session, "Look it up.", made, person=person) == [Outcome.DENIED]
         assert site.heard == []
         assert len(person.asked) == 1
         assert "This address is not one of yours" in person.asked[0]
@@ -108,7 +107,7 @@ async def test_reading_and_then_fetching_asks_even_for_the_host_that_was_named(
             call("fetch_page", 4, url=f"{url}/?q=dear+diary"),
             call("fetch_page", 5, url=f"{url}/page"),
         )
-    assert done == ["a page", "a page", "dear diary", DENIED, "a page"]
+    assert done == ["a page", "a page", "dear diary", Outcome.DENIED, "a page"]
     assert site.heard == ["/page", "/other", "/page"]
 
 

@@ -13,7 +13,7 @@ import tests.program  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.events import TurnDone
 from segue.core.session import Session
-from segue.core.transcript import INTERRUPTED
+from segue.core.transcript import Outcome
 from tests import program
 from tests.turns import unfinished
 from tests.turns.conftest import Desk
@@ -68,7 +68,7 @@ async def test_killed_in_the_middle_of_a_tool_call_the_next_start_mends_the_tran
     assert [m.role.value for m in kept] == [
         "user", "assistant", "tool", "assistant", "tool", "user", "assistant",
     ]  # fmt: skip
-    assert kept.messages[4].content == INTERRUPTED
+    assert kept.messages[4].outcome is Outcome.INTERRUPTED
     assert kept.repaired(NOW) == kept
     assert [m.content for m in model.prompts[0].messages][-1] == "And?"
 

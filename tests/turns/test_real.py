@@ -23,6 +23,7 @@ from segue.core.events import TurnDone
 from segue.core.session import ME
 from segue.store import Store
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from tests.agent.models.local.conftest import end
 
 pytestmark = pytest.mark.real
@@ -60,7 +61,10 @@ def local(settings: Settings, tmp_path: Path) -> Generator[Settings]:
 @asynccontextmanager
 async def started(local: Settings) -> AsyncGenerator[tuple[Store, Turns]]:
     """The program, from its start to its end."""
-    async with await segue.store.open(local.store) as store, Turns(store, local) as turns:
+    async with (
+        await segue.store.open(local.store) as store,
+        Turns(store, Agents(store, local)) as turns,
+    ):
         await store.owners.ensure(ME)
         yield store, turns
 

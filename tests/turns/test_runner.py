@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from segue.agent.loop import DENIED
 from segue.agent.models.base import End, Piece, Prompt, Stop, Text
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.config import Approvals
@@ -24,14 +23,13 @@ from segue.core.events import (
     Event,
     MessageAdded,
     TextDelta,
-    ToolFinished,
     ToolStarted,
     TurnDone,
     TurnFailed,
     TurnInterrupted,
 )
 from segue.core.session import Session, Usage
-from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall
+from segue.core.transcript import Message, Outcome, Role, ToolCall
 from segue.turns import Place, hold
 from tests.turns.conftest import Desk, Offered, OpenStore, call
 
@@ -42,7 +40,8 @@ BUSY = ModelBusy(provider="It", reason="full")
 
 
 def results(events: list[Event]) -> list[str]:
-    return [event.result for event in events if isinstance(event, ToolFinished)]
+    added = [event.message for event in events if isinstance(event, MessageAdded)]
+    return [m.outcome or m.content for m in added if m.role is Role.TOOL]
 
 
 class Person:
@@ -149,7 +148,7 @@ async def test_the_inbox_entry_is_done_with_the_message_that_it_became(
 ):
     number = await desk.store.inbox.record("bot", "1", DM, "Hello")
     assert number is not None
-    await desk.take(["Good day."], session, "Hello", answers=[number])
+    await desk.take(["Good day."], session, "Hello", inbox_ids=[number])
     assert await desk.store.inbox.waiting() == ()
 
 
@@ -293,12 +292,13 @@ async def test_calls_that_a_crash_left_open_are_answered_before_anything_else(
     model = ScriptedModel(["It broke off."])
     await desk.take(model, session, "What happened?")
     kept = await desk.store.transcripts.load(session.id)
-    assert [(m.tool_call_id, m.content) for m in kept if m.role is Role.TOOL] == [
-        ("c1", "done"),
-        ("c2", INTERRUPTED),
+    assert [(m.tool_call_id, m.content, m.outcome) for m in kept if m.role is Role.TOOL] == [
+        ("c1", "done", None),
+        ("c2", "", Outcome.INTERRUPTED),
     ]
     assert kept.repaired(NOW) == kept
     assert len(model.prompts[0].messages) == 5
+    assert "its effect is unknown" in model.prompts[0].messages[3].content
 
 
 # Approvals
@@ -306,7 +306,7 @@ async def test_calls_that_a_crash_left_open_are_answered_before_anything_else(
 
 async def test_nothing_is_run_where_nobody_can_be_asked(desk: Desk, session: Session, cwd: Path):
     events = await desk.take([call("shell", command="touch made"), "No."], session)
-    assert results(events) == [DENIED]
+    assert results(events) == [Outcome.DENIED]
     assert not (cwd / "made").exists()
 
 
@@ -341,7 +341,7 @@ async def test_a_call_that_is_allowed_for_the_session_stays_so_after_a_restart_a
         (await desk.store.sessions.create("me", Platform.LOCAL, cwd=str(cwd)), touch),
     ):
         events = await desk.take([different, "Ok."], there, "go", Place(approve=nobody))
-        assert results(events) == [DENIED]
+        assert results(events) == [Outcome.DENIED]
 
 
 async def test_the_policy_is_that_of_the_place(desk: Desk, session: Session):
@@ -356,7 +356,7 @@ async def test_the_policy_is_that_of_the_place(desk: Desk, session: Session):
         there = [event async for event in turns.take_turn(session.id, "go", on_telegram)]
         here = [event async for event in turns.take_turn(session.id, "go")]
     assert results(there) == ["hello"]
-    assert results(here) == [DENIED]
+    assert results(here) == [Outcome.DENIED]
 
 
 async def test_nothing_in_the_working_directory_changes_what_is_allowed(
@@ -368,7 +368,7 @@ async def test_nothing_in_the_working_directory_changes_what_is_allowed(
     model = ScriptedModel([call("shell", command="touch made"), "No."])
     events = await desk.take(model, session)
     assert "> approvals: auto" in model.prompts[0].system
-    assert results(events) == [DENIED]
+    assert results(events) == [Outcome.DENIED]
     assert not (cwd / "made").exists()
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.errors import ModelBusy
 from segue.core.events import TurnDone
 from segue.core.session import Session
-from segue.turns import runner
+from segue.core.transcript import Kind, Transcript, spoken
+from segue.turns import titles
 from tests.turns.conftest import Desk
+
+AT = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 async def title(desk: Desk, session: Session) -> str | None:
@@ -69,7 +74,7 @@ async def test_a_model_that_finds_no_name_leaves_the_persons_own_words(
 async def test_the_end_of_the_program_does_not_wait_for_a_name(
     desk: Desk, session: Session, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(runner, "_FAREWELL", 0.05)
+    monkeypatch.setattr(titles, "CLOSE_SECONDS", 0.05)
 
     class Silent(ScriptedModel):
         async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
@@ -82,3 +87,18 @@ async def test_the_end_of_the_program_does_not_wait_for_a_name(
         async with desk.turns(Silent(["Far."]), titles=True) as turns:
             _ = [event async for event in turns.take_turn(session.id, "How far is Bergen?")]
     assert await title(desk, session) == "How far is Bergen?"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("What is the time?", "What is the time?"),
+        ("thirteen chars " * 5, "thirteen chars " * 3 + "thirteen chars"),
+        ("one two " * 20, ("one two " * 20)[:59]),
+        ("x" * 100, "x" * 60),
+        ("", ""),
+    ],
+)
+def test_a_title_from_the_persons_words(words: str, expected: str):
+    prompt = structs.replace(spoken("Moved here.", AT), kind=Kind.SYNTHETIC)
+    assert titles.from_words(Transcript((prompt, spoken(words, AT)))) == expected

@@ -14,6 +14,7 @@ from segue.config import Approvals
 from segue.core.approval import Policy
 from segue.core.transcript import ToolCall
 from segue.turns import Turns
+from segue.turns.agents import Agents
 
 WORDS = "Here is what I found. " * 3
 
@@ -43,7 +44,7 @@ async def _take(url: str, session_id: str, model: Model, shown: Path) -> None:
     settings = replace(config.load({"SEGUE_STORE": url}), approvals=Approvals(policy=Policy.AUTO))
     async with (
         await segue.store.open(url) as store,
-        Turns(store, settings, models=Only(model), titles=False) as turns,
+        Turns(store, Agents(store, settings, Only(model)), titles=False) as turns,
     ):
         with shown.open("w", buffering=1) as file:
             async for event in turns.take_turn(session_id, "Go"):

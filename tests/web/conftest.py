@@ -22,6 +22,7 @@ from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.gateways import Link
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from segue.web import links
 from tests.gateway.conftest import Desk, echoing, terminal
 from tests.turns.conftest import Offered
@@ -45,7 +46,7 @@ class Site:
             self.model = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
         stop = asyncio.Event()
         async with await segue.store.open(self.settings.store) as store:
-            turns = Turns(store, self.settings, models=Offered(self.model), titles=False)
+            turns = Turns(store, Agents(store, self.settings, Offered(self.model)), titles=False)
             async with turns:
                 adapters = platforms.adapters(self.settings, store)
                 gateway = Gateway(store, turns, self.settings, adapters)

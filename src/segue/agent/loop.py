@@ -28,12 +28,13 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
-from segue.agent import addresses
+from segue.agent import addresses, summaries
 from segue.agent.approvals import Rules, Verdict, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
 from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace
-from segue.core.approval import Answer, Policy
+from segue.core.approval import Answer, Approve, Policy
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.events import (
     ApprovalNeeded,
@@ -47,30 +48,30 @@ from segue.core.events import (
     TurnInterrupted,
     UsageAdded,
 )
+from segue.core.session import Summary
 from segue.core.text import tokens_in, whole
-from segue.core.transcript import INTERRUPTED, Message, Role, ToolCall, Transcript
+from segue.core.transcript import (
+    Message,
+    Outcome,
+    Role,
+    ToolCall,
+    Transcript,
+    no_result,
+    words,
+)
 
-MOST_STEPS = 40
-LONGEST_ANSWER = 8192
+MAX_STEPS = 40
+MAX_ANSWER = 8192
 """In tokens. Too many models reject a higher limit."""
-MOST_CONTEXT = 200_000
+MAX_CONTEXT = 200_000
 """In tokens. Each request is billed for its whole prompt, so this caps even the largest models."""
 CERTAIN = 0.9
 """The share of a model's context to fill. Our token count is only an estimate."""
 
-DENIED = "[not allowed: the person said no to this call. Do not repeat it; ask, or do without.]"
-NOT_BEGUN = "[interrupted: this tool call was not begun, and nothing came of it]"
 TOO_MANY = "I stopped here because this took too many steps. Tell me to go on if I should."
 CUT_SHORT = " […]"
 
 T = TypeVar("T")
-Approve = Callable[[ToolCall, str, str], Awaitable[Answer]]
-"""Asks the user to approve one exact call.
-
-Takes the call, a description of what it will do, and its fingerprint, which also covers the file
-that the call is bound to. The answer applies to that fingerprint only.
-"""
-Planned = tuple[ToolCall, "Plan | _Outcome"]
 
 logger = logging.getLogger(__name__)
 
@@ -97,20 +98,20 @@ class Agent:
     """Fingerprints of the calls that the user has allowed for this session."""
     grant: Callable[[str], Awaitable[None]] = _forget
     """Saves the fingerprint of a call that the user allows for the session."""
-    most_steps: int = MOST_STEPS
+    max_steps: int = MAX_STEPS
     """The maximum number of model requests per turn."""
     now: Callable[[], datetime] = _now
 
     @property
     def answer_tokens(self) -> int:
         """The maximum length of one answer, in tokens."""
-        return min(LONGEST_ANSWER, self.model.context // 8)
+        return min(MAX_ANSWER, self.model.context // 8)
 
     @property
     def room(self) -> int:
         """The number of tokens available for messages, as a conservative estimate."""
         specs = (msgspec.json.encode(tool.spec).decode() for tool in self.tools.values())
-        context = min(self.model.context, MOST_CONTEXT)
+        context = min(self.model.context, MAX_CONTEXT)
         left = context - self.answer_tokens - tokens_in(self.system, *specs)
         return max(0, int(left * CERTAIN))
 
@@ -128,6 +129,22 @@ class Agent:
         async with aclosing(_Turn(self, transcript, interrupt, not_begun).run()) as events:
             async for event in events:
                 yield event
+
+    async def summarise(self, transcript: Transcript) -> Summary:
+        """Summarise the conversation. Raise ModelError if the model fails."""
+        return await summaries.summarise(self.model, transcript)
+
+    async def title(self, transcript: Transcript) -> str:
+        """Ask the model for a title. A small model is not asked: it is slow, and busy."""
+        return "" if self.model.small else await summaries.title(self.model, transcript)
+
+    def describe(self) -> str:
+        """List the tools, and whether each of them asks first, in lines for the user."""
+        return "\n".join(
+            f"{name:<16} {self.rules.shown(tool.risk):<13}"
+            f" {tool.description.partition('. ')[0].rstrip('.')}"
+            for name, tool in self.tools.items()
+        )
 
 
 @dataclass(slots=True)
@@ -156,11 +173,15 @@ class _Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """The result of a tool call, as the model reads it."""
+class _Output:
+    """The output of a tool call, as the model reads it."""
 
     text: str
     ok: bool = False
+
+
+_Result = _Output | Outcome
+Planned = tuple[ToolCall, Plan | _Result]
 
 
 class _Turn:
@@ -182,7 +203,7 @@ class _Turn:
 
     async def run(self) -> AsyncGenerator[Event]:
         calls = self._not_begun
-        for _ in range(self._agent.most_steps):
+        for _ in range(self._agent.max_steps):
             if not calls:
                 async with aclosing(self._answer()) as events:
                     async for event in events:
@@ -238,9 +259,10 @@ class _Turn:
         """Stream the model's answer until it ends or the turn is interrupted."""
         if self._interrupt.is_set():
             return
+        shown = Transcript(tuple(self._messages)).fitting(self._room)
         prompt = Prompt(
             system=self._agent.system,
-            messages=Transcript(tuple(self._messages)).fitting(self._room).messages,
+            messages=tuple(structs.replace(m, content=words(m)) if m.outcome else m for m in shown),
             tools=self._specs,
             max_tokens=self._agent.answer_tokens,
         )
@@ -276,14 +298,14 @@ class _Turn:
         The results are in the order of the calls, which the strictest providers require.
         """
         for group in self._groups(calls):
-            refused: dict[str, _Outcome] = {}
+            refused: dict[str, _Result] = {}
             works: dict[str, Work] = {}
             for call, plan in group:
-                work = plan if isinstance(plan, _Outcome) else await self._allowed(call, plan)
+                work = await self._allowed(call, plan) if isinstance(plan, Plan) else plan
                 if work is None and isinstance(plan, Plan):
                     yield ApprovalNeeded(call, plan.what)
                     work = await self._asked(call, plan)
-                if isinstance(work, _Outcome):
+                if isinstance(work, _Result):
                     refused[call.id] = work
                 elif work is not None:
                     works[call.id] = work
@@ -292,10 +314,11 @@ class _Turn:
             async with self._working(*doing) as tasks:
                 running = dict(zip(works, tasks, strict=True))
                 for call, _ in group:
-                    outcome = refused.get(call.id) or await _outcome(running[call.id])
-                    text = whole(outcome.text)  # a file name, for example, may not be valid Unicode
-                    yield ToolFinished(call, text, outcome.ok)
-                    yield self._add(_result(call, text, self._agent.now()))
+                    result = refused.get(call.id) or await _result(running[call.id])
+                    message = _message(call, result, self._agent.now())
+                    is_ok = isinstance(result, _Output) and result.ok
+                    yield ToolFinished(call, words(message), is_ok)
+                    yield self._add(message)
 
     def _groups(self, calls: tuple[ToolCall, ...]) -> Iterator[list[Planned]]:
         """Split the calls into groups that run concurrently.
@@ -316,19 +339,19 @@ class _Turn:
         if reading:
             yield reading
 
-    def _plan(self, call: ToolCall) -> Plan | _Outcome:
-        """Return the plan for the call, or an error outcome if it cannot run."""
+    def _plan(self, call: ToolCall) -> Plan | _Result:
+        """Return the plan for the call, or its result if it cannot run."""
         agent = self._agent
         if self._interrupt.is_set():
-            return _Outcome(NOT_BEGUN)
+            return Outcome.NOT_BEGUN
         tool = agent.tools.get(call.name)
         if tool is None:
             names = ", ".join(agent.tools) or "none"
-            return _Outcome(f"There is no tool {call.name!r}. There are: {names}.")
+            return _Output(f"There is no tool {call.name!r}. There are: {names}.")
         try:
             return tool.plan(tool.parse(call), self._place())
         except ToolFailed as error:
-            return _Outcome(str(error))
+            return _Output(str(error))
         except Exception as error:
             logger.exception("The tool %s is broken", call.name)
             return _broken(call, error)
@@ -358,8 +381,8 @@ class _Turn:
             case Verdict.ASK:
                 return None
 
-    async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Outcome:
-        """Ask the user, and return the work if allowed, or the outcome to report otherwise."""
+    async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Result:
+        """Ask the user, and return the work if allowed, or the result otherwise."""
         cwd = self._agent.place.cwd
 
         async def ask() -> Answer | None:
@@ -371,22 +394,22 @@ class _Turn:
             await asyncio.wait({asking})
         answer = None if asking.cancelled() else asking.result()
         if answer is None or self._interrupt.is_set():
-            return _Outcome(NOT_BEGUN)
+            return Outcome.NOT_BEGUN
         if answer is Answer.NEVER:
-            return _Outcome(DENIED)
+            return Outcome.DENIED
         if answer is Answer.SESSION:
             lasting = fingerprint(call, cwd, plan.place)
             self._granted.add(lasting)
             await self._agent.grant(lasting)
         return plan.work
 
-    async def _do(self, call: ToolCall, work: Work) -> _Outcome:
+    async def _do(self, call: ToolCall, work: Work) -> _Result:
         if self._interrupt.is_set():
-            return _Outcome(NOT_BEGUN)
+            return Outcome.NOT_BEGUN
         try:
-            return _Outcome(await work(), ok=True)
+            return _Output(await work(), ok=True)
         except ToolFailed as error:
-            return _Outcome(str(error))
+            return _Output(str(error))
         except Exception as error:
             logger.exception("The tool %s is broken", call.name)
             return _broken(call, error)
@@ -452,14 +475,14 @@ async def _end(*tasks: asyncio.Task[Any]) -> None:
         raise cancelled
 
 
-async def _outcome(task: asyncio.Task[_Outcome]) -> _Outcome:
+async def _result(task: asyncio.Task[_Result]) -> _Result:
     await asyncio.wait({task})
-    return _Outcome(INTERRUPTED) if task.cancelled() else task.result()
+    return Outcome.INTERRUPTED if task.cancelled() else task.result()
 
 
-def _broken(call: ToolCall, error: Exception) -> _Outcome:
-    """The outcome of an unexpected exception in a tool: our bug, but the call needs a result."""
-    return _Outcome(f"The tool {call.name} failed: {type(error).__name__}: {error}")
+def _broken(call: ToolCall, error: Exception) -> _Output:
+    """The output after an unexpected exception in a tool: our bug, but the call needs a result."""
+    return _Output(f"The tool {call.name} failed: {type(error).__name__}: {error}")
 
 
 def _with_own_ids(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
@@ -472,12 +495,10 @@ def _with_own_ids(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
         yield call if own == call.id else ToolCall(own, call.name, call.arguments)
 
 
-def _result(call: ToolCall, text: str, at: datetime) -> Message:
+def _message(call: ToolCall, result: _Result, at: datetime) -> Message:
+    if isinstance(result, Outcome):
+        return no_result(call, result, at)
+    text = whole(result.text)  # a file name, for example, may not be valid Unicode
     return Message(
-        Role.TOOL,
-        text,
-        at,
-        tool_call_id=call.id,
-        tool_name=call.name,
-        tokens=tokens_in(text),
+        Role.TOOL, text, at, tool_call_id=call.id, tool_name=call.name, tokens=tokens_in(text)
     )

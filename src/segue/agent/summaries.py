@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from segue.agent.models.base import End, Model, Prompt, Text
 from segue.agent.tools.base import shorten
 from segue.core.errors import ModelError
-from segue.core.session import Usage
+from segue.core.session import Summary, Usage
 from segue.core.text import one_line, tokens_in
 from segue.core.transcript import Kind, Message, Role, Transcript, words
 
-MOST_PARTS = 8
+MAX_PARTS = 8
 """The maximum number of requests per summary. In a longer conversation the oldest part is left out.
 """
 _ENTRY_LIMIT = 6_000
@@ -34,25 +33,19 @@ Give this conversation a title of two to six words, in the language of the perso
 title alone: no quotation marks, no full stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    text: str
-    usage: Usage
-
-
 async def summarise(model: Model, transcript: Transcript) -> Summary:
     """Summarise the conversation. Raise ModelError if the model fails."""
     answer_tokens = min(2048, model.context // 8)
     # Half of the context, because our token count is an estimate, and to leave room for the
     # previous summary.
     limit = max(model.context // 2 - answer_tokens, 512)
-    told, usage = "", Usage()
+    summary, usage = "", Usage()
     for part in _parts(transcript, limit):
-        before = f"Summary of what came before:\n{told}\n\nWhat followed:\n" if told else ""
+        before = f"Summary of what came before:\n{summary}\n\nWhat followed:\n" if summary else ""
         asked = f"{before}{part}\n\n[End of the conversation. Write the summary now.]"
         answer = await _ask(model, _SUMMARISE, asked, answer_tokens)
-        told, usage = answer.text, usage + answer.usage
-    return Summary(told, usage)
+        summary, usage = answer.text, usage + answer.usage
+    return Summary(summary, usage)
 
 
 async def title(model: Model, transcript: Transcript) -> str:
@@ -61,15 +54,6 @@ async def title(model: Model, transcript: Transcript) -> str:
     answer = await _ask(model, _TITLE, f"{said}\n\n[End. Write the title now.]", _TITLE_TOKENS)
     line = next((line for line in answer.text.splitlines() if line.strip()), "")
     return one_line(line.strip().strip("\"'“”„«»*#` ").rstrip("."), _TITLE_LENGTH)
-
-
-def title_from_words(transcript: Transcript) -> str:
-    """A title from the user's first text message, or an empty string if there is none."""
-    said = (m.content for m in transcript if m.role is Role.USER and m.kind is Kind.SAID)
-    line = one_line(next(said, ""))
-    if len(line) <= _TITLE_LENGTH:
-        return line
-    return line[:_TITLE_LENGTH].rpartition(" ")[0] or line[:_TITLE_LENGTH]
 
 
 async def _ask(model: Model, system: str, asked: str, max_tokens: int) -> Summary:
@@ -103,7 +87,7 @@ def _parts(transcript: Transcript, limit: int) -> list[str]:
             left = limit
         parts[-1].append(entry)
         left -= cost
-    return ["\n\n".join(part) for part in parts[-MOST_PARTS:]]
+    return ["\n\n".join(part) for part in parts[-MAX_PARTS:]]
 
 
 def _entries(messages: Iterable[Message]) -> Iterator[str]:
@@ -116,7 +100,7 @@ def _entry(message: Message) -> str:
     if message.kind is Kind.SUMMARY:
         return f"Summary of what came before:\n{message.content}"
     if message.role is Role.TOOL:
-        return f"{message.tool_name} answered:\n{message.content}"
+        return f"{message.tool_name} answered:\n{words(message)}"
     lines = [words(message), *(f"[calls {c.name} {c.arguments}]" for c in message.tool_calls)]
     said = "\n".join(line for line in lines if line)
     who = {Role.USER: "Person", Role.ASSISTANT: "Agent"}.get(message.role, "System")

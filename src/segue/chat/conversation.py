@@ -316,7 +316,7 @@ class Conversation:
     async def look_up_model(self) -> None:
         """Update the model shown in the status line."""
         try:
-            self._display.model = (await self.turns.model(self.session)).name
+            self._display.model = await self.turns.model(self.session)
         except ModelError:
             self._display.model = "no model yet"
 

@@ -29,7 +29,7 @@ from segue.core.events import (
 )
 from segue.core.session import Session, Usage
 from segue.core.text import count, is_empty
-from segue.core.transcript import Message, Role, ToolCall
+from segue.core.transcript import Message, Role, ToolCall, words
 
 if TYPE_CHECKING:
     from segue.handoff import Progress
@@ -115,7 +115,7 @@ class Display:
             case Role.USER:
                 await self._print(["", *self._spoken(message.content), ""])
             case Role.TOOL:
-                await self._print(events.finished(message.content, screen, ok=True))
+                await self._print(events.finished(words(message), screen, ok=True))
             case _:
                 answer = begin(screen)
                 await self._print([*answer.feed(message.content), *answer.end()])

@@ -101,10 +101,11 @@ class _Program:
         import segue.store  # noqa: PLC0415
         from segue.chat.conversation import Conversation, Opening  # noqa: PLC0415
         from segue.turns import Turns  # noqa: PLC0415
+        from segue.turns.agents import Agents  # noqa: PLC0415
 
         async with (
             await segue.store.open(self._settings.store) as store,
-            Turns(store, self._settings) as turns,
+            Turns(store, Agents(store, self._settings)) as turns,
         ):
             session = None if wish.resume is None else await store.sessions.find(ME, wish.resume)
             conversation = Conversation(store, self._settings, turns, self._display, here())

@@ -19,6 +19,7 @@ from segue.core.session import ME, Session
 from segue.core.text import is_empty
 from segue.store import Store
 from segue.turns import Turns
+from segue.turns.agents import Agents
 
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -31,7 +32,7 @@ async def once(settings: Settings, words: str, resume: str | None, *, as_json: b
     """
     async with (
         await segue.store.open(settings.store) as store,
-        Turns(store, settings) as turns,
+        Turns(store, Agents(store, settings)) as turns,
     ):
         session = await _session(store, resume)
         shown = _Json(session) if as_json else _Words()

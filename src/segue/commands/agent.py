@@ -14,23 +14,18 @@ async def model(scene: Scene, arguments: str) -> None:
         await scene.begun()
         async with scene.in_hand() as held:
             chosen = await scene.turns.use_model(held, arguments)
-        await scene.notice(f"From now on this session talks to {chosen.name}.")
+        await scene.notice(f"From now on this session talks to {chosen}.")
         return
     session = scene.session
     used = await scene.turns.model(session)
     why = "chosen for this session" if session and session.model else "the usual one"
     hint = f"Type {PREFIX}model NAME for another; `segue model list` shows the names."
-    await scene.notice(f"{used.name}, {why}. {hint}")
+    await scene.notice(f"{used}, {why}. {hint}")
 
 
 async def tools(scene: Scene, _: str) -> None:
-    agent = await scene.turns.agent(await scene.begun(), scene.place)
-    lines = [
-        f"{name:<16} {agent.rules.shown(tool.risk):<13}"
-        f" {tool.description.partition('. ')[0].rstrip('.')}"
-        for name, tool in agent.tools.items()
-    ]
-    await scene.notice("\n".join(lines))
+    brain = await scene.turns.brain(await scene.begun(), scene.place)
+    await scene.notice(brain.describe())
 
 
 async def memory(scene: Scene, arguments: str) -> None:

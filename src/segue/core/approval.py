@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
+
+from segue.core.transcript import ToolCall
 
 
 class Policy(StrEnum):
@@ -20,3 +23,11 @@ class Answer(StrEnum):
     SESSION = "session"
     """Allow this exact call for the rest of the session."""
     NEVER = "never"
+
+
+Approve = Callable[[ToolCall, str, str], Awaitable[Answer]]
+"""Asks the user to approve one exact call.
+
+Takes the call, a description of what it will do, and its fingerprint, which also covers the file
+that the call is bound to. The answer applies to that fingerprint only.
+"""

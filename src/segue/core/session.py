@@ -48,6 +48,14 @@ class Usage:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary of a conversation, and the tokens spent on it."""
+
+    text: str
+    usage: Usage
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One conversation; not a process, not a chat."""

@@ -14,7 +14,6 @@ from msgspec import Meta, Struct, structs
 
 from segue.core.text import one_line, tokens_in
 
-INTERRUPTED = "[interrupted: this tool call did not finish, and what it did is not known]"
 LEFT_OUT = "[this output was left out to save room; use the tool again if you need it]"
 _LEFT_OUT_TOKENS = 20
 _BLOCK = 8
@@ -35,6 +34,25 @@ class Kind(StrEnum):
     """Replaces everything before it except the messages it `keeps`. The window starts here."""
     SYNTHETIC = "synthetic"
     """A prompt from the program, such as a handoff's, not typed by a user."""
+
+
+class Outcome(StrEnum):
+    """Why a tool call has no result."""
+
+    INTERRUPTED = "interrupted"
+    """It did not finish, and its effect is unknown."""
+    NOT_BEGUN = "not begun"
+    DENIED = "denied"
+    """The user did not allow it."""
+
+
+_OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.INTERRUPTED: "[interrupted: this tool call did not finish; its effect is unknown]",
+    Outcome.NOT_BEGUN: "[interrupted: this tool call was not begun and had no effect]",
+    Outcome.DENIED: (
+        "[not allowed: the user denied this call. Do not repeat it; ask, or do without.]"
+    ),
+}
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -75,6 +93,8 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
     The model still sees those in full.
     """
+    outcome: Outcome | None = None
+    """For the message of a tool call that has no result: why. Its content is empty."""
     seq: int = 0
     """Its position in the session, assigned by the store; 0 until it is stored."""
 
@@ -82,6 +102,19 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 def spoken(text: str, at: datetime) -> Message:
     """Return a user message. For pictures see `segue.core.images.with_images`."""
     return Message(Role.USER, text, at, tokens=tokens_in(text))
+
+
+def no_result(call: ToolCall, outcome: Outcome, at: datetime) -> Message:
+    """Return the message of a tool call that has no result."""
+    return Message(
+        Role.TOOL,
+        "",
+        at,
+        tool_call_id=call.id,
+        tool_name=call.name,
+        tokens=tokens_in(_OUTCOMES[outcome]),
+        outcome=outcome,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +221,7 @@ class Transcript:
 
     def unfinished(self, at: datetime) -> tuple[Message, ...]:
         """Return the results to append when a crash interrupted the last turn during tool calls."""
-        return tuple(_unknown(call, at) for call in self.unanswered)
+        return tuple(no_result(call, Outcome.INTERRUPTED, at) for call in self.unanswered)
 
     def repaired(self, at: datetime) -> Transcript:
         """Return the same conversation in a form that every provider accepts.
@@ -213,7 +246,9 @@ class Transcript:
 
 
 def words(message: Message) -> str:
-    """Return the message's text, or a placeholder if it has only pictures."""
+    """Return the message's text, or the text that stands for its outcome or its pictures."""
+    if message.outcome is not None:
+        return _OUTCOMES[message.outcome]
     count = len(message.images)
     if not count or message.content.strip():
         return message.content
@@ -240,10 +275,6 @@ def _unanswered(group: tuple[Message, ...]) -> tuple[ToolCall, ...]:
     return tuple(call for call in group[0].tool_calls if call.id not in answered)
 
 
-def _unknown(call: ToolCall, at: datetime) -> Message:
-    return Message(Role.TOOL, INTERRUPTED, at, tool_call_id=call.id, tool_name=call.name)
-
-
 def _is_whole(messages: Iterable[Message]) -> bool:
     """Return whether every call has its result, in order, and every result has a call."""
     waiting: list[str] = []
@@ -264,7 +295,7 @@ def _whole(group: tuple[Message, ...], at: datetime) -> Iterator[Message]:
         return
     yield head
     first = {m.tool_call_id: m for m in reversed(results)}
-    first |= {call.id: _unknown(call, at) for call in _unanswered(group)}
+    first |= {call.id: no_result(call, Outcome.INTERRUPTED, at) for call in _unanswered(group)}
     yield from (first[call.id] for call in head.tool_calls)
 
 

@@ -112,7 +112,7 @@ class Expiry:
         place = self._places.place(address)
         try:
             async with asyncio.timeout(NOTE_SECONDS):
-                await self._turns.aside(session.id, place, PROMPT, only=("remember",))
+                await self._turns.take_synthetic_turn(session.id, place, PROMPT, only=("remember",))
         except StoreError:
             raise
         except (UserError, TimeoutError) as error:  # the session ends anyway

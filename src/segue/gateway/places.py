@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from segue.agent.loop import Approve
 from segue.core.address import Address, Platform
+from segue.core.approval import Approve
 from segue.core.context import Context
 from segue.platforms.base import Inbound
 from segue.turns import Place
-from segue.turns.synthetic import deny_all
+from segue.turns.brain import deny_all
 
 
 class Places:
@@ -28,4 +28,4 @@ class Places:
             user=heard.sender.name if heard else "",
             connected=tuple(sorted(self._connected())),
         )
-        return Place(context=context, holder=self.name, deliver=address, approve=approve)
+        return Place(context=context, holder=self.name, deliver_to=address, approve=approve)

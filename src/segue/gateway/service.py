@@ -33,6 +33,7 @@ from segue.gateway.turns import Conversations
 from segue.platforms.base import Adapter
 from segue.store import Store, retries
 from segue.turns import Turns
+from segue.turns.agents import Agents
 
 HEARTBEAT = 4.0
 """Seconds between two heartbeats."""
@@ -61,7 +62,7 @@ async def serve(
         loop.add_signal_handler(ending, stop.set)
     async with (
         await segue.store.open(settings.store) as store,
-        Turns(store, settings, models=models) as turns,
+        Turns(store, Agents(store, settings, models)) as turns,
     ):
         await store.owners.ensure(ME)
         gateway = Gateway(store, turns, settings, adapters or platforms.adapters(settings, store))

@@ -25,7 +25,7 @@ from segue.core.events import (
 )
 from segue.core.images import with_images
 from segue.core.session import Session
-from segue.core.transcript import INTERRUPTED, Message, Role, spoken
+from segue.core.transcript import Message, Outcome, spoken
 from segue.gateway import attachments, quotes, texts
 from segue.gateway.approvals import Questions
 from segue.gateway.expiry import Expiry
@@ -199,7 +199,7 @@ class Conversations:
                     place,
                     held=held,
                     interrupt=running.interrupt,
-                    answers=[heard.no],
+                    inbox_ids=[heard.no],
                 )
             ) as events,
         ):
@@ -208,7 +208,7 @@ class Conversations:
                 running.asks = isinstance(event, ApprovalNeeded)
                 spoke = spoke or speaks(event)
                 match event:
-                    case MessageAdded(message) if _is_unknown(message):
+                    case MessageAdded(message) if message.outcome is Outcome.INTERRUPTED:
                         cut_off.append(message.tool_name or "a tool")
                     case TurnFailed(PlatformLost() as error):
                         raise error
@@ -295,7 +295,3 @@ def _conclude(tx: Tx, number: int, drafts: list[Draft], void: str | None) -> Non
         approvals.void(tx, void)
     for draft in drafts:
         outbox.enqueue(tx, draft)
-
-
-def _is_unknown(message: Message) -> bool:
-    return message.role is Role.TOOL and message.content == INTERRUPTED

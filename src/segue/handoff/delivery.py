@@ -185,7 +185,7 @@ async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) 
     prompt = greeting.prompt(claim, thread)
     try:
         async with asyncio.timeout(REPLY_SECONDS):
-            aside = await desk.turns.aside(session.id, place, prompt)
+            turn = await desk.turns.take_synthetic_turn(session.id, place, prompt)
     except TimeoutError:
         reply = Reply(trouble=f"it said nothing for {REPLY_SECONDS:.0f} seconds")
     except StoreError:
@@ -193,8 +193,8 @@ async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) 
     except UserError as error:
         reply = Reply(trouble=str(error))
     else:
-        trouble = str(aside.error) if aside.error else None
-        reply = Reply(messages=aside.messages, usage=aside.usage, trouble=trouble)
+        trouble = str(turn.error) if turn.error else None
+        reply = Reply(messages=turn.messages, usage=turn.usage, trouble=trouble)
     await _step(desk.store, claim, Step.DELIVERING, reply=greeting.encoded(reply))
     return reply
 

@@ -82,7 +82,7 @@ class Inbox:
         return await self._engine.write(rewrite, no, body)
 
     async def finish(self, numbers: Sequence[int]) -> int:
-        """Finish these entries. `Transcripts.append` does so together with appending the answer."""
+        """Finish these entries. A turn finishes its own together with appending the answer."""
         return await self._engine.write(finish, numbers)
 
     async def set_aside(self, no: int, reason: str) -> bool:

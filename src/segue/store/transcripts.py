@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from segue.core.address import Address, Platform
+from segue.core.address import Platform
 from segue.core.errors import (
     BadImport,
     NothingToRestore,
@@ -18,9 +18,8 @@ from segue.core.errors import (
 )
 from segue.core.lease import SECOND, Lease
 from segue.core.session import Session, Usage
-from segue.core.text import is_empty
 from segue.core.transcript import Kind, Message, Role, Transcript
-from segue.store import inbox, leases, outbox, sessions
+from segue.store import leases, sessions
 from segue.store.base import Engine, Tx
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
@@ -46,33 +45,11 @@ class Transcripts:
         self._engine = engine
 
     async def append(
-        self,
-        lease: Lease,
-        messages: Sequence[Message],
-        *,
-        usage: Usage | None = None,
-        answers: Sequence[int] = (),
-        takes: Sequence[int] = (),
-        deliver: Address | None = None,
+        self, lease: Lease, messages: Sequence[Message], *, usage: Usage | None = None
     ) -> int:
-        """Append `messages`, all or none, and return the seq of the last one.
-
-        `answers` are the inbox entries to finish. `takes` are the inbox entries that `messages`
-        come from: from now on they wait for an answer from this session. The agent's text in
-        `messages` is queued for `deliver`.
-
-        Raise SessionMoved if the lease was lost, or MessageTaken if one of `takes` is already
-        taken.
-        """
-        return await self._engine.write(
-            append,
-            lease,
-            messages,
-            usage=usage,
-            answers=answers,
-            takes=takes,
-            deliver=deliver,
-        )
+        """Append `messages`, all or none, and return the seq of the last one. Raise SessionMoved if
+        the lease was lost."""
+        return await self._engine.write(append, lease, messages, usage=usage)
 
     async def load(self, session_id: str) -> Transcript:
         """The whole transcript in order, without messages that were undone."""
@@ -117,16 +94,7 @@ class Transcripts:
         return await self._engine.write(_import, owner, header, messages)
 
 
-def append(
-    tx: Tx,
-    lease: Lease,
-    messages: Sequence[Message],
-    *,
-    usage: Usage | None = None,
-    answers: Sequence[int] = (),
-    takes: Sequence[int] = (),
-    deliver: Address | None = None,
-) -> int:
+def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | None = None) -> int:
     spent = usage or Usage()
     row = tx.row(
         "UPDATE sessions SET last_seq = last_seq + :count,"
@@ -150,26 +118,7 @@ def append(
     if abs(tx.now - active) >= SECOND:
         tx.change("UPDATE sessions SET active = :now WHERE no = :no", now=tx.now, no=no)
     insert(tx, no, last - len(messages), messages)
-    inbox.take(tx, takes, lease.session_id)
-    inbox.finish(tx, answers)
-    if deliver is not None:
-        for draft in _drafts(lease.session_id, last - len(messages), messages, deliver):
-            outbox.enqueue(tx, draft)
     return last
-
-
-def _drafts(
-    session_id: str, after: int, messages: Sequence[Message], address: Address
-) -> Iterator[outbox.Draft]:
-    """Drafts for those of `messages` that are the agent's and have visible text."""
-    for seq, entry in enumerate(messages, after + 1):
-        if entry.role is Role.ASSISTANT and not is_empty(entry.content):
-            yield outbox.Draft(
-                key=f"{session_id}/{seq}",
-                address=address,
-                body=entry.content,
-                session_id=session_id,
-            )
 
 
 def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
@@ -177,8 +126,9 @@ def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
     first = (no << 32) + after + 1
     tx.change_many(
         "INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id, tool_name,"
-        " tokens, at, extras, images, keeps) VALUES (:id, :role, :kind, :content, :tool_calls,"
-        " :tool_call_id, :tool_name, :tokens, :at, :extras, :images, :keeps)",
+        " tokens, at, extras, images, keeps, outcome) VALUES (:id, :role, :kind, :content,"
+        " :tool_calls, :tool_call_id, :tool_name, :tokens, :at, :extras, :images, :keeps,"
+        " :outcome)",
         [message_columns(entry, first + i) for i, entry in enumerate(messages)],
     )
 

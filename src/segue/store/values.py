@@ -12,7 +12,7 @@ import msgspec
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import MessageTooLong
 from segue.core.text import one_line, whole
-from segue.core.transcript import Image, Kind, Message, Role, ToolCall
+from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
 """The maximum size of one message, in bytes."""
@@ -24,6 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _ROLES = {role.value: role for role in Role}
 _KINDS = {kind.value: kind for kind in Kind}
+_OUTCOMES = {None: None} | {outcome.value: outcome for outcome in Outcome}
 _tool_calls = msgspec.json.Decoder(tuple[ToolCall, ...])
 _extras = msgspec.json.Decoder(dict[str, Any])
 _images = msgspec.json.Decoder(tuple[Image, ...])
@@ -31,7 +32,7 @@ _buttons = msgspec.json.Decoder(Buttons)
 
 MESSAGE_COLUMNS = (
     "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, images,"
-    " keeps, id"
+    " keeps, outcome, id"
 )
 
 
@@ -123,6 +124,7 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
         "extras": extras,
         "images": images,
         "keeps": message.keeps,
+        "outcome": None if message.outcome is None else message.outcome.value,
     }
 
 
@@ -141,7 +143,8 @@ def _plain(value: Any) -> Any:
 
 def message(row: tuple[Any, ...]) -> Message:
     """Return the Message in a row of MESSAGE_COLUMNS."""
-    role, content, at, calls, call_id, name, tokens, kind, extras, images, keeps, message_id = row
+    role, content, at, calls, call_id, name, tokens, kind, *rest = row
+    extras, images, keeps, outcome, message_id = rest
     return Message(
         _ROLES[role],
         content,
@@ -154,5 +157,6 @@ def message(row: tuple[Any, ...]) -> Message:
         _extras.decode(extras) if extras else None,
         _images.decode(images) if images else (),
         keeps,
+        _OUTCOMES[outcome],
         message_id & 0xFFFFFFFF,
     )

@@ -9,20 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from segue.agent.models.base import Model
-from segue.agent.summaries import summarise
 from segue.core.errors import NothingToCompress
 from segue.core.lease import Lease
 from segue.core.text import tokens_in
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import Store
+from segue.turns.brain import Brain
 
 FULL = 0.8
-"""Compact before a turn if the window takes more than this share of the model's room."""
+"""Compact before a turn if the window takes more than this share of the brain's room."""
 KEPT = 0.25
 """The share of the room that the newest turns, which stay word for word, may take."""
-MOST_KEPT_TURNS = 2
-_LEAST = 2
+MAX_KEPT_TURNS = 2
+_MIN_MESSAGES = 2
 """The fewest messages that are worth a summary."""
 
 
@@ -40,30 +39,30 @@ def is_due(window: Transcript, room: int) -> bool:
     limit = int(room * FULL)
     if window.trimmed(limit).tokens <= limit:
         return False
-    return len(window) - _keeps(window.messages, room) >= _LEAST
+    return len(window) - _keeps(window.messages, room) >= _MIN_MESSAGES
 
 
 async def compress(
-    store: Store, lease: Lease, model: Model, window: Transcript, room: int, now: datetime
+    store: Store, lease: Lease, brain: Brain, window: Transcript, now: datetime
 ) -> Compressed:
     """Summarise all but the newest turns of `window`, and append the summary to the transcript.
 
-    Raise NothingToCompress if there is too little to summarise, or ModelError if the model fails.
+    Raise NothingToCompress if there is too little to summarise, or ModelError if the brain fails.
     """
-    keeps = _keeps(window.messages, room)
+    keeps = _keeps(window.messages, brain.room)
     split = len(window) - keeps
-    if split < _LEAST:
+    if split < _MIN_MESSAGES:
         raise NothingToCompress
-    told = await summarise(model, Transcript(window.messages[:split]))
+    written = await brain.summarise(Transcript(window.messages[:split]))
     summary = Message(
         Role.SYSTEM,
-        told.text,
+        written.text,
         now,
-        tokens=tokens_in(told.text),
+        tokens=tokens_in(written.text),
         kind=Kind.SUMMARY,
         keeps=keeps,
     )
-    await store.transcripts.append(lease, [summary], usage=told.usage)
+    await store.transcripts.append(lease, [summary], usage=written.usage)
     return Compressed(summary, Transcript((summary, *window.messages[split:])))
 
 
@@ -74,7 +73,7 @@ def _keeps(messages: Sequence[Message], room: int) -> int:
     kept = turns = 0
     for count, message in enumerate(reversed(messages), 1):
         left -= message.tokens
-        if message.kind is Kind.SUMMARY or turns == MOST_KEPT_TURNS or (left < 0 and count > 1):
+        if message.kind is Kind.SUMMARY or turns == MAX_KEPT_TURNS or (left < 0 and count > 1):
             break
         if message.role is Role.USER:
             kept, turns = count, turns + 1

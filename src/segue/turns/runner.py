@@ -1,4 +1,4 @@
-"""Runs a turn: lease → window → agent → append each message → release.
+"""Runs a turn: lease → window → brain → append each message → release.
 
 The terminal, the chats and the web page all run their turns here.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -15,18 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from segue import config
-from segue.agent import instructions, summaries
-from segue.agent.approvals import Rules
-from segue.agent.loop import Agent, Approve
-from segue.agent.models.base import Model
-from segue.agent.models.pool import Models, Pool
-from segue.agent.projects import Projects
-from segue.agent.tools import credentials
-from segue.agent.tools.base import Workplace
-from segue.config import Settings
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.approval import Policy
+from segue.core.address import Address, ChatType, Platform
+from segue.core.approval import Approve
 from segue.core.context import Context
 from segue.core.errors import ModelError, UserError
 from segue.core.events import (
@@ -38,20 +27,18 @@ from segue.core.events import (
     TurnInterrupted,
     UsageAdded,
 )
-from segue.core.lease import Lease
-from segue.core.note import Note
 from segue.core.session import Session, Usage
-from segue.core.transcript import Message, Role, ToolCall, Transcript, spoken
-from segue.store import Store, approvals, grants, notes, owners, retries, sessions, transcripts
-from segue.store.base import Tx
-from segue.turns import compaction, synthetic, toolbox
+from segue.core.transcript import Message, Transcript, spoken
+from segue.store import Store, retries
+from segue.turns import compaction, records, synthetic
+from segue.turns.brain import Assignment, Brain, Brains, deny_all
 from segue.turns.hold import Held, hold
-from segue.turns.synthetic import Aside, deny_all
+from segue.turns.records import SessionData, TurnStart
+from segue.turns.synthetic import SyntheticTurn
+from segue.turns.titles import Titles
 
 READ_AHEAD = 2
-"""Read this many times the model's room: more may fit once old tool output is left out."""
-_FAREWELL = 2.0
-"""Seconds to wait on exit for titles that are still being generated."""
+"""Read this many times the brain's room: more may fit once old tool output is left out."""
 
 logger = logging.getLogger(__name__)
 
@@ -69,33 +56,11 @@ class Place:
     holder: str = "the terminal"
     """The name of the lease holder, as others see it."""
     approve: Approve = deny_all
-    deliver: Address | None = None
+    deliver_to: Address | None = None
     """Where the agent's messages are sent. None if the user sees them directly."""
 
 
 HERE = Place()
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The session and its owner's data that a turn needs."""
-
-    session: Session
-    notes: tuple[Note, ...]
-    homes: tuple[HomeChannel, ...]
-    granted: frozenset[str]
-    """The fingerprints of the calls that the owner allowed for the whole session."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """The state in which a turn starts."""
-
-    known: _Known
-    mended: tuple[Message, ...] = ()
-    """Results for tool calls that a crash interrupted: their effect is unknown."""
-    not_begun: tuple[ToolCall, ...] = ()
-    """Tool calls that were waiting for an approval, and still are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +70,8 @@ class _Turn:
     held: Held
     place: Place
     stop: asyncio.Event
-    answers: Sequence[int]
-    begun: _Begun
+    inbox_ids: Sequence[int]
+    start: TurnStart
 
 
 def _now() -> datetime:
@@ -119,23 +84,16 @@ class Turns:
     def __init__(
         self,
         store: Store,
-        settings: Settings,
+        brains: Brains,
         *,
-        models: Models | None = None,
         titles: bool = True,
         now: Callable[[], datetime] = _now,
     ) -> None:
         """`titles`: whether sessions get a title after their first exchange."""
         self._store = store
-        self._settings = settings
-        self._models = models or Pool(settings)
-        self._titles = titles
+        self._brains = brains
+        self._titles = Titles(store) if titles else None
         self._now = now
-        config.hide_secrets()
-        self._environment = config.tool_environment()
-        self._private = credentials.private(Path.home(), config.private_places(settings))
-        self._projects = Projects()
-        self._behind: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Turns:
         return self
@@ -146,10 +104,9 @@ class Turns:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._behind:
-            await asyncio.wait(self._behind, timeout=_FAREWELL)
-        await _end(self._behind)
-        await self._models.close()
+        if self._titles is not None:
+            await self._titles.close()
+        await self._brains.close()
 
     async def take_turn(
         self,
@@ -159,7 +116,7 @@ class Turns:
         *,
         held: Held | None = None,
         interrupt: asyncio.Event | None = None,
-        answers: Sequence[int] = (),
+        inbox_ids: Sequence[int] = (),
     ) -> AsyncGenerator[Event]:
         """Answer `said`, or continue from the end of the transcript. Set `interrupt` to stop at
         once.
@@ -168,17 +125,19 @@ class Turns:
         is TurnDone, TurnFailed or TurnInterrupted. An error is raised only if nothing was stored,
         such as SessionHeld if another process holds the session.
 
-        `held` is for a caller that holds the session for longer than one turn. `answers` are the
+        `held` is for a caller that holds the session for longer than one turn. `inbox_ids` are the
         inbox entries that `said` comes from. They are finished with the agent's last message. If
         the turn ends in any other way, the caller must finish them.
         """
+        now = self._now()
+        said = spoken(said, now) if isinstance(said, str) else said
         async with self._in_hand(session_id, place, held) as held:
-            begun = await self._begin(held, said, answers)
-            for message in begun.mended:
+            start = await self._store.write(records.begin, held.lease, said, inbox_ids, now)
+            for message in start.repairs:
                 yield MessageAdded(message)
             stop = interrupt or asyncio.Event()
             with held.stopping(stop):
-                turn = _Turn(held, place, stop, answers, begun)
+                turn = _Turn(held, place, stop, inbox_ids, start)
                 try:
                     async with contextlib.aclosing(self._go_on(turn)) as events:
                         async for event in events:
@@ -186,14 +145,14 @@ class Turns:
                 except UserError as error:
                     yield TurnFailed(held.moved or error)
 
-    async def aside(
+    async def take_synthetic_turn(
         self,
         session_id: str,
         place: Place,
         prompt: str,
         *,
         only: Collection[str] | None = None,
-    ) -> Aside:
+    ) -> SyntheticTurn:
         """Return the agent's answer to a prompt from the program, based on the session so far.
 
         Nothing is stored, and the user is not asked: a tool that needs approval is refused. With
@@ -201,72 +160,51 @@ class Turns:
 
         This is a separate path that no message from a platform can reach.
         """
-        agent = await self._agent(await self._store.read(_known, session_id), place)
-        if only is not None:
-            tools = {name: tool for name, tool in agent.tools.items() if name in only}
-            agent = replace(agent, tools=tools, rules=Rules(policy=Policy.AUTO))
-        window = await self._window(session_id, agent)
-        return await synthetic.take(agent, window, prompt)
+        data = await self._store.read(records.read, session_id)
+        assignment = self._assignment(data, replace(place, approve=deny_all))
+        brain = await self._brains.open(
+            replace(assignment, only=only, max_steps=synthetic.MAX_STEPS)
+        )
+        window = await self._window(session_id, brain)
+        return await synthetic.take(brain, window, prompt, self._now())
 
     async def compress(self, session_id: str, place: Place, *, held: Held | None = None) -> Message:
         """Compact the session and return the summary from which it continues. Raise
         NothingToCompress if there is too little to summarise."""
         async with self._in_hand(session_id, place, held) as held:
-            agent = await self._agent(await self._store.read(_known, session_id), place, held)
-            window = await self._window(session_id, agent)
-            lease, room = held.lease, agent.room
-            done = await compaction.compress(
-                self._store, lease, agent.model, window, room, self._now()
-            )
+            data = await self._store.read(records.read, session_id)
+            brain = await self._brains.open(self._assignment(data, place, held))
+            window = await self._window(session_id, brain)
+            done = await compaction.compress(self._store, held.lease, brain, window, self._now())
             return done.summary
 
-    async def model(self, session: Session | None) -> Model:
-        """The session's model, or the default model if it has none."""
-        return await self._models.get(session.model if session else None)
+    async def model(self, session: Session | None) -> str:
+        """The name of the session's model, or of the default model if it has none."""
+        return await self._brains.model(session.model if session else None)
 
-    async def use_model(self, held: Held, name: str) -> Model:
-        """Switch the session to the model of that name. If it cannot be used, raise a ModelError
-        and change nothing."""
-        model = await self._models.get(name)
-        await self._store.sessions.describe(held.lease, model=model.name)
+    async def use_model(self, held: Held, name: str) -> str:
+        """Switch the session to the model of that name, and return its full name. If it cannot be
+        used, raise a ModelError and change nothing."""
+        model = await self._brains.model(name)
+        await self._store.sessions.describe(held.lease, model=model)
         return model
 
-    async def agent(self, session: Session, place: Place) -> Agent:
-        """The agent that runs the session's turns. Raise NoModel if there is no model for it."""
-        return await self._agent(await self._store.read(_known, session.id), place)
+    async def brain(self, session: Session, place: Place) -> Brain:
+        """The brain that runs the session's turns. Raise NoModel if there is no model for it."""
+        data = await self._store.read(records.read, session.id)
+        return await self._brains.open(self._assignment(data, place))
 
     # One turn
 
-    async def _agent(self, known: _Known, place: Place, held: Held | None = None) -> Agent:
-        """Build the agent. What the owner allows for the session is stored only if it is `held`."""
-        session = known.session
-        model = await self.model(session)
-        cwd = Path(session.cwd) if session.cwd else Path.home()
-        context = replace(place.context, cwd=str(cwd), homes=known.homes)
-        settings = self._settings
-        return Agent(
-            model=model,
-            system=instructions.system_prompt(
-                context=context,
-                notes=[note.text for note in known.notes],
-                project=await self._projects.read(cwd),
-                today=self._now().astimezone().date(),
-                small=model.small,
-            ),
-            place=Workplace(
-                cwd=cwd,
-                private_network=settings.private_network,
-                private=credentials.but(self._private, config.attachments(settings, session.id)),
-            ),
-            tools=toolbox.tools(
-                self._store, session, context, self._environment, small=model.small
-            ),
-            rules=Rules(
-                policy=settings.approvals.policy_on(context.source.platform),
-                allowed_commands=settings.approvals.allowed_commands,
-            ),
+    def _assignment(self, data: SessionData, place: Place, held: Held | None = None) -> Assignment:
+        """What the owner allows for the session is stored only if it is `held`."""
+        cwd = data.session.cwd or str(Path.home())
+        return Assignment(
+            session=data.session,
+            context=replace(place.context, cwd=cwd, homes=data.homes),
+            notes=data.notes,
             approve=place.approve,
-            granted=known.granted,
+            granted=data.granted,
             grant=self._grant(held),
             now=self._now,
         )
@@ -281,72 +219,64 @@ class Turns:
         async with hold(self._store, session_id, place.holder) as held:
             yield held
 
-    async def _begin(
-        self, held: Held, said: str | Message | None, answers: Sequence[int]
-    ) -> _Begun:
-        """Complete what a crash may have interrupted, and store what the user said."""
-        now = self._now()
-        if isinstance(said, str):
-            said = spoken(said, now)
-        return await self._store.write(_begin, held.lease, said, answers, now)
-
     async def _go_on(self, turn: _Turn) -> AsyncGenerator[Event]:
-        held, place, session = turn.held, turn.place, turn.begun.known.session
-        agent = await self._agent(turn.begun.known, place, held)
-        room = agent.room
-        window = await self._store.transcripts.window(session.id, READ_AHEAD * room)
-        if compaction.is_due(window, room):
+        held, place, session = turn.held, turn.place, turn.start.data.session
+        brain = await self._brains.open(self._assignment(turn.start.data, place, held))
+        window = await self._window(session.id, brain)
+        if compaction.is_due(window, brain.room):
             yield Compressing()
-            if done := await self._compressed(held, agent, window):
+            if done := await self._compressed(held, brain, window):
                 yield MessageAdded(done.summary)
                 window = done.window
         added: list[Message] = []
         spent = Usage()
         async with contextlib.aclosing(
-            agent.turn(window, turn.stop, turn.begun.not_begun)
+            brain.turn(window, turn.stop, turn.start.not_begun)
         ) as events:
             async for event in events:
                 match event:
                     case UsageAdded(usage):
                         spent += usage
                     case MessageAdded(message):
-                        is_last = message.role is Role.ASSISTANT and not message.tool_calls
-                        append = functools.partial(
-                            self._store.transcripts.append,
-                            held.lease,
-                            [message],
-                            usage=spent,
-                            answers=turn.answers if is_last else (),
-                            deliver=place.deliver,
-                        )
-                        if place.deliver is None:  # the user sees that it was not stored
-                            await append()
-                        else:
-                            await retries.keep(f"turn of {session.id}", append, repeatable=False)
+                        await self._record(turn, message, spent)
                         spent = Usage()
                         added.append(message)
                     case TurnDone():
-                        await self._name(session, agent.model, Transcript((*window, *added)))
+                        if self._titles is not None:
+                            transcript = Transcript((*window, *added))
+                            await self._titles.give(session, brain, transcript)
                     case TurnInterrupted() if held.moved:
                         event = TurnFailed(held.moved)
                     case _:
                         pass
                 yield event
 
-    async def _window(self, session_id: str, agent: Agent) -> Transcript:
-        return await self._store.transcripts.window(session_id, READ_AHEAD * agent.room)
+    async def _record(self, turn: _Turn, message: Message, usage: Usage) -> None:
+        """Store the message, and queue it for the chat, in one transaction."""
+        lease, ids, deliver_to = turn.held.lease, turn.inbox_ids, turn.place.deliver_to
+
+        async def write() -> None:
+            await self._store.write(
+                records.add, lease, message, usage, inbox_ids=ids, deliver_to=deliver_to
+            )
+
+        if deliver_to is None:  # the user sees that it was not stored
+            await write()
+        else:
+            await retries.keep(f"turn of {lease.session_id}", write, repeatable=False)
+
+    async def _window(self, session_id: str, brain: Brain) -> Transcript:
+        return await self._store.transcripts.window(session_id, READ_AHEAD * brain.room)
 
     async def _compressed(
-        self, held: Held, agent: Agent, window: Transcript
+        self, held: Held, brain: Brain, window: Transcript
     ) -> compaction.Compressed | None:
-        """The compacted window, or None if the model fails: the turn then uses the part that
+        """The compacted window, or None if the brain fails: the turn then uses the part that
         fits."""
         try:
-            return await compaction.compress(
-                self._store, held.lease, agent.model, window, agent.room, self._now()
-            )
+            return await compaction.compress(self._store, held.lease, brain, window, self._now())
         except ModelError as error:
-            logger.warning("%s was not compressed: %s", held.lease.session_id, error)
+            logger.warning("not compressed session=%s: %s", held.lease.session_id, error)
             return None
 
     def _grant(self, held: Held | None) -> Callable[[str], Awaitable[None]]:
@@ -355,69 +285,3 @@ class Turns:
                 await self._store.sessions.grant(held.lease, fingerprint)
 
         return grant
-
-    # Titles
-
-    async def _name(self, session: Session, model: Model, transcript: Transcript) -> None:
-        """Give the session a title if it has none: at once from the user's own words, and a better
-        one when the model has found it. A small model is not asked: it is slow, and busy."""
-        if not self._titles or session.title is not None:
-            return
-        if words := summaries.title_from_words(transcript):
-            await self._rename(session.id, words)
-        if not model.small:
-            naming = asyncio.create_task(self._find_name(session.id, model, transcript))
-            self._behind.add(naming)
-            naming.add_done_callback(self._behind.discard)
-
-    async def _find_name(self, session_id: str, model: Model, transcript: Transcript) -> None:
-        try:
-            title = await summaries.title(model, transcript)
-        except ModelError as error:
-            logger.warning("%s keeps its name: %s", session_id, error)
-        else:
-            await self._rename(session_id, title)
-
-    async def _rename(self, session_id: str, title: str) -> None:
-        try:
-            await self._store.sessions.rename(session_id, title, chosen=False)
-        except UserError as error:  # a title is not worth failing for
-            logger.warning("%s keeps its name: %s", session_id, error)
-
-
-def _known(tx: Tx, session_id: str) -> _Known:
-    session = sessions.found(tx, session_id)
-    return _Known(
-        session=session,
-        notes=notes.list_notes(tx, session.owner),
-        homes=owners.homes(tx, session.owner),
-        granted=grants.granted(tx, session_id),
-    )
-
-
-def _begin(
-    tx: Tx, lease: Lease, said: Message | None, answers: Sequence[int], now: datetime
-) -> _Begun:
-    """Run in one transaction, so that `said` comes right after the results that complete the last
-    turn."""
-    known = _known(tx, lease.session_id)
-    newest = transcripts.tail(tx, lease.session_id, 0)
-    if said is None and newest.unanswered:
-        # Tools run in order: while one waits for approval, those after it wait too.
-        asked = approvals.waiting(tx, lease.session_id)
-        if asked is not None and asked.call_id == newest.unanswered[0].id:
-            return _Begun(known, not_begun=newest.unanswered)
-    mended = newest.unfinished(now)
-    messages = (*mended, *([] if said is None else [said]))
-    takes = () if said is None else answers
-    if messages or takes:
-        transcripts.append(tx, lease, messages, takes=takes)
-    return _Begun(known, mended=mended)
-
-
-async def _end(tasks: set[asyncio.Task[None]]) -> None:
-    left = set(tasks)
-    for task in left:
-        task.cancel()
-    if left:
-        await asyncio.wait(left)

@@ -67,6 +67,6 @@ def _html(message: Message) -> str:
         case Role.ASSISTANT:
             return render.html(message.content)
         case Role.TOOL:
-            return render.plain(message.content[:_OUTPUT_LENGTH])
+            return render.plain(words(message)[:_OUTPUT_LENGTH])
         case _:
             return render.plain(words(message))

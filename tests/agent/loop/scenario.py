@@ -136,7 +136,7 @@ def added(events: Iterable[Event]) -> tuple[Message, ...]:
 
 
 def results(events: Iterable[Event]) -> list[tuple[str | None, str]]:
-    return [(m.tool_call_id, m.content) for m in added(events) if m.role is Role.TOOL]
+    return [(m.tool_call_id, m.outcome or m.content) for m in added(events) if m.role is Role.TOOL]
 
 
 def deltas(events: Iterable[Event]) -> str:

@@ -77,7 +77,7 @@ async def test_text_is_emitted_as_it_comes_and_not_at_the_end():
 async def test_a_turn_that_outgrows_its_model_leaves_out_the_oldest_output_and_loses_nothing():
     steps = 30
     model = ScriptedModel([*(call(n, "read") for n in range(steps)), "Done."], context=8192)
-    events = await take(agent(model, tool("read", "long " * 400), most_steps=steps + 1))
+    events = await take(agent(model, tool("read", "long " * 400), max_steps=steps + 1))
     shown = model.prompts[-1]
     assert sum(m.tokens for m in shown.messages) < 8192 - shown.max_tokens
     assert shown.messages[2].content == LEFT_OUT

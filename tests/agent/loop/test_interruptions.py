@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from segue.agent.approvals import Rules
-from segue.agent.loop import CUT_SHORT, NOT_BEGUN
+from segue.agent.loop import CUT_SHORT
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.agent.tools.base import Risk, Workplace
 from segue.agent.tools.shell import shell
@@ -22,7 +22,7 @@ from segue.core.events import (
     TurnDone,
     TurnInterrupted,
 )
-from segue.core.transcript import INTERRUPTED, ToolCall
+from segue.core.transcript import Outcome, ToolCall
 from tests.agent.loop.scenario import (
     FIRST,
     WIRES,
@@ -97,9 +97,9 @@ async def test_interrupting_a_tool_cancels_it_and_begins_no_other():
     assert events[-1] == TurnInterrupted()
     assert results(events) == [
         ("c1", "text"),
-        ("c2", INTERRUPTED),
-        ("c3", NOT_BEGUN),
-        ("c4", NOT_BEGUN),
+        ("c2", Outcome.INTERRUPTED),
+        ("c3", Outcome.NOT_BEGUN),
+        ("c4", Outcome.NOT_BEGUN),
     ]
     assert ended.is_set()
     assert begun == []
@@ -140,7 +140,7 @@ async def test_interrupting_a_command_ends_all_that_it_started(tmp_path: Path):
         events = await take(with_, interrupt=interrupt)
         assert await all_gone == b""
     assert events[-1] == TurnInterrupted()
-    assert results(events) == [("c1", INTERRUPTED)]
+    assert results(events) == [("c1", Outcome.INTERRUPTED)]
     await assert_whole(events, tools=with_.tools)
 
 
@@ -167,7 +167,7 @@ async def test_interrupting_the_wait_for_an_approval_withdraws_the_question():
         "MessageAdded",
         "TurnInterrupted",
     ]
-    assert results(events) == [("c1", NOT_BEGUN)]
+    assert results(events) == [("c1", Outcome.NOT_BEGUN)]
     assert withdrawn.is_set()
     assert ran == []
     await assert_whole(events, tools=with_.tools)
@@ -186,7 +186,7 @@ async def test_a_yes_that_comes_with_the_interruption_runs_nothing():
 
     with_ = agent([call(1, "run")], tool("run", run, Risk.RUN), rules=Rules(), approve=approve)
     events = await take(with_, interrupt=interrupt)
-    assert results(events) == [("c1", NOT_BEGUN)]
+    assert results(events) == [("c1", Outcome.NOT_BEGUN)]
     assert ran == []
     assert "ToolStarted" not in kinds(events)
     assert events[-1] == TurnInterrupted()
@@ -201,7 +201,7 @@ async def test_an_interruption_on_seeing_the_question_asks_nobody():
 
     with_ = agent([call(1, "run")], tool("run", risk=Risk.RUN), rules=Rules(), approve=person)
     events = await take(with_, interrupt=interrupt, on=on)
-    assert results(events) == [("c1", NOT_BEGUN)]
+    assert results(events) == [("c1", Outcome.NOT_BEGUN)]
     assert person.asked == []
 
 
@@ -218,7 +218,7 @@ async def test_an_interruption_on_seeing_the_tool_start_comes_in_time():
 
     with_ = agent([call(1, "run")], tool("run", run, Risk.RUN))
     events = await take(with_, interrupt=interrupt, on=on)
-    assert results(events) == [("c1", NOT_BEGUN)]
+    assert results(events) == [("c1", Outcome.NOT_BEGUN)]
     assert ran == []
 
 

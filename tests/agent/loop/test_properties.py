@@ -98,7 +98,7 @@ async def _whatever(script: list[Say], answers: list[Answer | None], at: int | N
         tool("break", break_),
         tool("stop", stop, Risk.RUN),
     )
-    with_ = agent([*script, "The end."], *tools, rules=Rules(), approve=approve, most_steps=4)
+    with_ = agent([*script, "The end."], *tools, rules=Rules(), approve=approve, max_steps=4)
     events = await take(with_, interrupt=interrupt, on=on)
     over = [e for e in events if isinstance(e, (TurnDone, TurnFailed, TurnInterrupted))]
     assert over == events[-1:]

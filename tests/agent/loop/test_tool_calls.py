@@ -10,7 +10,7 @@ import pytest
 
 from segue.agent import loop
 from segue.agent.approvals import Rules, fingerprint
-from segue.agent.loop import DENIED, TOO_MANY
+from segue.agent.loop import TOO_MANY
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.agent.tools.base import Plan, Risk, ToolFailed, Workplace
 from segue.core.approval import Answer
@@ -20,7 +20,7 @@ from segue.core.events import (
     ToolStarted,
     TurnDone,
 )
-from segue.core.transcript import ToolCall
+from segue.core.transcript import Outcome, ToolCall
 from tests.agent.loop.scenario import (
     HI,
     Person,
@@ -201,7 +201,7 @@ async def test_what_nobody_could_send_on_is_kept_out_of_the_transcript():
 
 async def test_a_turn_takes_no_more_than_its_steps_and_says_so():
     model = ScriptedModel(call(i, "read") for i in range(100))
-    with_ = agent(model, tool("read"), most_steps=3)
+    with_ = agent(model, tool("read"), max_steps=3)
     events = await take(with_)
     assert len(model.prompts) == len(results(events)) == 3
     assert added(events)[-1].content == deltas(events) == TOO_MANY
@@ -212,7 +212,7 @@ async def test_a_turn_takes_no_more_than_its_steps_and_says_so():
 async def test_a_turn_is_bounded_without_anybody_asking():
     model = ScriptedModel(call(i, "read") for i in range(1000))
     await take(agent(model, tool("read")))
-    assert len(model.prompts) == loop.MOST_STEPS
+    assert len(model.prompts) == loop.MAX_STEPS
 
 
 # Approval
@@ -230,7 +230,7 @@ async def test_a_person_is_asked_with_the_exact_text_and_a_yes_is_for_once():
         ApprovalNeeded(again[0], what),
         ApprovalNeeded(again[1], what),
     ]
-    assert results(events) == [("c1", "done"), ("c2", DENIED)]
+    assert results(events) == [("c1", "done"), ("c2", Outcome.DENIED)]
     assert [e.call.id for e in events if isinstance(e, ToolStarted)] == ["c1"]
     await assert_whole(events, tools=with_.tools)
 
@@ -245,7 +245,12 @@ async def test_a_yes_for_the_session_is_for_the_same_call_and_for_no_other():
     with_ = agent(script, tool("write", risk=Risk.WRITE), rules=Rules(), approve=person)
     events = await take(with_)
     assert [asked.id for asked, _ in person.asked] == ["c1", "c4"]
-    assert results(events) == [("c1", "done"), ("c2", "done"), ("c3", "done"), ("c4", DENIED)]
+    assert results(events) == [
+        ("c1", "done"),
+        ("c2", "done"),
+        ("c3", "done"),
+        ("c4", Outcome.DENIED),
+    ]
 
 
 async def test_what_was_allowed_for_the_session_is_given_to_the_next_turn_by_whoever_keeps_it():
@@ -256,7 +261,7 @@ async def test_what_was_allowed_for_the_session_is_given_to_the_next_turn_by_who
     with_ = agent(script, write, rules=Rules(), approve=person)
     await take(with_)
     events = await take(with_)
-    assert results(events) == [("c2", DENIED)]
+    assert results(events) == [("c2", Outcome.DENIED)]
     granted = frozenset({fingerprint(call(1, "write", "a"), Path("/somewhere"))})
     events = await take(replace(with_, granted=granted))
     assert results(events) == [("c3", "done")]

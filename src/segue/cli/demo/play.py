@@ -32,6 +32,7 @@ from segue.core.transcript import Message, Role, Transcript
 from segue.handoff import Completed, Failed
 from segue.store import Store, Topic
 from segue.turns import Held, Place, Turns, hold
+from segue.turns.agents import Agents
 from segue.web import render
 
 FACT = "My boat is called Aurora and it is 9 metres long."
@@ -116,7 +117,7 @@ class Play:
         session_id = held.lease.session_id
         place = Place(context=Context(source=address(session_id)), holder=holder())
         self._report.said("you", FACT)
-        turns = Turns(store, self._settings, models=models(self._choice))
+        turns = Turns(store, Agents(store, self._settings, models(self._choice)))
         async with (
             turns,
             contextlib.aclosing(turns.take_turn(session_id, FACT, place, held=held)) as events,

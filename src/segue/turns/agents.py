@@ -1,0 +1,75 @@
+"""The built-in brain: an `Agent` per assignment, put together from the settings and the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from segue import config
+from segue.agent import instructions
+from segue.agent.approvals import Rules
+from segue.agent.loop import MAX_STEPS, Agent
+from segue.agent.models.pool import Models, Pool
+from segue.agent.projects import Projects
+from segue.agent.tools import credentials
+from segue.agent.tools.base import Workplace
+from segue.config import Settings
+from segue.core.approval import Policy
+from segue.store import Store
+from segue.turns import toolbox
+from segue.turns.brain import Assignment
+
+
+class Agents:
+    def __init__(self, store: Store, settings: Settings, models: Models | None = None) -> None:
+        """`models` replaces those from the settings."""
+        self._store = store
+        self._settings = settings
+        self._models = models or Pool(settings)
+        config.hide_secrets()
+        self._environment = config.tool_environment()
+        self._private = credentials.private(Path.home(), config.private_places(settings))
+        self._projects = Projects()
+
+    async def open(self, assignment: Assignment) -> Agent:
+        session, context, only = assignment.session, assignment.context, assignment.only
+        model = await self._models.get(session.model)
+        cwd = Path(context.cwd or Path.home())
+        approvals = self._settings.approvals
+        tools = toolbox.tools(self._store, session, context, self._environment, small=model.small)
+        rules = Rules(
+            policy=approvals.policy_on(context.source.platform),
+            allowed_commands=approvals.allowed_commands,
+        )
+        if only is not None:
+            tools = {name: tool for name, tool in tools.items() if name in only}
+            rules = Rules(policy=Policy.AUTO)
+        return Agent(
+            model=model,
+            system=instructions.system_prompt(
+                context=context,
+                notes=[note.text for note in assignment.notes],
+                project=await self._projects.read(cwd),
+                today=assignment.now().astimezone().date(),
+                small=model.small,
+            ),
+            place=Workplace(
+                cwd=cwd,
+                private_network=self._settings.private_network,
+                private=credentials.but(
+                    self._private, config.attachments(self._settings, session.id)
+                ),
+            ),
+            tools=tools,
+            rules=rules,
+            approve=assignment.approve,
+            granted=assignment.granted,
+            grant=assignment.grant,
+            max_steps=assignment.max_steps or MAX_STEPS,
+            now=assignment.now,
+        )
+
+    async def model(self, wanted: str | None) -> str:
+        return (await self._models.get(wanted)).name
+
+    async def close(self) -> None:
+        await self._models.close()

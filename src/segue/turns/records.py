@@ -1,0 +1,103 @@
+"""The transactions of a turn: its start, and each message that the agent adds.
+
+The answer to a chat message takes this path: `begin` assigns the inbox entry to the session, and
+`add` appends the answer, queues it for the chat and finishes the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from segue.core.address import Address, HomeChannel
+from segue.core.lease import Lease
+from segue.core.note import Note
+from segue.core.session import Session, Usage
+from segue.core.text import is_empty
+from segue.core.transcript import Message, Role, ToolCall
+from segue.store import approvals, grants, inbox, notes, outbox, owners, sessions, transcripts
+from segue.store.base import Tx
+from segue.store.outbox import Draft
+
+
+@dataclass(frozen=True, slots=True)
+class SessionData:
+    """The session and its owner's data that a turn needs."""
+
+    session: Session
+    notes: tuple[Note, ...]
+    homes: tuple[HomeChannel, ...]
+    granted: frozenset[str]
+    """The fingerprints of the calls that the owner allowed for the whole session."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """The state in which a turn starts."""
+
+    data: SessionData
+    repairs: tuple[Message, ...] = ()
+    """Results for tool calls that a crash interrupted: their effect is unknown."""
+    not_begun: tuple[ToolCall, ...] = ()
+    """Tool calls that were waiting for an approval, and still are."""
+
+
+def read(tx: Tx, session_id: str) -> SessionData:
+    session = sessions.found(tx, session_id)
+    return SessionData(
+        session=session,
+        notes=notes.list_notes(tx, session.owner),
+        homes=owners.homes(tx, session.owner),
+        granted=grants.granted(tx, session_id),
+    )
+
+
+def begin(
+    tx: Tx, lease: Lease, said: Message | None, inbox_ids: Sequence[int], now: datetime
+) -> TurnStart:
+    """Complete the last turn, if a crash interrupted it, and append what the user said after it.
+
+    From now on the inbox entries wait for an answer from this session. Raise SessionMoved if the
+    lease was lost, or MessageTaken if another session has already taken one of the entries.
+    """
+    data = read(tx, lease.session_id)
+    newest = transcripts.tail(tx, lease.session_id, 0)
+    if said is None and newest.unanswered:
+        # Tools run in order: while one waits for approval, those after it wait too.
+        asked = approvals.waiting(tx, lease.session_id)
+        if asked is not None and asked.call_id == newest.unanswered[0].id:
+            return TurnStart(data, not_begun=newest.unanswered)
+    repairs = newest.unfinished(now)
+    if said is not None:
+        transcripts.append(tx, lease, [*repairs, said])
+        inbox.take(tx, inbox_ids, lease.session_id)
+    elif repairs:
+        transcripts.append(tx, lease, repairs)
+    return TurnStart(data, repairs=repairs)
+
+
+def add(
+    tx: Tx,
+    lease: Lease,
+    message: Message,
+    usage: Usage,
+    *,
+    inbox_ids: Sequence[int] = (),
+    deliver_to: Address | None = None,
+) -> None:
+    """Append the agent's message, and queue its text for `deliver_to`. If it is the answer and not
+    just a tool call, finish the inbox entries. Raise SessionMoved if the lease was lost."""
+    seq = transcripts.append(tx, lease, [message], usage=usage)
+    if message.role is not Role.ASSISTANT:
+        return
+    if deliver_to is not None and not is_empty(message.content):
+        draft = Draft(
+            key=f"{lease.session_id}/{seq}",
+            address=deliver_to,
+            body=message.content,
+            session_id=lease.session_id,
+        )
+        outbox.enqueue(tx, draft)
+    if not message.tool_calls:
+        inbox.finish(tx, inbox_ids)
