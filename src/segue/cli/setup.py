@@ -75,12 +75,15 @@ class PlatformGroup(click.Group):
         return [spec.platform.value for spec in registry.SPECS.values() if spec.make]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _command(registry.SPECS[cmd_name]) if cmd_name in self.list_commands(ctx) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
-        if cmd_name in names:
-            return _command(registry.SPECS[cmd_name])
-        if ctx.resilient_parsing:  # completing
-            return None
-        raise click.UsageError(f"{cmd_name!r} is not one of {', '.join(names)}.", ctx)
+        if args[0] not in names and not ctx.resilient_parsing:
+            ctx.fail(f"{args[0]!r} is not one of {', '.join(names)}.")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=PlatformGroup, subcommand_metavar="PLATFORM")
@@ -123,7 +126,8 @@ def _command(spec: PlatformSpec) -> click.Command:
         ctx.exit(0 if asyncio.run(_set_up(options)) else 1)
 
     command.params[:0] = [
-        click.Option([_flag(field)], type=_type(field), help=_help(field)) for field in spec.fields
+        click.Option([_flag(field)], type=_type(field), metavar=field.kind.name, help=_help(field))
+        for field in spec.fields
     ]
     return command
 
@@ -219,8 +223,8 @@ def _ask(
     if not options.asks:
         raise NoTerminal(
             platform=options.platform,
-            labels=" and ".join(field.label for field in fields),
-            options=" and ".join(map(_flag, fields)),
+            labels=", ".join(field.label for field in fields),
+            options=", ".join(map(_flag, fields)),
         )
     steps = options.spec.guide.splitlines()
     print_lines([folded(step, screen(), "   ", "") for step in steps])

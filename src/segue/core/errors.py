@@ -192,11 +192,12 @@ class LibraryMissing(PlatformError):
 
 
 class ValuesMissing(PlatformError):
-    """{platform} needs {settings}. Type `segue setup {platform}`, or set {variables}."""
+    """{platform} is not set up: {settings} not set. Type `segue setup {platform}`, or set
+    {variables}."""
 
 
 class NoTerminal(PlatformError):
-    """{platform} needs {labels}, and there is no terminal to ask on. Add {options}; the value - is
+    """There is no terminal to ask on, and {platform} needs {labels}. Add {options}; the value - is
     read from standard input."""
 
 

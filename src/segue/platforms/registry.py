@@ -43,8 +43,8 @@ def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     if not settings.adapter and (needed := missing(settings)):
         raise ValuesMissing(
             platform=platform,
-            settings=" and ".join(map(spec.setting, needed)),
-            variables=" and ".join(map(spec.variable, needed)),
+            settings=", ".join(map(spec.setting, needed)),
+            variables=", ".join(map(spec.variable, needed)),
         )
     module, _, function = name.partition(":")
     try:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
+from msgspec import Struct
+
 from segue.core.address import Platform
 from segue.core.secret import Secret
 
@@ -23,8 +25,7 @@ class Kind(Enum):
     URL = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A value that a platform needs, such as a token."""
 
     name: str
@@ -39,8 +40,9 @@ TOKEN = Field("token", "Bot token")
 SERVER = Field("url", "Your own server of the platform", Kind.URL, required=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformSpec:
+class PlatformSpec(Struct, frozen=True, kw_only=True):
+    """Everything that the rest of the program knows about a platform before it is used."""
+
     platform: Platform
     title: str
     """Its name as the platform writes it."""
