@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from segue.chat import output
 from segue.cli import once, setup
 from segue.cli.main import main
-from segue.config import Secret
 from segue.core.address import Platform
 from segue.core.events import TextDelta
 from segue.core.redaction import HIDDEN
+from segue.core.secret import Secret
 from segue.store.gateways import Gateway, Link, PlatformHealth
 from tests.cli.test_sessions import NOW, sample
 

@@ -71,7 +71,7 @@ async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person
     async with telegram(person) as (peer, hands):
         async with person.opens("setup", "telegram", "--url", peer.url, lines=60) as shown:
             await shown.shows("@BotFather and send /newbot")
-            await shown.see("Token (not shown):")
+            await shown.see("Bot token (not shown):")
             shown.say(peer.token)
             await shown.shows("The token is good: the bot is @segue_test_bot.")
             chat = await pair(shown, hands)
@@ -123,7 +123,7 @@ async def test_a_token_that_is_no_longer_good_is_asked_for_anew(person: Person):
         words = ["setup", "telegram", "--owner", str(anna)]
         async with person.opens(*words, lines=60) as shown:
             await shown.shows("There is no token that Telegram accepts.")
-            await shown.see("Token (not shown):")
+            await shown.see("Bot token (not shown):")
             shown.say(peer.token)
             await shown.shows("Done. In a conversation", 40)
             assert await shown.end() == 0
@@ -143,7 +143,7 @@ async def test_a_variable_that_would_win_over_the_token_is_named(person: Person)
         words = ["--url", peer.url, "--token", TOKEN]
         told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert told.returncode == 1
-        assert "SEGUE_TELEGRAM_TOKEN holds another token" in told.stderr
+        assert "SEGUE_TELEGRAM_TOKEN holds another value" in told.stderr
         assert WRONG not in told.stdout + told.stderr
 
 

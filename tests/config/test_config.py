@@ -34,6 +34,9 @@ from segue.core.errors import (
 )
 from segue.core.handoff import TARGETS
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
+from segue.core.secret import Secret
+from segue.platforms import registry
+from segue.platforms.spec import PlatformSettings, PlatformSpec
 
 ROOT = Path(__file__).parents[2]
 SECRET = "sk-very-secret"
@@ -153,12 +156,12 @@ def test_the_platforms_of_the_file_are_read(home: dict[str, str]):
     platforms = config.load(home).platforms
     assert platforms.keys() == {Platform.MATRIX, Platform.TELEGRAM}
     matrix, telegram = platforms[Platform.MATRIX], platforms[Platform.TELEGRAM]
-    assert matrix.token is not None
-    assert matrix.token.reveal() == SECRET
-    assert matrix.token.setting == f"platforms.matrix.token in {path}"
+    token = matrix.values["token"]
+    assert isinstance(token, Secret)
+    assert (token.reveal(), token.setting) == (SECRET, f"platforms.matrix.token in {path}")
     assert (matrix.platform, matrix.enabled, matrix.adapter) == (Platform.MATRIX, True, "")
-    assert matrix.url == "https://matrix.example.com"
-    assert telegram == config.PlatformSettings(
+    assert matrix.value("url") == "https://matrix.example.com"
+    assert telegram == PlatformSettings(
         platform=Platform.TELEGRAM, enabled=False, adapter="mine.telegram:adapter"
     )
 
@@ -169,17 +172,17 @@ def test_every_platform_can_be_set_by_variables_alone(home: dict[str, str], plat
     more = {f"SEGUE_{name}_TOKEN": " t ", f"SEGUE_{name}_URL": "http://h:1/"}
     found = config.load({**home, **more}).platforms
     assert found.keys() == {platform}
-    token = found[platform].token
-    assert token is not None
+    token = found[platform].values["token"]
+    assert isinstance(token, Secret)
     assert (token.reveal(), token.setting) == ("t", f"SEGUE_{name}_TOKEN")
-    assert (found[platform].url, found[platform].enabled) == ("http://h:1", True)
+    assert (found[platform].value("url"), found[platform].enabled) == ("http://h:1", True)
 
 
 def test_a_variable_goes_before_the_file_and_enables_nothing_that_is_not(home: dict[str, str]):
     write(home, FULL)
     more = {"SEGUE_MATRIX_URL": "http://h", "SEGUE_TELEGRAM_TOKEN": "t"}
     found = config.load({**home, **more}).platforms
-    assert found[Platform.MATRIX].url == "http://h"
+    assert found[Platform.MATRIX].value("url") == "http://h"
     assert not found[Platform.TELEGRAM].enabled
 
 
@@ -313,7 +316,11 @@ def test_nothing_is_read_from_the_working_directory(
         ("[platforms.icq]", "no setting platforms.icq, only web, telegram, discord, slack"),
         ("[platforms.local]", "no setting platforms.local, only web"),
         ("[platforms]\nweb = 3", "platforms.web: expected object, got int"),
-        ("[platforms.web]\nport = 3", "no setting platforms.web.port, only enabled, adapter, url"),
+        (
+            "[platforms.web]\nport = 3",
+            "no setting platforms.web.port, only enabled, adapter, groups",
+        ),
+        ("[platforms.web]\ngroups = 'no'", "platforms.web.groups: expected one of addressed, all"),
         ("[platforms.web]\nenabled = 1", "platforms.web.enabled: expected bool, got int"),
         ("[platforms.web]\nurl = 'h'", "platforms.web.url: expected http://… or https://…"),
         ("[platforms.web]\nadapter = 'a.b'", "web.adapter: expected package.module:function"),
@@ -438,13 +445,14 @@ def test_secrets_cannot_be_read_from_outside_and_stay_readable_for_us(tmp_path: 
 def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
     names = config.secret_names()
     assert {"SEGUE_STORE", "OPENAI_API_KEY", "GOOGLE_API_KEY", "PGPASSWORD"} <= names
-    assert {name for name in names if not name.startswith("PG")} <= set(config.VARIABLES)
+    assert {name for name in names if not name.startswith("PG")} <= set(config.variables())
     paths = {"SEGUE_CONFIG", "SEGUE_STORE", "SEGUE_MODELS", "SEGUE_GATEWAY_LOG"}
-    other = [name for name in config.VARIABLES if name not in paths and not name.endswith("_URL")]
+    other = [name for name in config.variables() if name not in paths and not name.endswith("_URL")]
     held = config.load({**home, **dict.fromkeys(other, "k")})
-    secrets = [*held.keys.values(), *(platform.token for platform in held.platforms.values())]
+    values = [value for platform in held.platforms.values() for value in platform.values.values()]
+    secrets = [*held.keys.values(), *(value for value in values if isinstance(value, Secret))]
     assert len(secrets) == len(config.KEY_VARIABLES) + len(TARGETS)
-    assert {secret.setting for secret in secrets if secret} <= names
+    assert {secret.setting for secret in secrets} <= names
 
 
 @pytest.mark.parametrize(
@@ -726,7 +734,8 @@ def _general(name: str) -> str:
         case ["approvals", "platforms", _]:
             return "approvals.platforms.PLATFORM"
         case ["platforms", _, field]:
-            return f"platforms.PLATFORM.{field}"
+            common = field in file.PlatformTable.__struct_fields__
+            return f"platforms.PLATFORM.{field if common else 'FIELD'}"
         case ["reset", "for", _, field]:
             return f"reset.for.CHATS.{field}"
         case _:
@@ -753,7 +762,8 @@ def test_reading_settings_loads_nothing_heavy(home: dict[str, str]):
     program = (
         "import sys; from segue import config;"
         "config.load(dict(a.split('=') for a in sys.argv[1:]));"
-        "print([m for m in ('tomlkit', 'httpx2', 'asyncio') if m in sys.modules])"
+        "heavy = {'tomlkit', 'httpx2', 'asyncio', 'telegram', 'segue.platforms.base'};"
+        "print(sorted(heavy & sys.modules.keys()))"
     )
     given = [f"{name}={value}" for name, value in home.items()]
     ran = subprocess.run(
@@ -772,10 +782,13 @@ def settings_of(table: type[msgspec.Struct], prefix: str = "") -> set[str]:
                 names |= {f"keys.{provider}" for provider in config.KEY_VARIABLES}
             case "approvals.platforms", _:
                 names.add("approvals.platforms.PLATFORM")
+            case "platforms", _:
+                names |= {"platforms.PLATFORM.FIELD"}
+                names |= settings_of(file.PlatformTable, "platforms.PLATFORM.")
             case _, kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
                 names |= settings_of(kind, f"{name}.")
             case _, kind if typing.get_origin(kind) is dict:
-                inside = {"platforms": "PLATFORM", "reset.for": "CHATS"}.get(name, "NAME")
+                inside = {"reset.for": "CHATS"}.get(name, "NAME")
                 names |= settings_of(typing.get_args(kind)[1], f"{name}.{inside}.")
             case _:
                 names.add(name)
@@ -789,9 +802,19 @@ def test_the_document_names_every_setting_and_variable_and_no_other():
     named = [name for first, _ in rows for name in re.findall(r"`([^`]+)`", first)]
     assert sorted(named) == sorted({*settings_of(file.Contents), *ONLY_VARIABLES})
     variables = {name for row in rows for cell in row for name in re.findall(r"`([A-Z_]+)`", cell)}
-    assert variables <= {*config.VARIABLES, *OF_A_PLATFORM}
-    own = {f"SEGUE_{p.upper()}_{what}" for p in TARGETS for what in ("TOKEN", "URL")}
-    assert variables >= (set(config.VARIABLES) - own) | OF_A_PLATFORM
+    assert variables <= {*config.variables(), "SEGUE_PLATFORM_FIELD"}
+    own = {spec.variable(field) for spec, field in registry.fields().values()}
+    assert variables >= {*config.variables(), "SEGUE_PLATFORM_FIELD"} - own
+
+
+@pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.platform)
+def test_the_document_of_a_platform_names_its_settings_and_how_to_install_it(spec: PlatformSpec):
+    text = (ROOT / "docs" / f"{spec.platform}.md").read_text()
+    for field in spec.fields:
+        assert f"`{spec.setting(field)}`" in text
+        assert f"`{spec.variable(field)}`" in text
+    assert f"make extra NAME={spec.extra}" in text
+    assert f"segue setup {spec.platform}" in text
 
 
 def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
@@ -802,7 +825,6 @@ def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
 
 
 ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "TZ", "VISUAL", "EDITOR"}
-OF_A_PLATFORM = {"SEGUE_PLATFORM_TOKEN", "SEGUE_PLATFORM_URL"}
 
 
 # A home that cannot be written

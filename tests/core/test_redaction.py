@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from segue.config import Secret
 from segue.core.errors import SetupFailed
 from segue.core.redaction import HIDDEN, redacted
+from segue.core.secret import Secret
 
 TOKEN = "123456789:AAfive-hundred-and-twelve_of_them-x"
 

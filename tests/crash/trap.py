@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from segue.config import PlatformSettings
 from segue.platforms.base import Adapter
+from segue.platforms.spec import PlatformSettings
 from segue.store.base import Engine
 from segue.store.postgres import PostgresEngine
 from segue.store.sqlite import SqliteEngine

@@ -37,7 +37,7 @@ def write(home: Home, settings: str) -> None:
 
 
 def test_one_with_telegram_does():
-    importlib.import_module(registry.BUILT_IN[TELEGRAM].partition(":")[0] + ".adapter")
+    importlib.import_module(registry.SPECS[TELEGRAM].make.partition(":")[0])
     assert sys.modules.keys() >= LIBRARIES
 
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from itertools import count
 
-from segue.config import PlatformSettings
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import BadSettings
 from segue.platforms.base import (
@@ -21,6 +20,7 @@ from segue.platforms.base import (
     Receipt,
     Upload,
 )
+from segue.platforms.spec import PlatformSettings
 
 NAME = "tests.harness.quiet_adapter:quiet"
 REFUSES = "tests.harness.quiet_adapter:refuses"

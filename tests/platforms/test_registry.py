@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from segue.config import PlatformSettings
 from segue.core.address import Platform
 from segue.core.errors import BadAdapter
 from segue.platforms import registry
+from segue.platforms.spec import PlatformSettings
 
 OWN = """
 from types import SimpleNamespace
@@ -33,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def named(adapter: str, platform: Platform = Platform.SLACK) -> PlatformSettings:
-    return PlatformSettings(platform=platform, adapter=adapter, url="http://127.0.0.1:9")
+    return PlatformSettings(platform=platform, adapter=adapter)
 
 
 def test_an_adapter_of_ones_own_is_made_by_its_function(folder: Path):
@@ -67,8 +68,7 @@ def test_an_adapter_for_another_platform_is_refused(folder: Path):
         registry.make(Platform.WEB, named("adapters_of_mine:slack", Platform.WEB))
 
 
-def test_a_platform_without_an_adapter_says_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registry, "BUILT_IN", {})
+def test_a_platform_without_an_adapter_says_so():
     with pytest.raises(BadAdapter, match="no adapter for slack: this version has none"):
         registry.make(Platform.SLACK, named(""))
 
@@ -76,5 +76,6 @@ def test_a_platform_without_an_adapter_says_so(monkeypatch: pytest.MonkeyPatch):
 def test_the_built_in_one_is_taken_when_none_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(registry, "BUILT_IN", {Platform.SLACK: "adapters_of_mine:slack"})
+    spec = replace(registry.SPECS[Platform.SLACK], make="adapters_of_mine:slack", fields=())
+    monkeypatch.setattr(registry, "SPECS", {Platform.SLACK: spec})
     assert registry.make(Platform.SLACK, named("")).platform is Platform.SLACK

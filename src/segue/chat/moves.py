@@ -12,6 +12,7 @@ from segue.core.address import Platform
 from segue.core.errors import NoGateway
 from segue.gateway import background
 from segue.platforms import registry
+from segue.platforms.spec import TOKEN
 from segue.store import Store
 
 _LOOK = 0.1
@@ -78,6 +79,5 @@ def _way(platform: Platform, *, known: bool) -> str:
         return "config set web.enabled true"
     if known:  # but disabled
         return f"config set platforms.{platform}.enabled true"
-    if platform in registry.BUILT_IN:
-        return f"setup {platform}"
-    return f"config set platforms.{platform}.token"
+    spec = registry.SPECS[platform]
+    return f"setup {platform}" if spec.make else f"config set {spec.setting(TOKEN)}"

@@ -21,7 +21,8 @@ from segue.chat.output import (
     table,
 )
 from segue.cli import completion, editor
-from segue.config import Secret, Setting
+from segue.config import Setting
+from segue.core.secret import Secret
 from segue.core.text import one_line
 
 _HIDDEN = "(hidden)"

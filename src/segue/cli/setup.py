@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import click
@@ -15,20 +15,23 @@ import segue.store
 from segue import config
 from segue.chat.output import draw, folded, notice, print_lines, say, screen
 from segue.chat.render import qr
-from segue.config import PlatformSettings, Secret, Settings
+from segue.config import Settings, validation
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.errors import (
+    BadSettings,
     ConnectFailed,
     DeliveryFailed,
     IdentityTaken,
-    NoToken,
+    NoTerminal,
     SetupFailed,
 )
+from segue.core.secret import Secret
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.gateway import background
 from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
+from segue.platforms.spec import Field, Kind, PlatformSettings, PlatformSpec
 from segue.store import Store, Topic
 from segue.store.gateways import Gateway, Link
 from segue.store.pairings import SECONDS
@@ -45,142 +48,221 @@ _HELLO = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SetupOptions:
     """The options that the user gave."""
 
-    platform: Platform
-    token: str | None = None
-    url: str | None = None
-    owner: str | None = None
-    home: str | None = None
-    yes: bool = False
-    waits: bool = True
-    asks: bool = False
+    spec: PlatformSpec
+    values: Mapping[str, str]
+    """The fields that were given, by name."""
+    owner: str | None
+    home: str | None
+    yes: bool
+    waits: bool
+    asks: bool
     """Whether there is a terminal to ask on."""
     seconds: float = SECONDS
     """How long the pairing code is valid."""
 
+    @property
+    def platform(self) -> Platform:
+        return self.spec.platform
 
-@click.command()
-@click.argument("platform", type=click.Choice([platform.value for platform in registry.BUILT_IN]))
-@click.option("--token", help="What the platform knows your bot by; - reads it from stdin.")
-@click.option("--url", help="A server of the platform's that is your own.")
-@click.option("--owner", metavar="USER", help="Your user id there, rather than a pairing.")
-@click.option("--home", metavar="CHAT", help="The id of the chat where handoffs arrive.")
-@click.option("--yes", is_flag=True, help="Do not ask before a running gateway is restarted.")
-@click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
-@click.pass_context
-def setup(
-    ctx: click.Context,
-    *,
-    platform: str,
-    token: str | None,
-    url: str | None,
-    owner: str | None,
-    home: str | None,
-    yes: bool,
-    no_wait: bool,
-) -> None:
+
+class PlatformGroup(click.Group):
+    """One command per built-in platform, with an option per field."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [spec.platform.value for spec in registry.SPECS.values() if spec.make]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _command(registry.SPECS[cmd_name]) if cmd_name in self.list_commands(ctx) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args[0] not in names and not ctx.resilient_parsing:
+            ctx.fail(f"{args[0]!r} is not one of {', '.join(names)}.")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=PlatformGroup, subcommand_metavar="PLATFORM")
+def setup() -> None:
     """Set a platform up: its token is tried, you are paired with the bot, and a first message
     arrives in a fresh thread.
 
     What a flag answers is not asked. It can be run again at any time; the exit code is 1 when
     something is left to do.
     """
-    from_stdin = token == _STDIN
-    wish = Wish(
-        platform=Platform(platform),
-        token=sys.stdin.readline().strip() if from_stdin else token,
-        url=url,
-        owner=owner,
-        home=home,
-        yes=yes,
-        waits=not no_wait,
-        asks=sys.stdin.isatty() and sys.stdout.isatty(),
-    )
-    ctx.exit(0 if asyncio.run(_set_up(wish)) else 1)
 
 
-async def _set_up(wish: Wish) -> bool:
+def _command(spec: PlatformSpec) -> click.Command:
+    """Return the command that sets up the platform of `spec`."""
+
+    @click.command(spec.platform, help=f"Set {spec.title} up.")
+    @click.option("--owner", metavar="USER", help="Your user id there, rather than a pairing.")
+    @click.option("--home", metavar="CHAT", help="The id of the chat where handoffs arrive.")
+    @click.option("--yes", is_flag=True, help="Do not ask before a running gateway is restarted.")
+    @click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
+    @click.pass_context
+    def command(
+        ctx: click.Context,
+        *,
+        owner: str | None,
+        home: str | None,
+        yes: bool,
+        no_wait: bool,
+        **values: str | None,
+    ) -> None:
+        options = SetupOptions(
+            spec=spec,
+            values={name: _read(value) for name, value in values.items() if value},
+            owner=owner,
+            home=home,
+            yes=yes,
+            waits=not no_wait,
+            asks=sys.stdin.isatty() and sys.stdout.isatty(),
+        )
+        ctx.exit(0 if asyncio.run(_set_up(options)) else 1)
+
+    command.params[:0] = [
+        click.Option([_flag(field)], type=_type(field), metavar=field.kind.name, help=_help(field))
+        for field in spec.fields
+    ]
+    return command
+
+
+def _flag(field: Field) -> str:
+    return f"--{field.name.replace('_', '-')}"
+
+
+def _type(field: Field) -> Callable[[str], str]:
+    return _url if field.kind is Kind.URL else str.strip
+
+
+def _url(value: str) -> str:
+    try:
+        return validation.url(value.strip(), "URL", "")
+    except BadSettings as error:
+        raise click.BadParameter(str(error.fields["reason"])) from error
+
+
+def _help(field: Field) -> str:
+    return f"{field.label}{'; - reads it from stdin' if field.kind is Kind.SECRET else ''}."
+
+
+def _read(value: str) -> str:
+    return sys.stdin.readline().strip() if value == _STDIN else value
+
+
+async def _set_up(options: SetupOptions) -> bool:
     """Run all steps and print each. Return False if something is left for the user to do."""
-    tried = await _tried(wish)
+    tried = await _tried(options)
     if tried is None:
         notice("Nothing was changed.")
         return False
-    token, adapter = tried
-    is_new = _keep(wish, token)
-    settings = _in_force(wish.platform, token)
+    values, adapter = tried
+    is_new = _keep(options, values)
+    settings = _in_force(options, values)
     async with await segue.store.open(settings.store) as store:
         await store.owners.ensure(ME)
-        gateway = await _gateway(store, settings, wish, restart=is_new)
-        if gateway is None or not _is_connected(gateway, wish.platform):
+        gateway = await _gateway(store, settings, options, restart=is_new)
+        if gateway is None or not _is_connected(gateway, options.platform):
             return False
         try:
             await adapter.connect()
-            home = await _home(store, adapter, gateway, wish)
+            home = await _home(store, adapter, gateway, options)
             return home is not None and await _prove(adapter, home)
         finally:
             await adapter.close()
 
 
-# The token
+# The values
 
 
-async def _tried(wish: Wish) -> tuple[str, Adapter] | None:
-    """Return a valid token and an adapter that uses it, or None."""
-    known = config.load().platforms.get(wish.platform) or PlatformSettings(platform=wish.platform)
-    known = replace(known, enabled=True, url=wish.url or known.url)
-    kept = _token(known)
-    token = wish.token or kept or _ask(wish)
-    adapter = await _examined(known, token)
-    if adapter is None and token == kept and wish.asks:  # the stored token is no longer valid
-        token = _ask(wish)
-        adapter = await _examined(known, token)
-    return None if adapter is None else (token, adapter)
+async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | None:
+    """Return valid values of the fields and an adapter that uses them, or None."""
+    known = _known(options)
+    needed = [field for field in options.spec.fields if field.required]
+    values = {field.name: known.value(field.name) for field in options.spec.fields}
+    values |= options.values
+    missing = [field for field in needed if not values[field.name]]
+    values |= _ask(options, missing, values)
+    adapter = await _examined(options, known, values)
+    others = [field for field in needed if field.name not in options.values]
+    if adapter is None and not missing and others and options.asks:  # stored ones are not valid
+        values |= _ask(options, others, values)
+        adapter = await _examined(options, known, values)
+    return None if adapter is None else (values, adapter)
 
 
-async def _examined(known: PlatformSettings, token: str) -> Adapter | None:
-    given = replace(known, token=Secret(token, "this set-up"))
-    adapter = registry.make(known.platform, given)
+def _known(options: SetupOptions) -> PlatformSettings:
+    known = config.load().platforms.get(options.platform)
+    return replace(known, enabled=True) if known else PlatformSettings(platform=options.platform)
+
+
+async def _examined(
+    options: SetupOptions, known: PlatformSettings, values: Mapping[str, str]
+) -> Adapter | None:
+    secret = {field.name for field in options.spec.fields if field.kind is Kind.SECRET}
+    given = {
+        name: Secret(value, "this set-up") if name in secret else value
+        for name, value in values.items()
+        if value
+    }
+    adapter = registry.make(options.platform, replace(known, values=given))
     return adapter if _tell(await adapter.examine(None)) else None
 
 
-def _token(known: PlatformSettings | None) -> str | None:
-    return None if known is None or known.token is None else known.token.reveal()
-
-
-def _ask(wish: Wish) -> str:
-    if not wish.asks:
-        raise NoToken(platform=wish.platform)
-    steps = registry.guide(wish.platform).splitlines()
+def _ask(
+    options: SetupOptions, fields: Sequence[Field], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the values of `fields`, as the user answers."""
+    if not fields:
+        return {}
+    if not options.asks:
+        raise NoTerminal(
+            platform=options.platform,
+            labels=", ".join(field.label for field in fields),
+            options=", ".join(map(_flag, fields)),
+        )
+    steps = options.spec.guide.splitlines()
     print_lines([folded(step, screen(), "   ", "") for step in steps])
-    return click.prompt("Token (not shown)", hide_input=True, type=str).strip()
+    return {field.name: _answer(field, known[field.name]) for field in fields}
 
 
-def _keep(wish: Wish, token: str) -> bool:
+def _answer(field: Field, known: str) -> str:
+    if field.kind is Kind.SECRET:
+        return click.prompt(f"{field.label} (not shown)", hide_input=True, value_proc=_type(field))
+    return click.prompt(field.label, default=known or None, value_proc=_type(field))
+
+
+def _keep(options: SetupOptions, values: Mapping[str, str]) -> bool:
     """Save the settings, and return whether any of them changed."""
-    before = config.load().platforms.get(wish.platform)
-    name = f"platforms.{wish.platform}"
+    before = config.load().platforms.get(options.platform)
+    name = f"platforms.{options.platform}"
     changes = {
-        "token": None if token == _token(before) else token,
-        "url": wish.url,
-        "enabled": None if before is None or before.enabled else "true",
+        key: value
+        for key, value in values.items()
+        if value and (before is None or value != before.value(key))
     }
-    wanted = {key: value for key, value in changes.items() if value}
-    for key, value in wanted.items():
+    if before is not None and not before.enabled:
+        changes["enabled"] = "true"
+    for key, value in changes.items():
         path = config.change(f"{name}.{key}", [value])
         say(f"Kept as {name}.{key} in {path}.")
-    return bool(wanted)
+    return bool(changes)
 
 
-def _in_force(platform: Platform, token: str) -> Settings:
-    """Return the settings, or raise SetupFailed if a gateway would use another token."""
+def _in_force(options: SetupOptions, values: Mapping[str, str]) -> Settings:
+    """Return the settings, or raise SetupFailed if a gateway would use another value."""
     settings = config.load()
-    kept = settings.platforms[platform].token
-    if kept is not None and kept.reveal() != token:
-        raise SetupFailed(
-            platform=platform, reason=f"{kept.setting} holds another token, which wins"
-        )
+    kept = settings.platforms[options.platform]
+    for field in options.spec.fields:
+        variable = config.overruled(options.spec.setting(field))
+        if variable and kept.value(field.name) != values[field.name]:
+            reason = f"{variable} holds another value, which wins"
+            raise SetupFailed(platform=options.platform, reason=reason)
     return settings
 
 
@@ -188,14 +270,14 @@ def _in_force(platform: Platform, token: str) -> Settings:
 
 
 async def _gateway(
-    store: Store, settings: Settings, wish: Wish, *, restart: bool
+    store: Store, settings: Settings, options: SetupOptions, *, restart: bool
 ) -> Gateway | None:
     """Return a gateway that serves the platform, or None if the user has to start it."""
     running = background.here(await store.gateways.alive())
-    if running and not restart and all(wish.platform in g.platforms for g in running):
+    if running and not restart and all(options.platform in g.platforms for g in running):
         return await background.settled(store, running[0], _CONNECTS)
     if running:
-        if not wish.yes and not _may_restart(wish):
+        if not options.yes and not _may_restart(options):
             notice("Type `segue gateway stop`, `segue gateway start`, and this command again.")
             return None
         await background.stop(store)
@@ -204,9 +286,9 @@ async def _gateway(
     return await background.settled(store, started, _CONNECTS)
 
 
-def _may_restart(wish: Wish) -> bool:
-    ask = f"A gateway is running. Restart it, so that it serves {wish.platform}?"
-    return wish.asks and click.confirm(ask, default=True, err=True)
+def _may_restart(options: SetupOptions) -> bool:
+    ask = f"A gateway is running. Restart it, so that it serves {options.platform}?"
+    return options.asks and click.confirm(ask, default=True, err=True)
 
 
 def _is_connected(gateway: Gateway, platform: Platform) -> bool:
@@ -221,16 +303,18 @@ def _is_connected(gateway: Gateway, platform: Platform) -> bool:
 # The user and the home channel
 
 
-async def _home(store: Store, adapter: Adapter, gateway: Gateway, wish: Wish) -> HomeChannel | None:
+async def _home(
+    store: Store, adapter: Adapter, gateway: Gateway, options: SetupOptions
+) -> HomeChannel | None:
     """Return the home channel once its owner is paired, or None if that is not done yet."""
-    platform = wish.platform
-    if wish.owner is not None:
+    platform = options.platform
+    if options.owner is not None:
         try:
-            await store.owners.link(Sender(platform=platform, user_id=wish.owner), ME)
+            await store.owners.link(Sender(platform=platform, user_id=options.owner), ME)
         except IdentityTaken:
-            notice(f"The {platform} user {wish.owner} is paired already.")
-    if wish.home is not None or wish.owner is not None:
-        chat = wish.home or wish.owner or ""
+            notice(f"The {platform} user {options.owner} is paired already.")
+    if options.home is not None or options.owner is not None:
+        chat = options.home or options.owner or ""
         home = await adapter.find_chat(chat)
         if home is None:
             reason = f"the bot is in no chat with the id {one_line(chat)}"
@@ -238,11 +322,11 @@ async def _home(store: Store, adapter: Adapter, gateway: Gateway, wish: Wish) ->
         await store.owners.set_home(ME, home)
     found = await _settled(store, platform)
     if found is None:
-        _invite(await store.pairings.begin(ME, seconds=wish.seconds), gateway, wish)
-        if not wish.waits:
+        _invite(await store.pairings.begin(ME, seconds=options.seconds), gateway, options)
+        if not options.waits:
             notice("`segue setup` can be typed again once you are paired.")
             return None
-        found = await _paired(store, platform, time.monotonic() + wish.seconds)
+        found = await _paired(store, platform, time.monotonic() + options.seconds)
     if found is None:
         notice(f"Nobody used it in time. Type `segue setup {platform}` again.")
         return None
@@ -257,9 +341,9 @@ async def _settled(store: Store, platform: Platform) -> HomeChannel | None:
     return homes.get(platform) if paired else None
 
 
-def _invite(code: str, gateway: Gateway, wish: Wish) -> None:
-    link = (gateway.links[wish.platform].link or "").replace("{code}", code)
-    minutes = f"{wish.seconds / 60:.0f} minutes"
+def _invite(code: str, gateway: Gateway, options: SetupOptions) -> None:
+    link = (gateway.links[options.platform].link or "").replace("{code}", code)
+    minutes = f"{options.seconds / 60:.0f} minutes"
     if link:
         draw(["", *qr.on_screen(link)])
         say(f"Open this on your phone within {minutes}, and press Start:\n{link}")

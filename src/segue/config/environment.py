@@ -6,37 +6,37 @@ import os
 import sys
 from collections.abc import Mapping
 
+from segue.config import names
 from segue.config.values import KEY_VARIABLES
-from segue.core.handoff import TARGETS
+from segue.platforms import registry
 
 ENVIRONMENT = "the environment"
 """The name of the environment in messages."""
 
-OVERRULE: Mapping[str, tuple[str, ...]] = {
+_OVERRIDES: Mapping[str, tuple[str, ...]] = {
     "store": ("SEGUE_STORE",),
     "model": ("SEGUE_MODEL",),
     "models_folder": ("SEGUE_MODELS",),
     "gateway_log": ("SEGUE_GATEWAY_LOG",),
     **{f"keys.{provider}": variables for provider, variables in KEY_VARIABLES.items()},
-    **{f"platforms.{p}.url": (f"SEGUE_{p.upper()}_URL",) for p in TARGETS},
-    **{f"platforms.{p}.token": (f"SEGUE_{p.upper()}_TOKEN",) for p in TARGETS},
 }
-"""The variables that override a setting in the file. The first one that is set counts."""
 
-VARIABLES = (
-    "SEGUE_CONFIG",
-    "OPENAI_BASE_URL",
-    *(variable for variables in OVERRULE.values() for variable in variables),
-    "TZ",
-    "VISUAL",
-    "EDITOR",
-)
-"""All environment variables that Segue reads."""
+
+def overrides() -> dict[str, tuple[str, ...]]:
+    """Map each setting to the variables that override it. The first one that is set counts."""
+    fields = registry.fields().items()
+    return {**_OVERRIDES, **{name: (spec.variable(field),) for name, (spec, field) in fields}}
+
+
+def variables() -> tuple[str, ...]:
+    """Return all environment variables that Segue reads."""
+    own = (variable for several in overrides().values() for variable in several)
+    return ("SEGUE_CONFIG", "OPENAI_BASE_URL", *own, "TZ", "VISUAL", "EDITOR")
 
 
 def decides(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     """Return the variable that overrides the setting `name`, and its value; both empty if none."""
-    for variable in OVERRULE.get(name, ()):
+    for variable in overrides().get(name, ()):
         if value := environ.get(variable, "").strip():
             return variable, value
     return "", ""
@@ -51,10 +51,10 @@ def secret_names() -> frozenset[str]:
     """Return the variables that may hold a secret, which the agent's commands must not see."""
     return frozenset(_PASSWORDS) | frozenset(
         variable
-        for name, variables in OVERRULE.items()
+        for name, several in overrides().items()
         # The URL of a store may contain its password.
-        if name == "store" or name.startswith("keys.") or name.endswith(".token")
-        for variable in variables
+        if name == "store" or names.is_secret(name)
+        for variable in several
     )
 
 
@@ -70,11 +70,12 @@ def hide_secrets() -> None:
         return
     import ctypes  # noqa: PLC0415 - only what is used
 
+    hidden = secret_names()
     start, end = _initial_environment()
     place = start
     for entry in ctypes.string_at(start, end - start).split(b"\0"):
         name, _, value = entry.partition(b"=")
-        if value and os.fsdecode(name) in secret_names():
+        if value and os.fsdecode(name) in hidden:
             os.putenv(name, value)  # copies the value; the variable points to the copy from now on
             ctypes.memset(place + len(name) + 1, 0, len(value))
         place += len(entry) + 1

@@ -13,13 +13,15 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from segue.config.values import KEY_VARIABLES, Groups
+from segue.config.values import KEY_VARIABLES
 from segue.core.address import ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.errors import BadSettings, SettingsUnwritable
 from segue.core.handoff import TARGETS
 from segue.core.reset import ResetMode
 from segue.core.text import one_line
+from segue.platforms import registry
+from segue.platforms.spec import Groups, Kind, PlatformSpec
 
 T = TypeVar("T")
 
@@ -43,11 +45,20 @@ class ApprovalsTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlatformTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings that every platform has."""
+
     enabled: bool = True
     adapter: str = ""
-    url: str = ""
-    token: str = ""
     groups: Groups = Groups.ADDRESSED
+
+
+def platform_table(spec: PlatformSpec) -> type[PlatformTable]:
+    """Return the schema of a platform's table: the common settings and its own fields."""
+    own = [(field.name, str, "") for field in spec.fields]
+    table = msgspec.defstruct(
+        "PlatformTable", own, bases=(PlatformTable,), frozen=True, forbid_unknown_fields=True
+    )
+    return cast("type[PlatformTable]", table)
 
 
 class WebTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,8 +103,14 @@ class Contents(Struct, frozen=True, forbid_unknown_fields=True):
     endpoints: dict[str, EndpointTable] = {}
     approvals: ApprovalsTable = ApprovalsTable()
     web: WebTable = WebTable()
-    platforms: dict[str, PlatformTable] = {}
+    platforms: dict[str, dict[str, Any]] = {}
+    """Each table is valid; `platform` gives it its type."""
     reset: ResetTable = ResetTable()
+
+    def platform(self, spec: PlatformSpec) -> PlatformTable | None:
+        """Return the table of a platform, or None if it has none."""
+        found = self.platforms.get(spec.platform)
+        return None if found is None else msgspec.convert(found, platform_table(spec))
 
 
 def read(path: Path) -> tuple[bytes, int] | None:
@@ -132,8 +149,8 @@ def parse(raw: bytes, path: Path) -> Contents:
             _check_name("keys", name, *KEY_VARIABLES)
             _convert(key, str, f"keys.{name}")
         for name, table in _tables(found, "platforms"):
-            _check_name("platforms", name, *TARGETS)
-            _convert(table, PlatformTable, f"platforms.{name}")
+            _check_name("platforms", name, *registry.SPECS)
+            _convert(table, platform_table(registry.SPECS[name]), f"platforms.{name}")
         return _convert(_with_resets(found), Contents, "")
     except _Wrong as wrong:
         raise BadSettings(path=path, reason=one_line(str(wrong))) from wrong
@@ -194,7 +211,8 @@ def _told(what: str, kind: type[Any], setting: str) -> str:
     if missing := _MISSING.fullmatch(what):
         return f"{setting}.{missing[1]} is missing"
     if what.startswith("Invalid enum value"):
-        what = f"expected one of {', '.join(ResetMode if 'reset.' in setting else Policy)}"
+        values = Groups if setting.endswith(".groups") else Policy
+        what = f"expected one of {', '.join(ResetMode if 'reset.' in setting else values)}"
     return f"{setting}: {what[0].lower()}{what[1:]}".replace("`", "")
 
 
@@ -205,7 +223,9 @@ def warnings(path: Path, mode: int, contents: Contents) -> list[str]:
     if mode & 0o022:
         return [f"Others can change {path}. Type `chmod 600 {path}`."]
     secrets = [table.key for table in contents.endpoints.values()]
-    secrets += [table.token for table in contents.platforms.values()]
+    for spec in registry.SPECS.values():
+        table = contents.platforms.get(spec.platform, {})
+        secrets += [table.get(field.name) for field in spec.fields if field.kind is Kind.SECRET]
     if (contents.keys or any(secrets)) and mode & 0o044:
         return [f"{path} holds keys, and others can read it. Type `chmod 600 {path}`."]
     return []

@@ -15,11 +15,12 @@ from segue.config.values import KEY_VARIABLES
 from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.errors import SettingRefused, UnknownSetting
-from segue.core.handoff import TARGETS
 from segue.core.reset import ResetMode
+from segue.platforms import registry
+from segue.platforms.spec import Groups, Kind
 
 _ENDPOINTS = "endpoints"
-_SECRET = {(_ENDPOINTS, "key"), ("platforms", "token")}
+_PLATFORMS = "platforms"
 
 
 def every(endpoints: Iterable[str] = (), chats: Iterable[str] = file.RESET_KEYS) -> list[str]:
@@ -31,7 +32,11 @@ def every(endpoints: Iterable[str] = (), chats: Iterable[str] = file.RESET_KEYS)
         "keys": KEY_VARIABLES,
         "approvals.platforms": Platform,
         _ENDPOINTS: _fields(endpoints, file.EndpointTable),
-        "platforms": _fields(TARGETS, file.PlatformTable),
+        _PLATFORMS: [
+            f"{platform}.{field}"
+            for platform, spec in registry.SPECS.items()
+            for field in file.platform_table(spec).__struct_fields__
+        ],
         "reset.for": _fields(chats, file.PolicyTable),
     }
     return [
@@ -61,7 +66,10 @@ def _names(table: type[Struct], prefix: str) -> Iterable[str]:
 def is_secret(name: str) -> bool:
     """Return whether its value is a secret, which is never shown."""
     where = parts(name)
-    return where[0] == "keys" or (where[0], where[-1]) in _SECRET
+    if where[0] == _PLATFORMS:
+        _, field = registry.fields().get(name, (None, None))
+        return field is not None and field.kind is Kind.SECRET
+    return where[0] == "keys" or (where[0], where[-1]) == (_ENDPOINTS, "key")
 
 
 def parts(name: str) -> tuple[str, ...]:
@@ -81,7 +89,8 @@ def kind(name: str) -> Any:
             fields = {field.encode_name: field.type for field in structs.fields(found)}
             found = fields.get(part)
         elif get_origin(found) is dict:
-            found = found.__args__[1]
+            spec = registry.SPECS.get(part) if where[0] == _PLATFORMS else None
+            found = file.platform_table(spec) if spec else found.__args__[1]
         else:
             found = None
     if found is None or not all(where) or _is_table(found) or get_origin(found) is dict:
@@ -94,7 +103,7 @@ def choices(name: str) -> list[str]:
     wanted = kind(name)
     if wanted is bool:
         return ["true", "false"]
-    return list(wanted) if wanted in (Policy, ResetMode) else []
+    return list(wanted) if wanted in (Policy, ResetMode, Groups) else []
 
 
 def unknown(name: str, endpoints: Iterable[str] = ()) -> UnknownSetting:

@@ -8,10 +8,12 @@ from typing import Any, cast
 
 from segue.config import names
 from segue.config.file import RESET_KEYS, EndpointTable, PlatformTable
-from segue.config.values import KEY_VARIABLES, PlatformSettings, Secret, Settings
+from segue.config.values import KEY_VARIABLES, Settings
 from segue.core.address import Platform
-from segue.core.handoff import TARGETS
 from segue.core.reset import ResetPolicy
+from segue.core.secret import Secret
+from segue.platforms import registry
+from segue.platforms.spec import PlatformSettings, PlatformSpec
 
 FILE = "file"
 DEFAULT = "default"
@@ -63,11 +65,8 @@ def _values(settings: Settings) -> Iterator[tuple[str, Value]]:
     yield "web.enabled", settings.web.enabled
     yield "web.port", settings.web.port or 0
     yield "web.lan", settings.web.lan
-    for platform in TARGETS:
-        nothing = PlatformSettings(platform=platform, enabled=False)
-        found = settings.platforms.get(platform, nothing)
-        for field in PlatformTable.__struct_fields__:
-            yield f"platforms.{platform}.{field}", getattr(found, field)
+    for spec in registry.SPECS.values():
+        yield from _platform(spec, settings.platforms.get(spec.platform))
     yield from _policy("reset", settings.resets.default)
     yield "reset.zone", str(settings.zone)
     for name, chats in RESET_KEYS.items():
@@ -75,6 +74,14 @@ def _values(settings: Settings) -> Iterator[tuple[str, Value]]:
             yield from _policy(f"reset.for.{name}", policy)
     if settings.openai_url:  # not a setting in the file
         yield OPENAI_URL, settings.openai_url
+
+
+def _platform(spec: PlatformSpec, found: PlatformSettings | None) -> Iterator[tuple[str, Value]]:
+    found = found or PlatformSettings(platform=spec.platform, enabled=False)
+    for name in PlatformTable.__struct_fields__:
+        yield f"platforms.{spec.platform}.{name}", getattr(found, name)
+    for field in spec.fields:
+        yield spec.setting(field), found.values.get(field.name)
 
 
 def _policy(name: str, policy: ResetPolicy) -> Iterator[tuple[str, Value]]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from enum import StrEnum
 from pathlib import Path
-from typing import NoReturn
 
-from segue.core import redaction
 from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.reset import ResetPolicies
+from segue.core.secret import Secret
+from segue.platforms.spec import PlatformSettings
 
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -24,32 +23,6 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("DEEPSEEK_API_KEY",),
 }
 """Known providers, and the variables that hold their keys. The first one that is set counts."""
-
-
-class Secret:
-    """A key, and the setting it came from.
-
-    Only `reveal` shows it: it appears in no repr, dump or error.
-    """
-
-    __slots__ = ("_value", "setting")
-
-    def __init__(self, value: str, setting: str) -> None:
-        self._value = value
-        self.setting = setting
-        redaction.remember(value)
-
-    def reveal(self) -> str:
-        return self._value
-
-    def __repr__(self) -> str:
-        return f"<the key in {self.setting}>"
-
-    def __deepcopy__(self, memo: object) -> Secret:
-        return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a key is not written down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,29 +47,6 @@ class Approvals:
 
     def policy_on(self, platform: Platform) -> Policy:
         return self.platforms.get(platform, self.policy)
-
-
-class Groups(StrEnum):
-    """Which messages the agent answers in a group chat."""
-
-    ADDRESSED = "addressed"
-    """Messages to the agent: a mention, a reply to it, or any message in one of its threads."""
-    ALL = "all"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformSettings:
-    """The connection settings of one platform."""
-
-    platform: Platform
-    enabled: bool = True
-    """Whether a gateway should serve it."""
-    adapter: str = ""
-    """`package.module:function`, which makes the adapter; empty for the built-in one."""
-    url: str | None = None
-    """The URL of its server, for platforms that users can host themselves."""
-    token: Secret | None = None
-    groups: Groups = Groups.ADDRESSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

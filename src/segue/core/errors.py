@@ -9,8 +9,8 @@
     │   ├── HandoffError          UnknownPlatform, PlatformNotSetUp, PlatformNotEnabled,
     │   │                         PageNotServed, NoHomeChannel, NoGateway, HandoffInFlight,
     │   │                         TurnRunning, UnknownChat
-    │   ├── PlatformError         BadAdapter, LibraryMissing, NoToken, SetupFailed, ConnectFailed,
-    │   │                         DeliveryFailed, MustWait
+    │   ├── PlatformError         BadAdapter, LibraryMissing, ValuesMissing, NoTerminal,
+    │   │                         SetupFailed, ConnectFailed, DeliveryFailed, MustWait
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver,
     │   │                         ApprovalUnnamed, ApprovalNotShown
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
@@ -141,8 +141,7 @@ class PlatformNotSetUp(HandoffError):
 
 class PlatformNotEnabled(HandoffError):
     """The gateway that is running does not serve {platform}. Type `segue config set
-    platforms.{platform}.token` and the bot's token, then `segue gateway stop` and `segue gateway
-    start`."""
+    {setting}` and the bot's token, then `segue gateway stop` and `segue gateway start`."""
 
 
 class PageNotServed(HandoffError):
@@ -188,13 +187,18 @@ class BadAdapter(PlatformError):
 
 
 class LibraryMissing(PlatformError):
-    """{platform} needs one more package. Type `make extra NAME={platform}` in the folder of the
+    """{platform} needs one more package. Type `make extra NAME={extra}` in the folder of the
     project."""
 
 
-class NoToken(PlatformError):
-    """{platform} knows your bot by a token, and nobody is here to be asked for it. Add --token, or
-    --token - to read it from standard input."""
+class ValuesMissing(PlatformError):
+    """{platform} is not set up: {settings} not set. Type `segue setup {platform}`, or set
+    {variables}."""
+
+
+class NoTerminal(PlatformError):
+    """There is no terminal to ask on, and {platform} needs {labels}. Add {options}; the value - is
+    read from standard input."""
 
 
 class SetupFailed(PlatformError):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from segue.config import PlatformSettings, Settings
+from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import UserError
 from segue.platforms import registry
 from segue.platforms.absent import Absent
 from segue.platforms.base import Adapter
+from segue.platforms.spec import PlatformSettings
 from segue.store import Store
 
 _PAGE = "segue.web.adapter"

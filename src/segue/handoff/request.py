@@ -19,6 +19,7 @@ from typing import Any
 
 from segue.core.address import Address, Platform
 from segue.core.errors import (
+    HandoffError,
     NoGateway,
     NoHomeChannel,
     PageNotServed,
@@ -35,6 +36,7 @@ from segue.core.lease import Lease
 from segue.core.text import one_line
 from segue.handoff.progress import Completed, Failed, Progress, progress
 from segue.platforms import registry
+from segue.platforms.spec import TOKEN
 from segue.store import Store, Topic
 from segue.turns import Held
 
@@ -77,9 +79,7 @@ async def ask(
     if not gateways:
         raise NoGateway(platform=target)
     if not any(target in gateway.platforms for gateway in gateways):
-        refused = PlatformNotSetUp if target in registry.BUILT_IN else PlatformNotEnabled
-        refused = PageNotServed if target is Platform.WEB else refused
-        raise refused(platform=target)
+        raise _not_served(target)
     request = functools.partial(
         store.request_handoff,
         session_id,
@@ -94,6 +94,16 @@ async def ask(
         return await request()
     except StoreUncertain:
         return await request()  # with the same key, this returns the first request if it exists
+
+
+def _not_served(target: Platform) -> HandoffError:
+    """The error that says how to get `target` served."""
+    if target is Platform.WEB:
+        return PageNotServed(platform=target)
+    spec = registry.SPECS[target]
+    if spec.make:
+        return PlatformNotSetUp(platform=target)
+    return PlatformNotEnabled(platform=target, setting=spec.setting(TOKEN))
 
 
 def _target(name: str) -> Platform:

@@ -1,41 +1,58 @@
-"""Find the adapter of a platform: a built-in one, or one named in the settings."""
+"""All platforms, and how their adapters are made. A new platform is one line in BUILT_IN."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from segue.config import PlatformSettings
 from segue.core.address import Platform
-from segue.core.errors import BadAdapter
-from segue.platforms.base import Adapter
+from segue.core.errors import BadAdapter, LibraryMissing, ValuesMissing
+from segue.core.handoff import TARGETS
+from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
+from segue.platforms.telegram.spec import TELEGRAM
 
-BUILT_IN: Mapping[Platform, str] = {Platform.TELEGRAM: "segue.platforms.telegram:make"}
-"""`package.module:function` of each adapter, imported only when the adapter is made."""
+if TYPE_CHECKING:
+    from segue.platforms.base import Adapter
 
-GUIDES: Mapping[Platform, str] = {Platform.TELEGRAM: "segue.platforms.telegram.guide:STEPS"}
-"""Where to find each platform's instructions for getting a token."""
+BUILT_IN = (TELEGRAM,)
+
+SPECS: Mapping[str, PlatformSpec] = {
+    **{platform: PlatformSpec(platform=platform, title=platform) for platform in TARGETS},
+    **{spec.platform: spec for spec in BUILT_IN},
+}
+"""Every platform. One that is not built in can have an adapter from outside, which gets a token and
+a URL."""
 
 
-def guide(platform: Platform) -> str:
-    """Instructions for getting a token, one step per line."""
-    module, _, name = GUIDES[platform].partition(":")
-    return getattr(import_module(module), name)
+def fields() -> dict[str, tuple[PlatformSpec, Field]]:
+    """Return the fields of all platforms by the names of their settings."""
+    return {spec.setting(field): (spec, field) for spec in SPECS.values() for field in spec.fields}
 
 
 def make(platform: Platform, settings: PlatformSettings) -> Adapter:
-    """Create the adapter of `platform`, not yet connected. Raise BadAdapter if that is impossible.
+    """Create the adapter of `platform`, not yet connected.
 
-    Its function is called with the PlatformSettings, and may reject them with a UserError.
+    Raise ValuesMissing, LibraryMissing or BadAdapter if that is impossible. An adapter's function
+    is called with the PlatformSettings, and may reject them with a UserError.
     """
-    name = settings.adapter or BUILT_IN.get(platform, "")
+    spec = SPECS[platform]
+    name = settings.adapter or spec.make
     if not name:
         raise BadAdapter(platform=platform, reason="this version has none of its own for it")
+    if not settings.adapter and (needed := missing(settings)):
+        raise ValuesMissing(
+            platform=platform,
+            settings=", ".join(map(spec.setting, needed)),
+            variables=", ".join(map(spec.variable, needed)),
+        )
     module, _, function = name.partition(":")
     try:
         found = getattr(import_module(module), function)
     except (ImportError, SyntaxError) as error:
+        library, _, _ = str(getattr(error, "name", "")).partition(".")
+        if library in spec.libraries:
+            raise LibraryMissing(platform=platform, extra=spec.extra) from error
         raise BadAdapter(platform=platform, reason=f"{name}: {error}") from error
     except AttributeError as error:
         raise BadAdapter(platform=platform, reason=f"there is no {name}") from error
@@ -45,3 +62,9 @@ def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     if made.platform is not platform:
         raise BadAdapter(platform=platform, reason=f"{name} is one for {made.platform}")
     return made
+
+
+def missing(settings: PlatformSettings) -> list[Field]:
+    """Return the required fields that are not set."""
+    own = SPECS[settings.platform].fields
+    return [field for field in own if field.required and field.name not in settings.values]

@@ -28,7 +28,7 @@ from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.pool import Pool
 from segue.agent.models.routes import Route
 from segue.agent.models.scripted import ScriptedModel
-from segue.config import Secret, Settings, accounts
+from segue.config import Settings, accounts
 from segue.core.errors import (
     BadKey,
     ForeignServer,
@@ -39,6 +39,7 @@ from segue.core.errors import (
     NoModel,
     UnknownModel,
 )
+from segue.core.secret import Secret
 from segue.testing.http import HangUp, Request, Response, serving
 from segue.testing.models.anthropic import FakeAnthropic
 from segue.testing.models.gemini import FakeGemini

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from segue.config import Groups, PlatformSettings, Secret
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, LibraryMissing
+from segue.core.secret import Secret
 from segue.platforms import registry
 from segue.platforms.base import Adapter, MenuEntry
+from segue.platforms.spec import Groups, PlatformSettings
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.telegram import TOKEN, Kind, Peer, Settings, Status, Trouble
 from tests.platforms.contract import part
@@ -249,12 +250,11 @@ async def test_a_chat_cannot_be_found_while_telegram_is_out_of_reach(rig: Telegr
 # Making one
 
 
-def settings(url: str | None = None, token: str = TOKEN) -> PlatformSettings:
+def settings(url: str = "", token: str = TOKEN) -> PlatformSettings:
     return PlatformSettings(
         platform=Platform.TELEGRAM,
-        url=url,
-        token=Secret(token, "platforms.telegram.token"),
         groups=Groups.ALL,
+        values={"url": url, "token": Secret(token, "platforms.telegram.token")},
     )
 
 

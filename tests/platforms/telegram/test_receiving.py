@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from segue.config import Groups
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Inbound, InboundKind
+from segue.platforms.spec import Groups
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.telegram import Kind, Peer, Settings, Status, Trouble, Upload
 from tests.platforms.contract import part

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from segue.agent.models.catalog import PROVIDERS, SERVERS, Provider, Server, Wire
-from segue.config import Endpoint, Secret, Settings, accounts
+from segue.config import Endpoint, Settings, accounts
 from segue.core.errors import BadKey, ForeignServer, ModelUnusable
+from segue.core.secret import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

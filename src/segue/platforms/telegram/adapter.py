@@ -17,7 +17,6 @@ import msgspec
 from telegram import Bot
 from telegram.error import TelegramError
 
-from segue.config import Groups
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import (
@@ -33,6 +32,7 @@ from segue.platforms.base import (
     Unit,
     Upload,
 )
+from segue.platforms.spec import Groups, PlatformSettings
 from segue.platforms.telegram import (
     albums,
     chats,
@@ -385,3 +385,9 @@ class TelegramAdapter:
 def _draft_number(key: str) -> int:
     """The same number for the same key; never 0, which Telegram rejects."""
     return zlib.crc32(key.encode("utf-8", "surrogatepass")) & 0x7FFFFFFF or 1
+
+
+def make(settings: PlatformSettings) -> TelegramAdapter:
+    """Return an unconnected adapter for the bot in `settings`."""
+    url = settings.value("url") or None
+    return TelegramAdapter(settings.value("token"), url, groups=settings.groups)

@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import TypeVar
 
-from segue.config import PlatformSettings
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import one_line, whole
@@ -26,6 +25,7 @@ from segue.platforms.base import (
     Receipt,
     Upload,
 )
+from segue.platforms.spec import PlatformSettings
 from segue.testing.platform.client import Client, Lost, Refused
 from segue.testing.platform.parser import address, parse
 from segue.testing.platform.wire import (
@@ -58,8 +58,7 @@ T = TypeVar("T")
 
 def make(settings: PlatformSettings) -> Adapter:
     """Return an unconnected adapter that stands in for the platform of `settings`."""
-    token = "" if settings.token is None else settings.token.reveal()
-    return PeerAdapter(settings.platform, settings.url or "", token)
+    return PeerAdapter(settings.platform, settings.value("url"), settings.value("token"))
 
 
 class PeerAdapter:

@@ -1,0 +1,94 @@
+"""The description of a platform, and its settings.
+
+A spec is a plain value. `segue.config` derives the platform's settings and environment variables
+from it, `segue setup` its options and questions, and the registry its adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum, auto
+
+from msgspec import Struct
+
+from segue.core.address import Platform
+from segue.core.secret import Secret
+
+
+class Kind(Enum):
+    """The kind of a field's value."""
+
+    SECRET = auto()
+    """Never shown, and kept from the agent's commands."""
+    TEXT = auto()
+    URL = auto()
+
+
+class Field(Struct, frozen=True):
+    """A value that a platform needs, such as a token."""
+
+    name: str
+    """Its name in the platform's table of the settings file."""
+    label: str
+    """Its name in questions: `Bot token`."""
+    kind: Kind = Kind.SECRET
+    required: bool = True
+
+
+TOKEN = Field("token", "Bot token")
+SERVER = Field("url", "Your own server of the platform", Kind.URL, required=False)
+
+
+class PlatformSpec(Struct, frozen=True, kw_only=True):
+    """Everything that the rest of the program knows about a platform before it is used."""
+
+    platform: Platform
+    title: str
+    """Its name as the platform writes it."""
+    fields: tuple[Field, ...] = (TOKEN, SERVER)
+    """Its own settings, in the order in which `segue setup` asks for them."""
+    guide: str = ""
+    """Instructions for getting the values of the fields, one step per line."""
+    extra: str = ""
+    """The extra that installs its libraries."""
+    libraries: tuple[str, ...] = ()
+    """Top-level modules that are there only with the extra."""
+    make: str = ""
+    """`package.module:function`, which makes the built-in adapter from PlatformSettings; empty if
+    there is none."""
+
+    def setting(self, field: Field) -> str:
+        """Return the name of the field's setting: `platforms.slack.app_token`."""
+        return f"platforms.{self.platform}.{field.name}"
+
+    def variable(self, field: Field) -> str:
+        """Return the variable that overrides the field's setting: `SEGUE_SLACK_APP_TOKEN`."""
+        return f"SEGUE_{self.platform}_{field.name}".upper()
+
+
+class Groups(StrEnum):
+    """Which messages the agent answers in a group chat."""
+
+    ADDRESSED = "addressed"
+    """Messages to the agent: a mention, a reply to it, or any message in one of its threads."""
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformSettings:
+    """The settings of one platform."""
+
+    platform: Platform
+    enabled: bool = True
+    """Whether a gateway should serve it."""
+    adapter: str = ""
+    """`package.module:function`, which makes the adapter; empty for the built-in one."""
+    groups: Groups = Groups.ADDRESSED
+    values: Mapping[str, str | Secret] = field(default_factory=dict[str, str | Secret])
+    """The fields that are set, by name."""
+
+    def value(self, name: str) -> str:
+        """Return the value of a field, secret or not; empty if it is not set."""
+        found = self.values.get(name, "")
+        return found.reveal() if isinstance(found, Secret) else found
