@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from segue.core.address import Address, ChatType, Platform, Sender
+from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.testing.platform.wire import (
     Changed,
@@ -89,6 +90,4 @@ def _attachment(file: WireFile) -> Attachment:
 
 
 def _readers(chat: WireChat) -> str:
-    if chat.members <= 1:
-        return ""
-    return f"the {chat.members} members of {chat.name or 'this chat'}"
+    return "" if chat.members <= 1 else content.members(chat.name, chat.members)
