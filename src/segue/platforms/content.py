@@ -79,7 +79,14 @@ def _listed(title: str, lines: Iterable[str]) -> str:
     return "\n- ".join(map(one_line, (title, *lines)))
 
 
-# Addressed to the bot
+# Text and chats
+
+
+def marked(text: str, offset: int, length: int) -> tuple[str, str]:
+    """A part of `text`, such as a mention, and the rest after it. Both counted in UTF-16 units."""
+    units, start, end = text.encode("utf-16-le", "surrogatepass"), 2 * offset, 2 * (offset + length)
+    part, rest = (it.decode("utf-16-le", "replace") for it in (units[start:end], units[end:]))
+    return part, rest
 
 
 def without_name(rest: str, text: str) -> str:

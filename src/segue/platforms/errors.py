@@ -9,10 +9,15 @@ import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 
 NONSENSE = "its answer makes no sense"
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What msgspec raises for a malformed document. Deep nesting is a RecursionError."""
 
 
 class Refused(Exception):

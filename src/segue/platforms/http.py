@@ -17,12 +17,9 @@ from typing import Any, TypeVar
 import httpx2
 import msgspec
 
-from segue.platforms.errors import NONSENSE, Lost, Refused
+from segue.platforms.errors import NONSENSE, UNREADABLE, Lost, Refused
 
 T = TypeVar("T")
-
-UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
-"""What msgspec raises for a malformed document. Deep nesting is a RecursionError."""
 
 # With these errors, the request never left this machine.
 _UNSENT = (

@@ -36,13 +36,17 @@ _NOTHING = Part("", "")
 
 def check(part: Part, capabilities: Capabilities, buttons: Sequence[Button] = ()) -> None:
     """Refuse a message that the platform would not take."""
-    length, limit = size(part.plain, capabilities.unit), capabilities.length
-    if length > limit:
-        raise Refused(413, f"the message has {length:,} characters, and at most {limit:,} fit")
+    _check_length(part, capabilities)
     if is_empty(part.plain):
         raise Refused(400, "there is nothing in the message to see")
     if any(len(button.data.encode()) > BUTTON_LIMIT for button in buttons):
         raise Refused(400, f"a button holds at most {BUTTON_LIMIT} bytes")
+
+
+def _check_length(part: Part, capabilities: Capabilities) -> None:
+    length, limit = size(part.plain, capabilities.unit), capabilities.length
+    if length > limit:
+        raise Refused(413, f"the message has {length:,} characters, and at most {limit:,} fit")
 
 
 async def in_markup(
@@ -71,8 +75,9 @@ def rows(buttons: Sequence[Button]) -> list[list[Button]]:
 # Files
 
 
-def check_file(file: Upload, capabilities: Capabilities) -> None:
-    """Refuse a file that is too large to send."""
+def check_file(file: Upload, part: Part, capabilities: Capabilities) -> None:
+    """Refuse a file that is too large to send, or has too long a text."""
+    _check_length(part, capabilities)
     length, limit = len(file.data), capabilities.upload_bytes
     if length > limit:
         raise Refused(413, f"the file has {length:,} bytes; at most {limit:,} fit")

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from segue.config import Groups
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Inbound, InboundKind
 from segue.platforms.telegram.adapter import TelegramAdapter
@@ -137,18 +136,6 @@ async def test_an_album_is_meant_for_whom_its_text_is(rig: TelegramRig):
         await rig.hands.say(int(rig.anna), chat, "", files=uploads("late"), album="9")
         heard.append(await ear.next())
     assert [it.addressed for it in heard] == [True, False, False, True, True]
-
-
-async def test_when_all_is_to_be_answered_all_is_addressed(peer: Peer, rig: TelegramRig):
-    adapter = TelegramAdapter(peer.token, peer.url, groups=Groups.ALL)
-    await adapter.connect()
-    at = await rig.place(Shape.GROUP)
-    async with listening(adapter) as ear:
-        await rig.say(at, "To each other.")
-        inbound = await ear.next()
-        assert inbound.addressed
-        assert adapter.how_to_address(inbound.address) == ""
-    await adapter.close()
 
 
 async def test_a_topic_that_a_person_opened_is_a_place_of_its_own(rig: TelegramRig):

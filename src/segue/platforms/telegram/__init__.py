@@ -1,8 +1,8 @@
 """Telegram through the Bot API: long polling, topics in groups and in direct messages.
 
-`transport` is the only module that speaks HTTP and knows the token. `wire`, `polling` and `parser`
-turn updates into Inbounds. `sending`, `files` and `topics` implement the contract. `errors` maps
-failures to the contract's errors, and `diagnostics` checks how the bot is set up.
+`client` is the bot with its HTTP client and its table of failures. `wire`, `polling` and `parser`
+turn updates into Inbounds. `topics` finds the place that a message goes to. `account` checks how
+the bot is set up.
 """
 
 from __future__ import annotations
@@ -25,4 +25,4 @@ def make(settings: PlatformSettings) -> Adapter:
             raise
         raise LibraryMissing(platform=settings.platform) from missing
     token = "" if settings.token is None else settings.token.reveal()
-    return TelegramAdapter(token, settings.url, groups=settings.groups)
+    return TelegramAdapter(token, settings.url)

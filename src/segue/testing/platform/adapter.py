@@ -136,7 +136,7 @@ class PeerAdapter(BaseAdapter):
             return await self._call("send_file", call, wire.Sent)
 
         with self._failures.delivering():
-            sending.check_file(file, self.capabilities)
+            sending.check_file(file, part, self.capabilities)
             return Receipt((await self._in_markup(part, send)).id)
 
     def how_to_address(self, at: Address) -> str:

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from segue.platforms.errors import Refused
-from segue.platforms.http import UNREADABLE, HttpClient, bearer, decode, encode
+from segue.platforms.errors import UNREADABLE, Refused
+from segue.platforms.http import HttpClient, bearer, decode, encode
 from segue.testing.platform.wire import Call, Refusal
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ import msgspec
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
+from segue.platforms.errors import UNREADABLE
 from segue.testing.platform.wire import (
     Changed,
     Commanded,
@@ -37,8 +38,7 @@ def parse(platform: Platform, frame: str) -> Inbound | None:
     """
     try:
         update = _decoder.decode(frame)
-    # Deep nesting raises RecursionError, which is not an error of msgspec.
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except UNREADABLE:
         return None
     return None if update.user.bot else _inbound(platform, update)
 
