@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from segue.config import Groups, PlatformSettings
+from segue.core.address import Platform
 from segue.gateway import texts
 from segue.testing.platform import Rules, Shape
 from tests.gateway.conftest import House
@@ -62,3 +66,19 @@ async def test_where_the_agent_hears_everything_nothing_is_said_of_it(house: Hou
     async with house.gateway():
         await house.hands.join(house.anna, chat)
         assert (await told(house, chat, texts.JOINED)).text == texts.JOINED
+
+
+async def test_with_the_setting_all_every_message_is_answered_and_no_hint_is_given(house: House):
+    table = PlatformSettings(platform=Platform.TELEGRAM, groups=Groups.ALL)
+    house.settings = replace(house.settings, platforms={Platform.TELEGRAM: table})
+    await house.hands.rules(Rules(mentions=True))
+    chat = await house.chat(Shape.NO_THREADS, house.eve)
+    await house.home(chat, "group")
+    async with house.gateway():
+        await house.hands.join(house.anna, chat)
+        assert (await told(house, chat, texts.JOINED)).text == texts.JOINED
+        await house.hands.say(house.anna, chat, "how late is it?")
+        await house.hands.message("(1) how late is it?", chat=chat)
+        async with house.terminal(("one", "two"), title="Sums") as desk:
+            await desk.hand_off()
+        assert HINT not in (await told(house, chat, "goes on here.")).text

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from segue.core.address import Platform
+from segue.core.address import Address, Platform
 from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
 from segue.gateway import texts
@@ -30,6 +30,7 @@ class Handoffs:
         places: Places,
         adapters: Mapping[Platform, Adapter],
         platforms: Callable[[], Collection[Platform]],
+        how_to_address: Callable[[Address], str],
     ) -> None:
         """`platforms` returns the platforms for which handoffs can be claimed now."""
         self._store = store
@@ -37,6 +38,7 @@ class Handoffs:
         self._places = places
         self._adapters = adapters
         self._platforms = platforms
+        self._how_to_address = how_to_address
         self._running: dict[asyncio.Task[None], Handoff] = {}
 
     async def run(self) -> None:
@@ -77,6 +79,7 @@ class Handoffs:
             turns=self._turns,
             adapter=self._adapters[claim.platform],
             place=self._places.place,
+            how_to_address=self._how_to_address,
         )
         await deliver(desk, claim)
 

@@ -73,7 +73,7 @@ class Inbounds:
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
         before = await self._before(adapter.account, inbound)
-        if not (inbound.addressed or before or await self._is_ours(inbound.address)):
+        if not (before or await self._is_for_agent(inbound)):
             return
         if inbound.kind is InboundKind.BUTTON:
             adapter.acknowledge(inbound)
@@ -100,8 +100,12 @@ class Inbounds:
         except msgspec.DecodeError:  # written by an older version
             return None
 
-    async def _is_ours(self, address: Address) -> bool:
-        """Whether the address is a thread with a session. Every message there is for the agent."""
+    async def _is_for_agent(self, inbound: Inbound) -> bool:
+        """Whether the agent answers it: it is addressed to the agent, the settings say that it
+        answers all messages, or the address is a thread with a session."""
+        address = inbound.address
+        if inbound.addressed or self._conversations.answers_all(address.platform):
+            return True
         return address.thread_id is not None and await self._store.bindings.get(address) is not None
 
     async def _chat_moved(self, old: Address, new: Address) -> None:

@@ -90,7 +90,8 @@ class Gateway:
             store, turns, settings, places, self._outbound, self._adapters, self._expiry
         )
         self.inbounds = Inbounds(store, Gate(store), self._conversations)
-        self._handoffs = Handoffs(store, turns, places, self._adapters, self.tried)
+        how_to_address = self._conversations.how_to_address
+        self._handoffs = Handoffs(store, turns, places, self._adapters, self.tried, how_to_address)
         self._janitor = Janitor(store)
 
     def serving(self) -> Collection[Platform]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from segue import config
-from segue.config import Settings
+from segue.config import Groups, Settings
 from segue.core.address import Address, Platform
 from segue.core.errors import PlatformLost, SessionError, SessionHeld, SessionMoved
 from segue.core.events import (
@@ -267,8 +267,15 @@ class Conversations:
 
     # Notices
 
+    def answers_all(self, platform: Platform) -> bool:
+        """Whether the agent also answers messages in groups that are not addressed to it."""
+        settings = self._settings.platforms.get(platform)
+        return settings is not None and settings.groups is Groups.ALL
+
     def how_to_address(self, address: Address) -> str:
-        """How users address the agent there, or "" where it reads every message."""
+        """How users address the agent there, or "" where it answers every message."""
+        if self.answers_all(address.platform):
+            return ""
         return self._adapters[address.platform].how_to_address(address)
 
     async def notice(self, heard: Heard, text: str, about: str) -> None:

@@ -64,6 +64,8 @@ class Desk:
     adapter: Adapter
     place: Callable[[Address], Place]
     """Returns how a turn runs at an address."""
+    how_to_address: Callable[[Address], str]
+    """Returns how users address the agent there, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
     last = None
     if not desk.adapter.capabilities.history:
         last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
-    hint = desk.adapter.how_to_address(thread)
+    hint = desk.how_to_address(thread)
     body = greeting.recap(session, last, direct=thread == claim.home, hint=hint)
     key = claim.recap_key
     await desk.store.outbox.enqueue(

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any, NoReturn
 
-from segue.core.address import Address, Platform
+from segue.core.address import Platform
 from segue.core.errors import ConnectFailed
+from segue.platforms.adapter import BaseAdapter
 from segue.platforms.base import Capabilities, Inbound
 
 
-class Absent:
+class Absent(BaseAdapter):
     """Replaces an adapter that could not be created, so that the user can read what is missing."""
 
-    account = ""
     capabilities = Capabilities()
 
     def __init__(self, platform: Platform, reason: str) -> None:
@@ -33,15 +33,3 @@ class Absent:
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
-
-    def acknowledge(self, press: Inbound) -> None:
-        """Do nothing: there are no buttons."""
-
-    def how_to_address(self, at: Address) -> str:
-        return ""
-
-    def previews(self, at: Address) -> bool:
-        return False
-
-    def pairing_link(self, code: str) -> None:
-        return None

@@ -11,21 +11,11 @@ from segue.config import WebSettings
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import ConnectFailed, DeliveryFailed, OwnerNotFound
 from segue.core.session import ME
-from segue.core.text import is_empty, one_line
-from segue.platforms.base import (
-    BUTTON_LIMIT,
-    Attachment,
-    Button,
-    Capabilities,
-    Dialect,
-    Finding,
-    Inbound,
-    InboundKind,
-    MenuEntry,
-    Part,
-    Receipt,
-    Upload,
-)
+from segue.core.text import one_line
+from segue.platforms import sending
+from segue.platforms.adapter import BaseAdapter
+from segue.platforms.base import Button, Capabilities, Dialect, Inbound, InboundKind, Part, Receipt
+from segue.platforms.errors import Failures
 from segue.store import Store, Topic
 from segue.store.pages import Act, Page, PageUpdate
 from segue.store.processes import machine
@@ -62,12 +52,13 @@ def make(settings: WebSettings, store: Store) -> WebAdapter:
     return WebAdapter(settings, store)
 
 
-class WebAdapter:
+class WebAdapter(BaseAdapter):
     platform = Platform.WEB
     capabilities = _CAPABILITIES
     account = "page"
 
     def __init__(self, settings: WebSettings, store: Store) -> None:
+        self._failures = Failures(self.platform)
         self._settings = settings
         self._store = store
         self._server: Server | None = None
@@ -140,7 +131,7 @@ class WebAdapter:
         return self._failed("the page is not being served")
 
     def _failed(self, reason: str) -> ConnectFailed:
-        return ConnectFailed(platform=self.platform, reason=reason)
+        return self._failures.unreachable(reason)
 
     async def _inbound(self, update: PageUpdate) -> Inbound | None:
         page = await self._store.pages.get(update.page)
@@ -177,43 +168,16 @@ class WebAdapter:
             raise self._refused("that message is gone")
         server.changed(edited.page, edited.no)
 
-    def acknowledge(self, press: Inbound) -> None:
-        """Do nothing: buttons on the page show no loading indicator."""
-
-    async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
-        raise self._refused("the page takes no files yet")
-
-    def how_to_address(self, at: Address) -> str:
-        return ""
-
-    def previews(self, at: Address) -> bool:
-        return False  # a bubble appears as fast, and stays
-
-    async def preview(self, at: Address, part: Part, *, key: str) -> None:
-        raise self._refused("the page shows no previews")
-
     async def typing(self, at: Address) -> None:
         server = self._connected()
         if at.thread_id is not None:
             server.working(at.thread_id, self.capabilities.typing_seconds)
-
-    async def fetch(self, attachment: Attachment) -> bytes:
-        raise self._refused("the page takes no files yet")
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         server = self._connected()
         page = await self._begin(home.chat_id, one_line(title, _TITLE), f"handoff:{key}")
         server.listed(home.chat_id)
         return addresses.of(home.chat_id, page.id)
-
-    async def offer(self, menu: Sequence[MenuEntry]) -> None:
-        pass  # /help lists the commands
-
-    async def find_chat(self, chat_id: str) -> HomeChannel | None:
-        return None
-
-    async def examine(self, home: Address | None) -> Sequence[Finding]:
-        return ()
 
     def pairing_link(self, code: str) -> str | None:
         return None if self._server is None else f"{self._server.url}/#t={code}"
@@ -235,16 +199,11 @@ class WebAdapter:
             raise self._refused("nobody has that page") from error
 
     def _check(self, part: Part, buttons: Sequence[Button]) -> None:
-        length, limit = len(part.text), self.capabilities.length
-        if length > limit:
-            raise self._refused(f"a message has {limit:,} characters at most, this one {length:,}")
-        if is_empty(part.text):
-            raise self._refused("there is nothing in it to see")
-        if any(len(button.data.encode()) > BUTTON_LIMIT for button in buttons):
-            raise self._refused(f"a button holds {BUTTON_LIMIT} bytes at most")
+        with self._failures.delivering():
+            sending.check(part, self.capabilities, buttons)
 
     def _refused(self, reason: str) -> DeliveryFailed:
-        return DeliveryFailed(platform=self.platform, reason=reason)
+        return self._failures.undelivered(reason)
 
 
 def _pairs(buttons: Sequence[Button]) -> tuple[tuple[str, str], ...]:

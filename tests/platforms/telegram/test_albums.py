@@ -6,7 +6,7 @@ import pytest
 
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms.base import Attachment, Inbound, InboundKind
-from segue.platforms.telegram.albums import Albums, gathered, merged
+from segue.platforms.telegram.polling import Albums, gathered, merged
 from segue.platforms.telegram.wire import Chat, Message, Update
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from segue.core.address import Address
 from segue.platforms.base import Attachment, Part, Upload
-from segue.platforms.telegram import files
+from segue.platforms.telegram import client
+from segue.platforms.telegram.adapter import CAPABILITIES
 from segue.testing.pictures import png
 from segue.testing.telegram import FileKind, Message, Status, Trouble
 from segue.testing.telegram import Upload as PersonsUpload
@@ -118,7 +119,7 @@ async def test_a_file_is_refused_where_the_bot_is_blocked(rig: TelegramRig):
 
 async def test_a_file_that_is_too_large_is_refused_before_it_is_sent(rig: TelegramRig):
     at = await topic(rig)
-    large = Upload("large", "application/zip", bytes(files.SENT_BYTES + 1))
+    large = Upload("large", "application/zip", bytes(CAPABILITIES.upload_bytes + 1))
     failed = await failure(rig.adapter.send_file(at, large, part("Large."), key="1"))
     assert (failed.retry, failed.arrived) == (False, False)
     assert "50,000,001" in failed.reason
@@ -138,7 +139,7 @@ async def test_what_people_send_can_be_fetched(rig: TelegramRig, kind: FileKind)
 
 
 async def test_a_file_of_more_than_twenty_megabytes_is_not_fetched(rig: TelegramRig):
-    large = Attachment("x", "film.mp4", "video/mp4", files.FETCHED_BYTES + 1)
+    large = Attachment("x", "film.mp4", "video/mp4", client.FETCHED_BYTES + 1)
     failed = await failure(rig.adapter.fetch(large))
     assert (failed.retry, failed.arrived) == (False, False)
     assert await rig.hands.calls("getFile") == []
@@ -147,7 +148,7 @@ async def test_a_file_of_more_than_twenty_megabytes_is_not_fetched(rig: Telegram
 async def test_a_file_that_turns_out_to_be_larger_is_not_taken_whole(
     rig: TelegramRig, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(files, "FETCHED_BYTES", 1000)
+    monkeypatch.setattr(client, "FETCHED_BYTES", 1000)
     at = await rig.place(Shape.DM)
     upload = PersonsUpload(name="a.bin", media_type="application/zip", content=bytes(2000))
     async with listening(rig.adapter) as ear:

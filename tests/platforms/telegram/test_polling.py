@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from segue.platforms.batches import Torn
+from segue.platforms.errors import Lost
 from segue.platforms.telegram import polling
-from segue.platforms.telegram.transport import Lost
 
 
 def batch(*updates: str, offset: int | None = None) -> polling.Batch:
@@ -104,7 +105,7 @@ def test_a_string_without_an_end_takes_nothing_along_for_good():
 @pytest.mark.parametrize("rest", ['{"update_id":6,"x":"y', '{"update_id":6,"x":{"y":'])
 def test_an_update_that_cannot_be_told_apart_is_asked_for_alone(rest: str):
     payload = f'{{"ok":true,"result":[{rest}]}}'.encode()
-    with pytest.raises(polling.Torn):
+    with pytest.raises(Torn):
         polling.read(payload, 6)
     assert polling.read_one(payload, 6).next == 7
 

@@ -139,18 +139,6 @@ async def test_an_album_is_meant_for_whom_its_text_is(rig: TelegramRig):
     assert [it.addressed for it in heard] == [True, False, False, True, True]
 
 
-async def test_when_all_is_to_be_answered_all_is_addressed(peer: Peer, rig: TelegramRig):
-    adapter = TelegramAdapter(peer.token, peer.url, groups=Groups.ALL)
-    await adapter.connect()
-    at = await rig.place(Shape.GROUP)
-    async with listening(adapter) as ear:
-        await rig.say(at, "To each other.")
-        inbound = await ear.next()
-        assert inbound.addressed
-        assert adapter.how_to_address(inbound.address) == ""
-    await adapter.close()
-
-
 async def test_a_topic_that_a_person_opened_is_a_place_of_its_own(rig: TelegramRig):
     anna = int(rig.anna)
     at = await rig.place(Shape.FORUM)

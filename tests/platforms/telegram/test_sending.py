@@ -10,7 +10,6 @@ from segue.core.address import Address, ChatType
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Part, Upload
 from segue.platforms.markup import parts
-from segue.platforms.telegram.transport import Line, Lost
 from segue.testing.telegram import Kind, Settings, Status, Trouble
 from tests.platforms.contract import failure, part
 from tests.platforms.rig import Place, home_of, listening
@@ -307,7 +306,7 @@ async def test_a_token_that_was_revoked_is_no_fault_of_the_message(rig: Telegram
     at = await home_at(rig, Shape.DM)
     denied = rig.denied()
     # It was connected when the token was still good.
-    denied._connection = denied._open()  # pyright: ignore[reportAttributeAccessIssue]
+    denied._connection._client = denied._client()  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(ConnectFailed, match="token"):
         await denied.send(at, part("Hello?"), key="1")
     await denied.close()
@@ -324,16 +323,3 @@ async def test_a_reply_thread_of_a_group_without_topics_is_the_chat(rig: Telegra
         await rig.adapter.send(inbound.address, part("Fine."), key="2")
     [seen] = await rig.seen("Fine.")
     assert seen.place == Place(at.chat)
-
-
-@pytest.mark.parametrize("title", [b"\\ud83d", b"\x01", b"\xff"])
-def test_an_answer_with_half_a_character_in_it_is_an_answer(title: bytes):
-    answer = Line.parse_json_payload(b'{"ok":true,"result":{"title":"a %s"}}' % title)
-    assert answer["ok"] is True
-
-
-@pytest.mark.parametrize("payload", [b"", b"[]", b"null", b'{"ok": <html>', b"[" * 99_999])
-def test_an_answer_that_makes_no_sense_may_have_had_its_effect(payload: bytes):
-    with pytest.raises(Lost) as lost:
-        Line.parse_json_payload(payload)
-    assert lost.value.arrived

@@ -1,37 +1,30 @@
-"""Split a getUpdates response so that a bad update does not affect the others."""
+"""Read responses to getUpdates: no update is lost, none holds up the others, albums are whole."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
-from msgspec import Struct
 
-from segue.platforms.telegram.transport import Lost
-from segue.platforms.telegram.wire import Numbered, Update
+from segue.platforms.base import Inbound
+from segue.platforms.batches import Torn, split
+from segue.platforms.errors import NONSENSE, UNREADABLE, Lost
+from segue.platforms.telegram.wire import Update
 
-_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 _ID = re.compile(rb'"update_id"\s*:\s*(\d{1,18})\b')
-_RESULT = re.compile(rb'\s*\{\s*"ok"\s*:\s*true\s*,\s*"result"\s*:\s*\[')
-_MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+
+Raw = Sequence[bytes | memoryview]
 
 
-class _Answer(Struct, frozen=True):
-    result: list[msgspec.Raw]
+class _Numbered(msgspec.Struct):
+    update_id: int
 
 
-_answer = msgspec.json.Decoder(_Answer)
 _update = msgspec.json.Decoder(Update)
-_numbered = msgspec.json.Decoder(Numbered)
-
-
-class Torn(Lost):
-    """The updates of a response cannot be separated. Ask for one at a time."""
-
-    def __init__(self) -> None:
-        super().__init__("its answer makes no sense", arrived=True)
+_numbered = msgspec.json.Decoder(_Numbered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +40,7 @@ class Batch:
 def read(payload: bytes, offset: int | None) -> Batch:
     """Parse a response to getUpdates with that offset. Raise Torn if its updates cannot be
     separated, and Lost if it is not a response."""
-    return _batch(_split(payload), offset)
+    return _batch(split(payload, "result"), offset)
 
 
 def read_one(payload: bytes, offset: int | None) -> Batch:
@@ -58,7 +51,7 @@ def read_one(payload: bytes, offset: int | None) -> Batch:
         return _batch([payload], offset)
 
 
-def _batch(raw: Sequence[bytes | memoryview], offset: int | None) -> Batch:
+def _batch(raw: Raw, offset: int | None) -> Batch:
     read = [(one, _read(one)) for one in raw]
     return Batch(
         updates=[update for _, update in read if update is not None],
@@ -67,62 +60,90 @@ def _batch(raw: Sequence[bytes | memoryview], offset: int | None) -> Batch:
     )
 
 
-def _split(payload: bytes) -> Sequence[bytes | memoryview]:
-    try:
-        return [memoryview(raw) for raw in _answer.decode(payload).result]
-    except _UNREADABLE:
-        # One update is nested too deeply or invalid JSON. The others are still good.
-        return list(_pieces(payload))
-
-
-def _pieces(payload: bytes) -> Iterator[bytes]:
-    """The elements of the `result` array, without parsing them. Everything after the last complete
-    one is requested again."""
-    begin = _RESULT.match(payload)
-    if begin is None:
-        raise Lost("its answer makes no sense", arrived=True)
-    start, depth, found = begin.end(), 0, False
-    for mark in _MARK.finditer(payload, start):
-        match mark[0]:
-            case b"[" | b"{":
-                depth += 1
-            case b"]" | b"}" if depth:
-                depth -= 1
-            case b"," | b"]" if not depth:
-                yield payload[start : mark.start()]
-                start, found = mark.end(), True
-                if mark[0] == b"]":
-                    return
-            case _:
-                pass
-    if not found:
-        raise Torn
-
-
 def _read(raw: bytes | memoryview) -> Update | None:
     try:
         return _update.decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
-
-
-def _next(raw: Sequence[bytes | memoryview], offset: int | None) -> int | None:
-    ids = [number for one in raw if (number := _number(one)) is not None]
-    # The highest id of this batch, not of all time: after a week without updates, Telegram
-    # continues from a random number, which may be lower.
-    if ids:
-        return max(ids) + 1
-    if not raw:
-        return offset
-    if offset is None:
-        raise Lost("its answer makes no sense", arrived=True)
-    # Ids are consecutive, so these updates have the ids from `offset` on.
-    return offset + len(raw)
 
 
 def _number(raw: bytes | memoryview) -> int | None:
     try:
         return _numbered.decode(raw).update_id
-    except _UNREADABLE:
+    except UNREADABLE:
         found = _ID.search(raw)
         return None if found is None else int(found[1])
+
+
+def _next(raw: Raw, offset: int | None) -> int | None:
+    # The highest id of this batch, not of all time: after a week without updates, Telegram
+    # continues from a random number, which may be lower.
+    if ids := [number for one in raw if (number := _number(one)) is not None]:
+        return max(ids) + 1
+    if raw and offset is None:
+        raise Lost(NONSENSE, arrived=True)
+    # Ids are consecutive, so these updates have the ids from `offset` on.
+    return offset and offset + len(raw)
+
+
+# Albums
+
+
+def album(update: Update) -> str:
+    """The album that an update belongs to, or "". An album is one user message with several files,
+    which Telegram sends as one message per file."""
+    message = update.message
+    grouped = message is not None and message.media_group_id
+    return f"{message.chat.id} {message.media_group_id}" if message and grouped else ""
+
+
+class Albums:
+    """Decides which updates are ready.
+
+    The parts of an album arrive mostly together, sometimes with the next poll. An album that may be
+    incomplete is not confirmed, so the next poll returns it again after a moment, with the parts
+    that arrived since. It is complete when two polls in a row return the same number of parts.
+    Nothing is kept here that a restart could lose.
+    """
+
+    def __init__(self) -> None:
+        self._seen: Counter[str] = Counter()
+
+    def settled(self, updates: Sequence[Update]) -> int:
+        """The number of leading updates that belong to no album that may still grow."""
+        names = [album(update) for update in updates]
+        now = Counter(filter(None, names))
+        held = {name for name, parts in now.items() if self._seen[name] != parts}
+        self._seen = now
+        end = len(names)
+        while True:
+            cut = next((i for i, name in enumerate(names[:end]) if name in held), end)
+            if cut == end:
+                return end
+            # If one part of an album is held back, hold back all of them.
+            held.update(filter(None, names[cut:end]))
+            end = cut
+
+
+def gathered(updates: Sequence[Update]) -> Iterator[list[Update]]:
+    """Group the updates of each album together, in the place of its first update."""
+    groups: dict[str, list[Update]] = {}
+    for number, update in enumerate(updates):
+        groups.setdefault(album(update) or f"{number}", []).append(update)
+    yield from groups.values()
+
+
+def merged(parts: Sequence[Inbound]) -> Inbound:
+    """Merge the parts of an album into one message. It has the update id of the first part, and the
+    message id of the part with the text, where edits arrive."""
+    first = parts[0]
+    said = next((part for part in parts if part.text), first)
+    return msgspec.structs.replace(
+        said,
+        update_id=first.update_id,
+        text="\n\n".join(part.text for part in parts if part.text),
+        attachments=tuple(file for part in parts for file in part.attachments),
+        addressed=any(part.addressed for part in parts),
+        quote=first.quote,
+        forwarded_from=next((a for part in parts if (a := part.forwarded_from) is not None), None),
+    )

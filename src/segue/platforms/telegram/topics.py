@@ -1,53 +1,50 @@
-"""Topics, in groups and direct messages that have them enabled: create new ones for handoffs, and
-reopen closed ones."""
+"""Where messages go: the chat's current id, and an open topic that is still there."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import TypedDict, TypeVar
 
-from telegram import Bot
+from telegram import Bot, Message
 
 from segue.core.address import Address, ChatType
-from segue.core.text import one_line
+from segue.platforms import sending
 from segue.platforms.base import Unit
-from segue.platforms.markup.sizes import chop, ruler
-from segue.platforms.telegram.sending import chat, thread
-from segue.platforms.telegram.transport import Lost, Refused
+from segue.platforms.errors import Refused
+from segue.platforms.telegram.client import FAILURES, TOPIC_GONE, BotRefused
+
+T = TypeVar("T")
 
 _NAME = 128
-"""In UTF-16 units."""
-_UNTITLED = "Handoff"
-
 # The chat has no topics, or the bot may not open any. Telegram says which when asked; what we knew
 # about the chat before may be out of date.
 _CANNOT = (
-    "not a forum",
-    "forums_disabled",
-    "not enough rights",
-    "chat_admin_required",
-    "channel_forum_missing",
-    "supergroup",
-    "topics are not enabled",
-)
+    "not a forum", "forums_disabled", "not enough rights", "chat_admin_required",
+    "channel_forum_missing", "supergroup", "topics are not enabled",
+)  # fmt: skip
 
 
-async def open_topic(bot: Bot, home: Address, title: str) -> Address | None:
-    """Create a topic in that chat. Return None if the chat has no topics, or the bot may not open
-    one.
+class Where(TypedDict):
+    chat_id: int
+    message_thread_id: int | None
 
-    Never retried automatically: if the response is lost, the topic may already exist.
-    """
+
+def where(at: Address) -> Where:
+    """The address as parameters of a call. Raise Refused if it is not one of Telegram's."""
+    thread = None if at.thread_id is None else number(at.thread_id, "message thread not found")
+    return Where(chat_id=number(at.chat_id, "chat not found"), message_thread_id=thread)
+
+
+def number(text: str, reason: str) -> int:
     try:
-        opened = await bot.create_forum_topic(chat(home), _name(title))
-    except Refused as refused:
-        if refused.status == 400 and refused.moved_to is None and refused.says(*_CANNOT):
-            return None
-        raise
-    return dataclasses.replace(home, thread_id=str(opened.message_thread_id))
+        return int(text)
+    except ValueError as error:
+        raise Refused(400, reason) from error
 
 
-class OpenTopics:
-    """The topics that are open, as far as we know.
+class Topics:
+    """Follows groups that became supergroups, and keeps topics open.
 
     A bot that opened a topic, or manages topics, can write to it while it is closed. That neither
     fails nor reopens it, and the bot cannot ask whether a topic is closed. So each topic is
@@ -56,33 +53,74 @@ class OpenTopics:
 
     def __init__(self) -> None:
         self._open: set[Address] = set()
-
-    def opened(self, topic: Address) -> None:
-        self._open.add(topic)
+        self._moved: dict[str, str] = {}
 
     def closed(self, topic: Address) -> None:
         self._open.discard(topic)
 
-    async def ensure(self, bot: Bot, at: Address) -> None:
-        """Reopen a group's topic, if needed and possible. Never raises: sending the message reports
-        what is wrong."""
-        topic = thread(at)
+    def moved(self, old: Address, chat_id: object) -> None:
+        """Record that a group has become a supergroup with another id."""
+        self._moved[old.chat_id] = str(chat_id)
+
+    async def deliver(
+        self, bot: Bot, to: Address, send: Callable[[Where], Awaitable[Message]]
+    ) -> Message:
+        """Send to the right topic only. If the topic was deleted and the message landed outside it,
+        delete the message."""
+        await self._reopen(bot, self._now(to))
+        sent = await self._follow(to, send)
+        if to.thread_id is not None and str(sent.message_thread_id) != to.thread_id:
+            raise FAILURES.undelivered(TOPIC_GONE, arrived=not await _taken_back(bot, sent))
+        return sent
+
+    async def create(self, bot: Bot, home: Address, title: str) -> Address | None:
+        """Create a topic in that chat. Return None if the chat has no topics, or the bot may not
+        open one. Never retried: if the response is lost, the topic may already exist."""
+        name = sending.title(title, _NAME, Unit.UTF16)
+        try:
+            opened = await self._follow(
+                home, lambda at: bot.create_forum_topic(at["chat_id"], name)
+            )
+        except Refused as refused:
+            if refused.status != 400 or not refused.says(*_CANNOT):
+                raise
+            return None if (now := self._now(home)) == home else now
+        topic = dataclasses.replace(self._now(home), thread_id=str(opened.message_thread_id))
+        self._open.add(topic)
+        return topic
+
+    def _now(self, at: Address) -> Address:
+        return dataclasses.replace(at, chat_id=self._moved.get(at.chat_id, at.chat_id))
+
+    async def _follow(self, to: Address, call: Callable[[Where], Awaitable[T]]) -> T:
+        """Call with the chat's current id. Not for edits: after a move, message ids are gone or
+        belong to other messages."""
+        try:
+            return await call(where(self._now(to)))
+        except BotRefused as refused:  # it had no effect
+            if refused.moved_to is None:
+                raise
+            self.moved(to, refused.moved_to)
+        return await call(where(self._now(to)))
+
+    async def _reopen(self, bot: Bot, at: Address) -> None:
+        """Reopen a group's topic, if needed and possible. Sending reports what is wrong."""
+        place = where(at)
+        topic = place["message_thread_id"]
         if topic is None or at.chat_type is not ChatType.GROUP or at in self._open:
             return
         try:
-            await bot.reopen_forum_topic(chat(at), topic)
-        except Refused as refused:
-            if refused.status != 400:
+            await bot.reopen_forum_topic(place["chat_id"], topic)
+        except FAILURES.all as error:
+            # A 400: it is open, deleted or not ours to reopen. Trying again changes nothing.
+            if not isinstance(error, Refused) or error.status != 400:
                 return
-            # It is open, deleted or not ours to reopen: trying again changes nothing.
-        except Lost:
-            return
-        self.opened(at)
+        self._open.add(at)
 
 
-def _name(title: str) -> str:
-    line = one_line(title) or _UNTITLED
-    measure = ruler(Unit.UTF16)
-    if measure(line) <= _NAME:
-        return line
-    return next(chop(line, _NAME - 1, _NAME - 1, measure)).rstrip() + "…"
+async def _taken_back(bot: Bot, sent: Message) -> bool:
+    """Delete the message. Return whether that succeeded."""
+    try:
+        return await bot.delete_message(sent.chat.id, sent.message_id)
+    except FAILURES.all:
+        return False

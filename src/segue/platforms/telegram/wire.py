@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 ASKED_FOR = ("message", "edited_message", "callback_query", "my_chat_member")
 """Requested update types. Telegram does not send the others."""
+
+
+class Me(Struct, frozen=True):
+    """The bot itself."""
+
+    id: int
+    username: str
 
 
 class User(Struct, frozen=True):
@@ -13,7 +22,10 @@ class User(Struct, frozen=True):
     is_bot: bool
     first_name: str
     last_name: str = ""
-    username: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.first_name} {self.last_name}".strip()
 
 
 class Chat(Struct, frozen=True):
@@ -21,7 +33,6 @@ class Chat(Struct, frozen=True):
     type: str
     title: str = ""
     first_name: str = ""
-    """For a direct message: the user's name."""
 
     @property
     def name(self) -> str:
@@ -37,27 +48,17 @@ class Entity(Struct, frozen=True):
     user: User | None = None
 
 
-class PhotoSize(Struct, frozen=True):
-    file_id: str
-    width: int = 0
-    height: int = 0
-    file_size: int = 0
-
-
-class Media(Struct, frozen=True):
-    """A document, recording or video."""
+class File(Struct, frozen=True):
+    """A picture in one size, document, recording, video or sticker."""
 
     file_id: str
     file_name: str = ""
     mime_type: str = ""
     file_size: int = 0
-
-
-class Sticker(Struct, frozen=True):
-    file_id: str
+    width: int = 0
+    height: int = 0
     is_animated: bool = False
     is_video: bool = False
-    file_size: int = 0
 
 
 class Location(Struct, frozen=True):
@@ -66,8 +67,6 @@ class Location(Struct, frozen=True):
 
 
 class Venue(Struct, frozen=True):
-    """A location with a name. The message has the bare location too."""
-
     location: Location
     title: str
     address: str = ""
@@ -79,13 +78,21 @@ class Contact(Struct, frozen=True):
     last_name: str = ""
 
 
-class PollOption(Struct, frozen=True):
-    text: str
+class Text(Struct, frozen=True):
+    """An option of a poll, a task of a checklist, or the quoted part of a message."""
+
+    text: str = ""
+    completion_date: int = 0
 
 
 class Poll(Struct, frozen=True):
     question: str
-    options: tuple[PollOption, ...]
+    options: tuple[Text, ...]
+
+
+class Checklist(Struct, frozen=True):
+    title: str
+    tasks: tuple[Text, ...] = ()
 
 
 class Dice(Struct, frozen=True):
@@ -93,28 +100,12 @@ class Dice(Struct, frozen=True):
     value: int
 
 
-class TopicCreated(Struct, frozen=True):
-    name: str = ""
-
-
-class TopicClosed(Struct, frozen=True):
-    pass
-
-
-class ChecklistTask(Struct, frozen=True):
-    text: str
-    completion_date: int = 0
-    """0 if the task is not done."""
-
-
-class Checklist(Struct, frozen=True):
-    title: str
-    tasks: tuple[ChecklistTask, ...] = ()
-
-
 class Story(Struct, frozen=True):
     chat: Chat
-    """The chat that posted it."""
+
+
+class TopicCreated(Struct, frozen=True):
+    name: str = ""
 
 
 class Origin(Struct, frozen=True):
@@ -127,27 +118,19 @@ class Origin(Struct, frozen=True):
     author_signature: str = ""
 
 
-class TextQuote(Struct, frozen=True):
-    """The part of a message that a reply quotes."""
-
-    text: str = ""
-
-
 class Content(Struct, frozen=True):
-    """The content of a message."""
-
     text: str = ""
     entities: tuple[Entity, ...] = ()
     caption: str = ""
     caption_entities: tuple[Entity, ...] = ()
-    photo: tuple[PhotoSize, ...] = ()
-    document: Media | None = None
-    audio: Media | None = None
-    voice: Media | None = None
-    video: Media | None = None
-    video_note: Media | None = None
-    animation: Media | None = None
-    sticker: Sticker | None = None
+    photo: tuple[File, ...] = ()
+    document: File | None = None
+    audio: File | None = None
+    voice: File | None = None
+    video: File | None = None
+    video_note: File | None = None
+    animation: File | None = None
+    sticker: File | None = None
     location: Location | None = None
     venue: Venue | None = None
     contact: Contact | None = None
@@ -155,18 +138,16 @@ class Content(Struct, frozen=True):
     dice: Dice | None = None
     checklist: Checklist | None = None
     story: Story | None = None
+    origin: Origin | None = None
+    """The author, if it is from another chat."""
 
 
-class ExternalReply(Content, frozen=True, kw_only=True):
-    """A message from another chat that is replied to. Its text comes as the quote."""
-
-    origin: Origin = Origin()
-
-
-class Written(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
-    """A message, without the chat that it is in."""
-
+class Message(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
     message_id: int
+    chat: Chat
+    date: int
+    """0 for a message that is no longer accessible. Only its chat is known."""
+    edit_date: int = 0
     sender: User | None = None
     sender_chat: Chat | None = None
     """Set for messages sent on behalf of a chat."""
@@ -175,23 +156,17 @@ class Written(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
     """The only sign of a forwarded message that all servers send, before and after Bot API 7.0."""
     via_bot: User | None = None
     """The inline bot that wrote the message for the user."""
-    forum_topic_created: TopicCreated | None = None
-
-
-class Message(Written, frozen=True, kw_only=True):
-    chat: Chat
-    date: int
-    """0 for a message that is no longer accessible. Only its chat is known."""
-    edit_date: int = 0
     message_thread_id: int | None = None
     is_topic_message: bool = False
-    reply_to_message: Written | None = None
-    external_reply: ExternalReply | None = None
-    quote: TextQuote | None = None
+    forum_topic_created: TopicCreated | None = None
+    forum_topic_closed: dict[str, Any] | None = None
+    reply_to_message: Message | None = None
+    external_reply: Content | None = None
+    """A message from another chat. Its text comes as the quote."""
+    quote: Text | None = None
     reply_to_story: Story | None = None
     media_group_id: str = ""
     """The album that its file belongs to."""
-    forum_topic_closed: TopicClosed | None = None
     migrate_to_chat_id: int | None = None
     """The supergroup that this group has become."""
 
@@ -221,14 +196,3 @@ class Update(Struct, frozen=True):
     edited_message: Message | None = None
     callback_query: CallbackQuery | None = None
     my_chat_member: MemberUpdated | None = None
-
-
-class Numbered(Struct, frozen=True):
-    update_id: int
-
-
-class Me(Struct, frozen=True):
-    """The bot itself, as returned by getMe."""
-
-    id: int
-    username: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from segue.core.address import Address, ChatType, Platform, Sender
+from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
+from segue.platforms.errors import UNREADABLE
 from segue.testing.platform.wire import (
     Changed,
     Commanded,
@@ -36,8 +38,7 @@ def parse(platform: Platform, frame: str) -> Inbound | None:
     """
     try:
         update = _decoder.decode(frame)
-    # Deep nesting raises RecursionError, which is not an error of msgspec.
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except UNREADABLE:
         return None
     return None if update.user.bot else _inbound(platform, update)
 
@@ -89,6 +90,4 @@ def _attachment(file: WireFile) -> Attachment:
 
 
 def _readers(chat: WireChat) -> str:
-    if chat.members <= 1:
-        return ""
-    return f"the {chat.members} members of {chat.name or 'this chat'}"
+    return "" if chat.members <= 1 else content.members(chat.name, chat.members)

@@ -1,0 +1,101 @@
+"""Inbound content that is not text, in words for the agent, and names for nameless files.
+
+Others may have written the names in it, so each is put on one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from segue.core.text import one_line
+from segue.platforms.base import Attachment
+
+_AFTER_A_NAME = " \t\n,:;"
+
+
+# Files
+
+
+class FileKind(Enum):
+    """Kinds of files, each with the name and media type that it gets if the platform sends none."""
+
+    PHOTO = ("photo.jpg", "image/jpeg")
+    ANIMATION = ("animation.mp4", "video/mp4")
+    DOCUMENT = ("document", "application/octet-stream")
+    VOICE = ("voice.ogg", "audio/ogg")
+    AUDIO = ("audio.mp3", "audio/mpeg")
+    VIDEO = ("video.mp4", "video/mp4")
+    STICKER = ("sticker.webp", "image/webp")
+    VIDEO_STICKER = ("sticker.webm", "video/webm")
+    VECTOR_STICKER = ("sticker.tgs", "application/x-tgsticker")
+
+
+def attachment(
+    kind: FileKind, file_id: str, *, name: str = "", media_type: str = "", size: int = 0
+) -> Attachment:
+    default_name, default_type = kind.value
+    return Attachment(file_id, name or default_name, media_type or default_type, size)
+
+
+# In words
+
+
+def place(latitude: float, longitude: float, *names: str) -> str:
+    """A location, or a place with its name and address."""
+    point = f"latitude {latitude}, longitude {longitude}"
+    name = ", ".join(filter(None, map(one_line, names)))
+    return f"[A place: {name}, at {point}]" if name else f"[A location: {point}]"
+
+
+def contact(name: str, phone: str) -> str:
+    return f"[A contact: {one_line(name)}, {one_line(phone)}]"
+
+
+def poll(question: str, options: Iterable[str]) -> str:
+    return f"[A poll: {_listed(question, options)}]"
+
+
+def checklist(title: str, tasks: Iterable[tuple[str, bool]]) -> str:
+    """`tasks`: each with whether it is done."""
+    lines = (f"[{'x' if done else ' '}] {text}" for text, done in tasks)
+    return f"[A checklist: {_listed(title, lines)}]"
+
+
+def story(author: str) -> str:
+    return f"[A story of {one_line(author) or 'an unknown author'}]"
+
+
+def dice(emoji: str, value: int) -> str:
+    return f"[{emoji} shows {value}]"
+
+
+def quoted(text: str, files: Iterable[Attachment]) -> str:
+    """The content of a message that another one replies to."""
+    return "\n".join(filter(None, (*(f"[{file.name}]" for file in files), text)))
+
+
+def _listed(title: str, lines: Iterable[str]) -> str:
+    return "\n- ".join(map(one_line, (title, *lines)))
+
+
+# Text and chats
+
+
+def marked(text: str, offset: int, length: int) -> tuple[str, str]:
+    """A part of `text`, such as a mention, and the rest after it. Both counted in UTF-16 units."""
+    units, start, end = text.encode("utf-16-le", "surrogatepass"), 2 * offset, 2 * (offset + length)
+    part, rest = (it.decode("utf-16-le", "replace") for it in (units[start:end], units[end:]))
+    return part, rest
+
+
+def without_name(rest: str, text: str) -> str:
+    """`rest`, which follows the bot's name at the start of `text`. A message of only the name keeps
+    it as its text."""
+    return rest.lstrip(_AFTER_A_NAME) or text
+
+
+def members(chat_name: str, count: int | None = None) -> str:
+    """The readers of a chat, for Inbound.readers."""
+    number = "" if count is None else f"{count} "
+    return f"the {number}members of {chat_name or 'this chat'}"

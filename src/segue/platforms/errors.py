@@ -1,0 +1,152 @@
+"""Failures of calls to a platform, and their translation to the contract's errors.
+
+A client raises Refused or Lost. Each adapter has one `Failures` with the platform's own rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from segue.core.address import Platform
+from segue.core.errors import ConnectFailed, DeliveryFailed
+
+NONSENSE = "its answer makes no sense"
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What msgspec raises for a malformed document. Deep nesting is a RecursionError."""
+
+
+class Refused(Exception):
+    """The platform rejected the call."""
+
+    def __init__(
+        self, status: int, reason: str, *, code: str = "", after: float | None = None
+    ) -> None:
+        """`code`: the platform's name for the error, if it has one. `after`: seconds to wait."""
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.code = code
+        self.after = after
+
+    def says(self, *fragments: str) -> bool:
+        """Whether the code is one of these, or the reason contains one of these lower-case
+        fragments."""
+        reason = self.reason.lower()
+        return any(fragment == self.code or fragment in reason for fragment in fragments)
+
+
+class Lost(Exception):
+    """No valid response. With `arrived`, the call may have had its effect."""
+
+    def __init__(self, reason: str, *, arrived: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.arrived = arrived
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a refusal means."""
+
+    reason: str = ""
+    """For the user, with what to do. Empty for the platform's own reason."""
+    says: tuple[str, ...] = ()
+    """Codes, or lower-case fragments of the reason. Empty matches every refusal."""
+    status: tuple[int, ...] = ()
+    """HTTP statuses. Empty matches all."""
+    retry: bool | None = None
+    """Whether to try again. None: after a 429 or a server error."""
+    account: bool = False
+    """The account is at fault, not the message: ConnectFailed."""
+
+    def matches(self, refused: Refused) -> bool:
+        return (not self.status or refused.status in self.status) and (
+            not self.says or refused.says(*self.says)
+        )
+
+
+class Failures:
+    """Translates the failures of one platform."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        *,
+        connecting: Sequence[Rule] = (),
+        delivering: Sequence[Rule] = (),
+        known: Mapping[type[Exception], Callable[[Exception], Refused | Lost]] | None = None,
+    ) -> None:
+        """The first rule that matches counts. `known` has the exceptions of the platform's library,
+        and what each of them means."""
+        self._platform = platform
+        self._connecting = connecting
+        self._delivering = delivering
+        self._known = known or {}
+        self.all: tuple[type[Exception], ...] = (Refused, Lost, *self._known)
+        """What a call can raise, for `except`."""
+
+    @contextlib.contextmanager
+    def connecting(self) -> Generator[None]:
+        """Translate failures to ConnectFailed."""
+        try:
+            yield
+        except self.all as error:
+            found = self.read(error)
+            reason = found.reason
+            if isinstance(found, Refused):
+                reason = _rule(found, self._connecting).reason or found.reason
+            raise self.unreachable(reason) from error
+
+    @contextlib.contextmanager
+    def delivering(self) -> Generator[None]:
+        """Translate failures to DeliveryFailed, or to ConnectFailed if the account is at fault."""
+        try:
+            yield
+        except self.all as error:
+            raise self._undelivered(self.read(error)) from error
+
+    def read(self, error: Exception) -> Refused | Lost:
+        """What an exception of `all` means."""
+        if isinstance(error, Refused | Lost):
+            return error
+        return next(read for kind, read in self._known.items() if isinstance(error, kind))(error)
+
+    def unreachable(self, reason: str) -> ConnectFailed:
+        return ConnectFailed(platform=self._platform, reason=reason)
+
+    def undelivered(self, reason: str, *, arrived: bool = False) -> DeliveryFailed:
+        """The error for a message that must not be sent again."""
+        return DeliveryFailed(platform=self._platform, reason=reason, arrived=arrived)
+
+    def _undelivered(self, found: Refused | Lost) -> DeliveryFailed | ConnectFailed:
+        if isinstance(found, Lost):
+            return DeliveryFailed(
+                platform=self._platform, reason=found.reason, retry=True, arrived=found.arrived
+            )
+        rule = _rule(found, self._delivering)
+        reason = rule.reason or found.reason
+        if rule.account:
+            return self.unreachable(reason)
+        broken = found.status >= 500
+        return DeliveryFailed(
+            platform=self._platform,
+            reason=reason,
+            retry=(broken or found.status == 429) if rule.retry is None else rule.retry,
+            after=found.after,
+            # A server error may have happened after the effect.
+            arrived=broken,
+        )
+
+
+def nonsense(_: Exception) -> Lost:
+    """What a library's exception for an unexpected answer means."""
+    return Lost(NONSENSE, arrived=True)
+
+
+def _rule(refused: Refused, rules: Sequence[Rule]) -> Rule:
+    return next((rule for rule in rules if rule.matches(refused)), Rule())

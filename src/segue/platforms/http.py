@@ -1,0 +1,201 @@
+"""HTTP to a platform. Failures are sorted by what the caller must know: Refused or Lost.
+
+URLs and headers can hold secrets, so neither is in any error or log. Imports httpx2, which is slow
+to import: only adapters import this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import httpx2
+import msgspec
+
+from segue.platforms.errors import NONSENSE, UNREADABLE, Lost, Refused
+
+T = TypeVar("T")
+
+# With these errors, the request never left this machine.
+_UNSENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+    httpx2.LocalProtocolError,
+)
+_TOKEN = re.compile(r"[!-~]+")
+_REFUSAL_BYTES = 64 * 1024
+_HALF = "there is half a character in it"
+
+RefusalReader = Callable[[int, bytes], Refused]
+"""Makes the error for a response with that status and body."""
+
+
+def refusal(status: int, body: bytes) -> Refused:
+    """The error for a response of which only the status is known."""
+    return Refused(status, f"HTTP {status}")
+
+
+class HttpClient:
+    """Calls one server. Raises only Refused and Lost."""
+
+    def __init__(
+        self,
+        *,
+        silence: float,
+        secret: str = "",
+        headers: Mapping[str, str] | None = None,
+        refusal: RefusalReader = refusal,
+        trust_env: bool = False,
+    ) -> None:
+        """`silence` is the timeout in seconds after which a call counts as lost. Logs that contain
+        `secret` are dropped. With `trust_env`, use the proxy from the environment."""
+        self.silence = silence
+        self._headers = dict(headers or {})
+        self._refusal = refusal
+        self._calls: set[asyncio.Task[bytes]] = set()
+        # Each call looks at all idle connections, so keep few.
+        limits = httpx2.Limits(max_connections=256, max_keepalive_connections=4)
+        if trust_env:
+            client = httpx2.AsyncClient(verify=_tls(True), limits=limits)
+            self._send, self._close = functools.partial(client.send, stream=True), client.aclose
+        else:  # the bare transport costs half of what the client does
+            transport = httpx2.AsyncHTTPTransport(_tls(False), trust_env=False, limits=limits)
+            self._send, self._close = transport.handle_async_request, transport.aclose
+        hide(secret, "httpx2")
+
+    async def close(self) -> None:
+        """Cancel running calls: a poll would wait for a long time."""
+        calls = list(self._calls)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await self._close()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        seconds: float | None = None,
+        limit: int | None = None,
+        **body: Any,
+    ) -> bytes:
+        """Return the body of the response. `body` is one of httpx2's `content`, `data`, `files`,
+        `json` and `params`. The platform may take `seconds` for its response. Raise Refused if it
+        has more than `limit` bytes."""
+        timeout = httpx2.Timeout(self.silence, read=seconds or self.silence)
+        try:
+            request = httpx2.Request(
+                method,
+                url,
+                headers=self._headers,
+                extensions={"timeout": timeout.as_dict()},
+                **body,
+            )
+        except UnicodeEncodeError:
+            raise Lost(_HALF, arrived=False) from None
+        except httpx2.InvalidURL:
+            raise Lost("its URL is not valid", arrived=False) from None
+        call = asyncio.ensure_future(self._exchange(request, limit))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            raise Lost("it was closed", arrived=True) from None
+
+    async def _exchange(self, request: httpx2.Request, limit: int | None) -> bytes:
+        found = bytearray()
+        try:
+            response = await self._send(request)
+            try:
+                good = response.is_success
+                most = limit if good else _REFUSAL_BYTES
+                async for chunk in response.aiter_bytes():
+                    found += chunk
+                    if most is not None and len(found) > most:
+                        break
+            finally:
+                await response.aclose()
+        except httpx2.LocalProtocolError:  # its text contains the headers
+            raise Lost("no connection can be made", arrived=False) from None
+        except httpx2.HTTPError as error:
+            raise _lost(error) from error
+        except RuntimeError as error:  # a client that was closed in the meantime
+            raise Lost("it was closed", arrived=False) from error
+        if not good:
+            raise self._refusal(response.status_code, bytes(found))
+        if limit is not None and len(found) > limit:
+            raise Refused(413, f"the file is larger than {limit:,} bytes")
+        return bytes(found)
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header with which most platforms authenticate a bot."""
+    if not _TOKEN.fullmatch(token):
+        raise Lost("its token is missing, or has characters that no token has", arrived=False)
+    return {"Authorization": f"Bearer {token}"}
+
+
+def encode(call: object) -> bytes:
+    """Write a call as JSON."""
+    try:
+        return msgspec.json.encode(call)
+    except UnicodeEncodeError:
+        raise Lost(_HALF, arrived=False) from None
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """Parse a JSON response."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except UNREADABLE as error:
+        raise Lost(f"{NONSENSE} ({error})", arrived=True) from error
+
+
+def _lost(error: httpx2.HTTPError) -> Lost:
+    unsent = isinstance(error, _UNSENT)
+    if isinstance(error, httpx2.TimeoutException):
+        return Lost("it does not answer", arrived=not unsent)
+    # The library's message may contain the URL.
+    reason = "no connection can be made" if unsent else "the connection broke"
+    return Lost(reason, arrived=not unsent)
+
+
+@functools.cache
+def _tls(trust_env: bool) -> ssl.SSLContext:
+    """Cached, because creating it is slow."""
+    return httpx2.create_ssl_context(trust_env=trust_env)
+
+
+class _Hidden(logging.Filter):
+    """Drops log records that contain a secret."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        return not any(secret in message for secret in self.secrets)
+
+
+_HIDDEN = _Hidden()
+
+
+def hide(secret: str, *loggers: str) -> None:
+    """Drop what a library logs if it contains the secret."""
+    if secret:
+        _HIDDEN.secrets.add(secret)
+    for name in loggers:
+        logging.getLogger(name).addFilter(_HIDDEN)  # adding it twice has no effect

@@ -1,0 +1,99 @@
+"""The bot's account: its setup, its chats and its command menu."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+
+from telegram import Bot, BotCommand, ChatMember, ChatMemberAdministrator
+
+from segue.core.address import Address, ChatType, HomeChannel
+from segue.platforms import sending
+from segue.platforms.base import Finding, MenuEntry
+from segue.platforms.diagnostics import check
+from segue.platforms.errors import Refused
+from segue.platforms.telegram.parser import address
+from segue.platforms.telegram.topics import where
+from segue.platforms.telegram.wire import Chat
+
+NO_TOKEN = Finding(
+    False,
+    "There is no token that Telegram accepts.",
+    "Send /mybots to @BotFather, choose the bot and API Token, and type `segue setup telegram`.",
+    vital=True,
+)
+_THREADED = (
+    "Open @BotFather, press Open there (the menu of /mybots does not have it), choose the bot, "
+    "then Bot Settings, and turn Threaded Mode on."
+)
+_TOPICS = "Turn Topics on in the settings of the group."
+_MANAGER = "Make the bot an administrator of the group, with the right to manage topics."
+_PRIVACY = (
+    "Make the bot an administrator of the group, or send /setprivacy to @BotFather and turn it off."
+)
+_WEBHOOK = (
+    "Type `segue gateway start`, which removes it; if it comes back, another program uses the bot, "
+    "so get one of your own from @BotFather."
+)
+_UNREACHED = "Write something to the bot there, adding it to the chat first, and send /sethome."
+_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
+
+
+async def checks(bot: Bot, home: Address | None) -> AsyncGenerator[Finding]:
+    """Check the bot and its home channel. Read-only, and never asks for updates, so a running
+    gateway is not disturbed."""
+    me = await bot.get_me()
+    yield Finding(True, f"The token is good: the bot is @{me.username}.")
+    webhook = (await bot.get_webhook_info()).url
+    yield check(
+        not webhook, "No webhook is set.", "A webhook is set, so nothing can be received.", _WEBHOOK
+    )
+    if home is None or home.chat_type is ChatType.DM:
+        good = "Direct messages with the bot can have topics."
+        bad = "Direct messages with the bot have no topics, so handoffs share one chat."
+        yield check(me.has_topics_enabled, good, bad, _THREADED)
+    if home is None:
+        return
+    try:
+        chat = await bot.get_chat(where(home)["chat_id"])
+    except Refused as refused:
+        if refused.status not in (400, 403):
+            raise
+        yield Finding(False, f"The home channel cannot be reached: {refused.reason}.", _UNREACHED)
+        return
+    yield Finding(True, f"The home channel is {chat.title or chat.first_name or chat.id}.")
+    if home.chat_type is ChatType.GROUP:
+        bad = "The group has no topics, so handoffs share one chat."
+        yield check(chat.is_forum, "The group has topics.", bad, _TOPICS)
+        member = await bot.get_chat_member(chat.id, me.id)
+        admin = isinstance(member, ChatMemberAdministrator)
+        good, bad = "The bot may manage topics there.", "The bot may not manage topics there."
+        yield check(admin and member.can_manage_topics, good, bad, _MANAGER)
+        good = "The bot hears all that is said in the group."
+        bad = "Privacy mode is on: the bot hears only commands, replies to it, and its name."
+        yield check(admin or me.can_read_all_group_messages, good, bad, _PRIVACY)
+
+
+async def find(bot: Bot, chat_id: str, me: int) -> HomeChannel | None:
+    """The chat with that id or @name, if the bot is in it and can write there."""
+    try:
+        found = await bot.get_chat(chat_id)
+        # Public groups can be looked up by any bot.
+        if found.type != "private" and (
+            (await bot.get_chat_member(found.id, me)).status in (ChatMember.LEFT, ChatMember.BANNED)
+        ):
+            return None
+    except Refused as refused:
+        if refused.status not in (400, 403):
+            raise
+        return None
+    at = address(Chat(id=found.id, type=found.type))
+    return at and HomeChannel(address=at, name=found.title or found.first_name or "")
+
+
+async def offer(bot: Bot, menu: Sequence[MenuEntry]) -> None:
+    """Set the command menu, if it differs from the current one."""
+    wanted = sending.menu(menu, name=_COMMAND, help_length=256, most=100)
+    shown = [MenuEntry(it.command, it.description) for it in await bot.get_my_commands()]
+    if shown != wanted:
+        await bot.set_my_commands([BotCommand(entry.name, entry.help) for entry in wanted])
