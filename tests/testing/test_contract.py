@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from segue.core.address import Address, ChatType
 from segue.core.errors import DeliveryFailed
 from segue.platforms.base import Button, Inbound, Part, Receipt
 from segue.testing.contract import rig as rigs
+from segue.testing.contract.rig import Feature
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.peers import Trouble
 
+DOCS = Path(__file__).parents[2] / "docs" / "adapters.md"
 FAILURES = (AssertionError, TimeoutError, pytest.fail.Exception)
 
 
@@ -104,3 +107,8 @@ async def test_the_suite_fails_for_a_broken_adapter(
     async with plugged_in(adapter) as rig:
         with pytest.raises(FAILURES):
             await test(RemoteContract(), rig)
+
+
+def test_the_docs_list_every_feature_that_a_platform_can_lack() -> None:
+    docs = DOCS.read_text()
+    assert [feature for feature in Feature if f"| `{feature.name}`: {feature} |" not in docs] == []
