@@ -40,7 +40,7 @@ class WebRig(Rig):
             Feature.JOINS,
             Feature.FORWARDS,
             Feature.REPLIES,
-            Feature.HEARTBEATS,
+            Feature.CONNECTION,
             Feature.REPEATS,
         }
     )

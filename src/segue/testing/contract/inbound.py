@@ -163,7 +163,7 @@ class InboundContract(Contract):
             assert not (await failure(rig.adapter.fetch(gone))).retry
 
     async def test_an_ignored_update_is_a_sign_of_life(self, rig: Rig) -> None:
-        require(rig, Feature.HEARTBEATS, Feature.BOTS)
+        require(rig, Feature.CONNECTION, Feature.BOTS)
         at = await rig.place(rig.usual)
         async with contextlib.aclosing(rig.adapter.receive()) as received:
             await rig.other_bot_says(at, "I am a bot.")

@@ -48,7 +48,7 @@ class Feature(StrEnum):
     THREAD_DELETION = "a way to delete a thread"
     EDIT_CHECKS = "an error for the edit of a message that does not exist"
     RETRY_TIMES = "a time to wait in the answer of a busy platform"
-    HEARTBEATS = "a connection that can be lost unnoticed"
+    CONNECTION = "a connection for updates, which can be lost"
     REPEATS = "repeated delivery of a confirmed update"
     REDELIVERY = "redelivery of an unconfirmed update after a restart of the adapter"
     BACKLOG = "delivery of messages that were sent while the adapter was disconnected"
@@ -153,7 +153,8 @@ class Rig(ABC):
 
     @abstractmethod
     async def seen(self, text: str) -> Sequence[Seen]:
-        """All messages whose current text is exactly this, in the order they were sent."""
+        """All messages whose current text is exactly this, in the order they were sent. A message
+        of the bot counts if this is its text as sent, or as displayed without its markup."""
 
     async def typing(self, at: Place) -> int:
         """The number of typing indicators shown there. A platform without typing indicators in
