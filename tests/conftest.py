@@ -59,8 +59,8 @@ def runner() -> Generator[asyncio.Runner]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+    """Run a test that is a coroutine function. anyio's plugin runs those that are marked for it."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or pyfuncitem.get_closest_marker("anyio"):
         return None
     given = pyfuncitem.funcargs
     wanted = inspect.signature(pyfuncitem.obj).parameters

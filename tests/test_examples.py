@@ -11,7 +11,8 @@ import pytest
 from segue.core.session import ME
 from segue.store import open as open_store
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "take_a_turn.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLE = EXAMPLES / "take_a_turn.py"
 
 
 @pytest.fixture
@@ -43,3 +44,7 @@ async def test_a_turn_is_taken_in_under_20_lines(url: str, printed: str):
         (session,) = await store.sessions.list(ME)
         kept = await store.transcripts.load(session.id)
         assert [message.role.value for message in kept] == ["user", "assistant"]
+
+
+def test_an_adapter_has_under_150_lines():
+    assert len((EXAMPLES / "smallchat" / "adapter.py").read_text().splitlines()) < 150

@@ -18,8 +18,8 @@ import pytest
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Dialect, Part
+from segue.testing.contract.rig import listening
 from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, running, serving
-from tests.platforms.rig import listening
 
 BOUND = 15.0
 

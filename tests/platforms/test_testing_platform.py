@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Generator, Iterable, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,11 @@ import pytest
 
 from segue.core.address import Platform
 from segue.platforms.base import Adapter, Dialect
-from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, Upload
+from segue.testing.contract.fake import FakeRig
+from segue.testing.contract.malformed import Path, Specimen
+from segue.testing.contract.rig import Act, Feature, File, Place, Seen
+from segue.testing.contract.suite import RemoteContract
+from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Upload
 from segue.testing.platform.process import FAKE
 from segue.testing.platform.wire import (
     Changed,
@@ -26,9 +30,6 @@ from segue.testing.platform.wire import (
     WireUser,
 )
 from tests.harness.fakes import forked
-from tests.platforms.contract import RemoteContract
-from tests.platforms.malformed import Path, Specimen
-from tests.platforms.rig import Act, File, Lack, Place, RemoteRig, Seen
 
 FULL = Rules()
 BARE = Rules(
@@ -41,29 +42,29 @@ BARE = Rules(
     echo=False,
     link=None,
 )
+LACKS = frozenset(Feature) - {Feature.RETRY_TIMES, Feature.REPEATS, Feature.REDELIVERY}
 THREADED = frozenset({Shape.DM, Shape.GROUP, Shape.CHANNEL, Shape.FORUM})
 IMPATIENT = 0.6
 
 
-class PeerRig:
+class PeerRig(FakeRig[Hands]):
     """The test platform, plugged in."""
+
+    methods: Mapping[Act, str] = {**FakeRig.methods, Act.FETCH: "file"}
+    usual = Shape.GROUP
 
     def __init__(self, peer: Peer, hands: Hands, rules: Rules) -> None:
         self._peer = peer
-        self._hands = hands
+        self.hands = hands
         self._rules = rules
         self._other_bot = ""
         self.anna = ""
-        self.name = "Anna"
-        self.lacks: frozenset[Lack] = frozenset()
-        self.many = 5
-        self.usual = Shape.GROUP.value
-        self.adapter: Adapter = self.another()
+        self.adapter = self.another()
 
     async def begin(self) -> None:
-        await self._hands.clear(self._rules)
-        self.anna = await self._hands.user(self.name)
-        self._other_bot = await self._hands.user("Other", bot=True)
+        await self.hands.clear(self._rules)
+        self.anna = await self.hands.user(self.name)
+        self._other_bot = await self.hands.user("Other", bot=True)
         await self.adapter.connect()
 
     async def end(self) -> None:
@@ -82,44 +83,44 @@ class PeerRig:
         return self._rules.threads and shape in THREADED
 
     async def place(self, shape: str) -> Place:
-        return Place(await self._hands.chat(Shape(shape), [self.anna], name="Team"))
+        return Place(await self.hands.chat(Shape(shape), [self.anna], name="Team"))
 
     async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
         uploads = [
             Upload(name=file.name, media_type=file.media_type, content=file.content)
             for file in files
         ]
-        return await self._hands.say(self.anna, at.chat, text, thread=at.thread, files=uploads)
+        return await self.hands.say(self.anna, at.chat, text, thread=at.thread, files=uploads)
 
     async def command(self, at: Place, text: str) -> str:
-        return await self._hands.command(self.anna, at.chat, text, thread=at.thread)
+        return await self.hands.command(self.anna, at.chat, text, thread=at.thread)
 
     async def forward(self, at: Place, author: str, text: str) -> str:
-        return await self._hands.say(
+        return await self.hands.say(
             self.anna, at.chat, text, thread=at.thread, forwarded_from=author
         )
 
     async def reply(self, at: Place, message: str, text: str) -> str:
-        return await self._hands.say(self.anna, at.chat, text, thread=at.thread, reply_to=message)
+        return await self.hands.say(self.anna, at.chat, text, thread=at.thread, reply_to=message)
 
     async def edit(self, message: str, text: str) -> None:
-        await self._hands.edit(message, text)
+        await self.hands.edit(message, text)
 
     async def press(self, message: str, label: str) -> None:
-        await self._hands.press(self.anna, message, label)
+        await self.hands.press(self.anna, message, label)
 
     async def join(self, at: Place) -> None:
-        await self._hands.join(self.anna, at.chat)
+        await self.hands.join(self.anna, at.chat)
 
     async def delete_thread(self, at: Place) -> None:
         assert at.thread is not None
-        await self._hands.delete_thread(at.thread)
+        await self.hands.delete_thread(at.thread)
 
     async def other_bot_says(self, at: Place, text: str) -> None:
-        await self._hands.say(self._other_bot, at.chat, text, thread=at.thread)
+        await self.hands.say(self._other_bot, at.chat, text, thread=at.thread)
 
     async def seen(self, text: str) -> Sequence[Seen]:
-        shown = await self._hands.look()
+        shown = await self.hands.look()
         return [
             Seen(
                 message.id,
@@ -132,30 +133,11 @@ class PeerRig:
         ]
 
     async def typing(self, at: Place) -> int:
-        shown = await self._hands.look(at.chat)
+        shown = await self.hands.look(at.chat)
         return sum(seen.times for seen in shown.typing if seen.thread == at.thread)
 
     async def threads(self, at: Place) -> int:
-        return len((await self._hands.look(at.chat)).threads)
-
-    async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
-        method = "file" if act is Act.FETCH else act.value
-        await self._hands.fail(method, trouble, seconds=seconds)
-
-    async def calm(self) -> None:
-        await self._hands.calm()
-
-    async def down(self) -> None:
-        await self._hands.down()
-
-    async def up(self) -> None:
-        await self._hands.up()
-
-    async def repeat(self) -> None:
-        await self._hands.repeat()
-
-    async def inject(self, updates: Iterable[str]) -> None:
-        await self._hands.inject(updates)
+        return len((await self.hands.look(at.chat)).threads)
 
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS
@@ -198,70 +180,34 @@ def peer() -> Generator[Peer]:
         yield peer
 
 
-def plugged(peer: Peer, rules: Rules, runner: asyncio.Runner) -> Generator[RemoteRig]:
-    async def begin() -> tuple[PeerRig, Hands]:
-        hands = peer.hands()
+@contextlib.asynccontextmanager
+async def plugged_in(peer: Peer, rules: Rules) -> AsyncGenerator[PeerRig]:
+    async with peer.hands() as hands:
         rig = PeerRig(peer, hands, rules)
         await rig.begin()
-        return rig, hands
-
-    async def end() -> None:
+        yield rig
         await rig.end()
-        await hands.close()
-
-    rig, hands = runner.run(begin())
-    yield rig
-    runner.run(end())
 
 
 class TestWithEverything(RemoteContract):
     @pytest.fixture
-    def rig(self, peer: Peer, runner: asyncio.Runner) -> Generator[RemoteRig]:
-        yield from plugged(peer, FULL, runner)
+    async def rig(self, peer: Peer) -> AsyncGenerator[PeerRig]:
+        async with plugged_in(peer, FULL) as rig:
+            yield rig
 
     @pytest.fixture(params=[Shape.DM, Shape.CHANNEL, Shape.NO_THREADS, Shape.THREADS_REFUSED])
     def shape(self, request: pytest.FixtureRequest) -> str:
-        """Whose threads begin with a message or not, or are not there, or refused. A group is the
-        usual one."""
+        """Chats whose threads start with a message or not, and chats without threads. A group is
+        the usual shape."""
         return request.param
 
 
-class TestWithNothing:
-    """No threads, edits, buttons, typing, keys or markup: the part of the contract in which that
-    makes a difference."""
+class TestWithNothing(RemoteContract):
+    """A platform without threads, edits, buttons, typing, keys and markup, whose users
+    can only write."""
 
     @pytest.fixture
-    def rig(self, peer: Peer, runner: asyncio.Runner) -> Generator[RemoteRig]:
-        yield from plugged(peer, BARE, runner)
-
-    @pytest.fixture
-    def shape(self) -> str:
-        return Shape.GROUP
-
-    test_a_thread = RemoteContract.test_a_reply_in_the_thread_that_was_opened_has_its_address
-    test_what_happens = RemoteContract.test_all_that_happens_in_a_thread_has_its_address
-    test_two_threads = RemoteContract.test_two_threads_and_two_chats_are_different_addresses
-    test_a_deleted_thread = RemoteContract.test_a_deleted_thread_is_not_silently_the_chat
-    test_titles = RemoteContract.test_titles_of_any_kind_open_a_thread
-    test_own_messages = RemoteContract.test_own_messages_and_those_of_other_bots_do_not_come
-    test_a_message = RemoteContract.test_a_message_is_seen_where_it_was_sent
-    test_an_edit = RemoteContract.test_an_edit_changes_what_the_message_says
-    test_a_button = RemoteContract.test_a_button_gives_its_data_back
-    test_typing = RemoteContract.test_typing_is_shown_where_the_answer_will_be
-    test_a_file = RemoteContract.test_a_file_is_seen_where_it_was_sent
-    test_a_preview = RemoteContract.test_a_preview_is_no_message
-    test_one_key_sends = RemoteContract.test_one_key_sends_one_message
-    test_one_key_opens = RemoteContract.test_one_key_opens_one_thread
-
-    @pytest.mark.parametrize("trouble", [Trouble.DROP_BEFORE, Trouble.DROP_AFTER])
-    async def test_what_may_have_arrived_is_repeated(
-        self, rig: RemoteRig, trouble: Trouble
-    ) -> None:
-        contract = RemoteContract()
-        await contract.test_what_may_have_arrived_is_repeated_safely_under_its_key(rig, trouble)
-
-    @pytest.mark.parametrize("act", [Act.EDIT, Act.TYPING, Act.OPEN_THREAD])
-    async def test_what_it_cannot_do_fails_for_good(self, rig: RemoteRig, act: Act) -> None:
-        await RemoteContract().test_a_failure_says_whether_to_try_again_and_whether_it_arrived(
-            rig, act, Trouble.BUSY
-        )
+    async def rig(self, peer: Peer) -> AsyncGenerator[PeerRig]:
+        async with plugged_in(peer, BARE) as rig:
+            rig.lacks = LACKS
+            yield rig

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import uuid
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -19,19 +18,32 @@ from segue.core.session import ME
 from segue.platforms.base import Adapter
 from segue.store import Store, Tx
 from segue.testing.clock import FakeClock
+from segue.testing.contract.malformed import Path, Specimen
+from segue.testing.contract.rig import Feature, File, Place, Rig, Seen, part
+from segue.testing.contract.suite import AdapterContract
 from segue.web import render
 from segue.web.adapter import WebAdapter
 from segue.web.server import Server
-from tests.platforms.contract import AdapterContract, part
-from tests.platforms.malformed import Path, Specimen
-from tests.platforms.rig import File, Lack, Place, Rig, Seen
 from tests.web.bare_server import Door
 from tests.web.browser import Browser
 from tests.web.handshake import Key
 
 
-class WebRig:
+class WebRig(Rig):
     """Anna has an open page, on which she looks at all her conversations."""
+
+    name = ""
+    lacks = frozenset(
+        {
+            Feature.EDITS,
+            Feature.FILES,
+            Feature.JOINS,
+            Feature.FORWARDS,
+            Feature.REPLIES,
+            Feature.CONNECTION,
+            Feature.REPEATS,
+        }
+    )
 
     def __init__(self, store: Store, port: int) -> None:
         self._store = store
@@ -44,11 +56,7 @@ class WebRig:
         self._keys: dict[str, Key] = {}
         self._last: dict[str, Any] = {}
         self.anna = ""
-        self.name = ""
-        self.lacks = frozenset(Lack)
-        self.many = 5
-        self.usual = "dm"
-        self.adapter: Adapter = self.another()
+        self.adapter = self.another()
 
     async def begin(self) -> None:
         await self.adapter.connect()
@@ -151,26 +159,11 @@ class WebRig:
         said = await page.until("message", lambda t: t["message"]["key"] == self._last["key"])
         return str(said["message"]["no"])
 
-    async def command(self, at: Place, text: str) -> str:
-        return await self.say(at, text)
-
-    async def forward(self, at: Place, author: str, text: str) -> str:
-        raise NotImplementedError
-
-    async def reply(self, at: Place, message: str, text: str) -> str:
-        raise NotImplementedError
-
-    async def edit(self, message: str, text: str) -> None:
-        raise NotImplementedError
-
     async def press(self, message: str, label: str) -> None:
         for chat, shown in await self._messages():
             if shown["no"] == int(message):
                 [data] = [b["data"] for b in shown["buttons"] if b["label"] == label]
                 await self._do("press", chat=chat, message=shown["no"], data=data)
-
-    async def join(self, at: Place) -> None:
-        raise NotImplementedError
 
     async def delete_thread(self, at: Place) -> None:
         def delete(tx: Tx) -> None:
@@ -250,25 +243,13 @@ SPECIMENS = (
 
 class TestPage(AdapterContract):
     @pytest.fixture
-    def rig(self, tmp_path: FilePath, port: int, runner: asyncio.Runner) -> Generator[Rig]:
-        async def begin() -> tuple[WebRig, Store]:
-            store = await segue.store.open(f"sqlite://{tmp_path}/segue.db")
+    async def rig(self, tmp_path: FilePath, port: int) -> AsyncGenerator[Rig]:
+        async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
             await store.owners.ensure(ME)
             rig = WebRig(store, port)
             await rig.begin()
-            return rig, store
-
-        async def end() -> None:
+            yield rig
             await rig.end()
-            await store.close()
-
-        rig, store = runner.run(begin())
-        yield rig
-        runner.run(end())
-
-    @pytest.fixture
-    def shape(self) -> str:
-        return "dm"
 
 
 async def test_the_page_is_a_home_for_what_nobody_asked_for(tmp_path: FilePath):

@@ -7,10 +7,10 @@ from collections.abc import Generator
 
 import pytest
 
-from segue.testing.telegram import Hands, Peer, Settings
+from segue.testing.telegram import Peer
 from segue.testing.telegram.process import FAKE
+from tests.platforms.telegram.rig import TelegramRig, plugged_in
 from tests.harness.fakes import forked
-from tests.platforms.telegram.rig import TelegramRig
 
 
 @pytest.fixture(scope="session")
@@ -21,16 +21,6 @@ def peer() -> Generator[Peer]:
 
 @pytest.fixture
 def rig(peer: Peer, runner: asyncio.Runner) -> Generator[TelegramRig]:
-    async def begin() -> tuple[TelegramRig, Hands]:
-        hands = peer.hands()
-        rig = TelegramRig(peer, hands)
-        await rig.begin(Settings())
-        return rig, hands
-
-    async def end() -> None:
-        await rig.end()
-        await hands.close()
-
-    rig, hands = runner.run(begin())
-    yield rig
-    runner.run(end())
+    plugged = plugged_in(peer)
+    yield runner.run(plugged.__aenter__())
+    runner.run(plugged.__aexit__(None, None, None))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from enum import StrEnum
 
 from segue.core.address import Address
 from segue.platforms.base import Adapter
 from segue.platforms.telegram.adapter import TelegramAdapter
+from segue.testing.contract.fake import FakeRig
+from segue.testing.contract.malformed import Specimen
+from segue.testing.contract.rig import Act, File, Place, Seen, listening
 from segue.testing.telegram import (
     Hands,
     Kind,
@@ -16,14 +20,11 @@ from segue.testing.telegram import (
     OriginKind,
     Peer,
     Settings,
-    Trouble,
     Upload,
     cleaned,
 )
 from segue.testing.telegram.errors import Refuse
 from segue.testing.telegram.markup import parse_html
-from tests.platforms.malformed import Specimen
-from tests.platforms.rig import Act, File, Lack, Place, Seen, listening
 from tests.platforms.telegram.specimens import SPECIMENS
 
 IMPATIENT = 0.6
@@ -49,7 +50,7 @@ KINDS = {
     Shape.FORUM: Kind.FORUM,
     Shape.REFUSED: Kind.FORUM,
 }
-METHODS = {
+METHODS: Mapping[Act, str] = {
     Act.SEND: "sendMessage",
     Act.EDIT: "editMessageText",
     Act.TYPING: "sendChatAction",
@@ -58,12 +59,16 @@ METHODS = {
 }
 
 
-class TelegramRig:
+class TelegramRig(FakeRig[Hands]):
     """Anna on Telegram.
 
     A user has only one private chat with a bot, so each private chat that a test asks for gets
     another account of Anna.
     """
+
+    methods = METHODS
+    many = BATCH + 5
+    usual = Shape.FORUM
 
     def __init__(self, peer: Peer, hands: Hands) -> None:
         self._peer = peer
@@ -74,11 +79,7 @@ class TelegramRig:
         self._said: dict[str, int] = {}
         """The chat of each message id. If two chats share an id, the later message wins."""
         self.anna = ""
-        self.name = "Anna"
-        self.lacks: frozenset[Lack] = frozenset()
-        self.many = BATCH + 5
-        self.usual = Shape.FORUM.value
-        self.adapter: Adapter = self.another()
+        self.adapter = self.another()
 
     async def begin(self, settings: Settings) -> None:
         await self.hands.clear(settings)
@@ -124,9 +125,6 @@ class TelegramRig:
         said = await self.hands.say(self._annas[chat], chat, text, thread=thread, files=uploads)
         self._said[str(said)] = chat
         return str(said)
-
-    async def command(self, at: Place, text: str) -> str:
-        return await self.say(at, text)
 
     async def forward(self, at: Place, author: str, text: str) -> str:
         chat, thread = _numbers(at)
@@ -182,26 +180,18 @@ class TelegramRig:
 
     # The platform
 
-    async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
-        await self.hands.fail(METHODS[act], trouble, seconds=seconds)
-
-    async def calm(self) -> None:
-        await self.hands.calm()
-
-    async def down(self) -> None:
-        await self.hands.down()
-
-    async def up(self) -> None:
-        await self.hands.up()
-
-    async def repeat(self) -> None:
-        await self.hands.repeat()
-
-    async def inject(self, updates: Iterable[str]) -> None:
-        await self.hands.inject(updates)
-
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS
+
+
+@contextlib.asynccontextmanager
+async def plugged_in(peer: Peer) -> AsyncGenerator[TelegramRig]:
+    """A rig on a fake in its initial state."""
+    async with peer.hands() as hands:
+        rig = TelegramRig(peer, hands)
+        await rig.begin(Settings())
+        yield rig
+        await rig.end()
 
 
 def _numbers(at: Place) -> tuple[int, int | None]:

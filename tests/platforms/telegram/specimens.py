@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.platforms.malformed import Path, Specimen
+from segue.testing.contract.malformed import Path, Specimen
 
 FORUM = {"id": -1001000000009, "type": "supergroup", "title": "Team", "is_forum": True}
 ANNA = {"id": 9, "is_bot": False, "first_name": "Anna"}

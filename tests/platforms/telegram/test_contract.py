@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+
 import pytest
 
-from tests.platforms.contract import RemoteContract
-from tests.platforms.rig import RemoteRig
-from tests.platforms.telegram.rig import Shape, TelegramRig
+from segue.testing.contract.suite import RemoteContract
+from segue.testing.telegram import Peer
+from tests.platforms.telegram.rig import Shape, TelegramRig, plugged_in
 
 
 class TestTelegram(RemoteContract):
     @pytest.fixture
-    def rig(self, rig: TelegramRig) -> RemoteRig:
-        return rig
+    async def rig(self, peer: Peer) -> AsyncGenerator[TelegramRig]:
+        async with plugged_in(peer) as rig:
+            yield rig
 
     @pytest.fixture(params=[shape for shape in Shape if shape is not Shape.GROUP])
     def shape(self, request: pytest.FixtureRequest) -> str:

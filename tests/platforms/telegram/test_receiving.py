@@ -12,9 +12,8 @@ from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Inbound, InboundKind
 from segue.platforms.spec import Groups
 from segue.platforms.telegram.adapter import TelegramAdapter
+from segue.testing.contract.rig import Ear, home_of, listening, part
 from segue.testing.telegram import Kind, Peer, Settings, Status, Trouble, Upload
-from tests.platforms.contract import part
-from tests.platforms.rig import Ear, home_of, listening
 from tests.platforms.telegram.rig import Shape, TelegramRig
 
 NAME = "@segue_test_bot"

@@ -10,9 +10,8 @@ from segue.core.address import Address, ChatType
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Part, Upload
 from segue.platforms.markup import parts
+from segue.testing.contract.rig import Place, failure, home_of, listening, part
 from segue.testing.telegram import Kind, Settings, Status, Trouble
-from tests.platforms.contract import failure, part
-from tests.platforms.rig import Place, home_of, listening
 from tests.platforms.telegram.rig import Shape, TelegramRig, home_at
 
 

@@ -27,13 +27,20 @@ class Specimen:
     """If one of these is missing or has another type, the update is malformed."""
 
 
-def broken(specimens: Sequence[Specimen], count: int, seed: int) -> Iterator[str]:
-    """Yield `count` malformed updates as JSON, or as text that is not JSON. The same every time."""
+def broken(
+    specimens: Sequence[Specimen], count: int, seed: int, *, raw: bool = True
+) -> Iterator[str]:
+    """Yield `count` malformed updates as JSON and, if `raw`, as text that no JSON library reads.
+
+    The same every time.
+    """
     chance = random.Random(seed)
-    ways = (_without, _mistyped, _mistyped, _mistyped, _cut, _scrambled, _another, _deep)
+    ways = (_without, _mistyped, _mistyped, _mistyped)
+    if raw:
+        ways = (*ways, _cut, _scrambled, _another, _deep)
     for number in range(count):
         # Deeply nested updates are large, so a few are enough.
-        way = ways[number % (len(ways) if number < 200 else len(ways) - 1)]
+        way = ways[number % (len(ways) if number < 200 or not raw else len(ways) - 1)]
         yield way(chance.choice(specimens), chance)
 
 

@@ -1,0 +1,35 @@
+"""The part of a rig that is the same for all fakes that are built on `segue.testing.peers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from segue.testing.contract.rig import Act, RemoteRig
+from segue.testing.peers import Hands, Trouble
+
+AnyHands = TypeVar("AnyHands", bound=Hands[Any, Any, Any])
+
+
+class FakeRig(RemoteRig, Generic[AnyHands]):
+    hands: AnyHands
+    methods: Mapping[Act, str] = {act: act.value for act in Act}
+    """The platform's method for each operation."""
+
+    async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
+        await self.hands.fail(self.methods[act], trouble, seconds=seconds)
+
+    async def calm(self) -> None:
+        await self.hands.calm()
+
+    async def down(self) -> None:
+        await self.hands.down()
+
+    async def up(self) -> None:
+        await self.hands.up()
+
+    async def repeat(self) -> None:
+        await self.hands.repeat()
+
+    async def inject(self, updates: Iterable[str]) -> None:
+        await self.hands.inject(updates)

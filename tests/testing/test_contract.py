@@ -1,0 +1,114 @@
+"""The contract suite fails for an adapter that breaks the contract."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.smallchat.adapter import SmallChatAdapter
+from examples.smallchat.rig import SmallChatRig, plugged_in
+from segue.core.address import Address, ChatType
+from segue.core.errors import DeliveryFailed
+from segue.platforms.base import Button, Inbound, Part, Receipt
+from segue.testing.contract import rig as rigs
+from segue.testing.contract.rig import Feature
+from segue.testing.contract.suite import RemoteContract
+from segue.testing.peers import Trouble
+
+DOCS = Path(__file__).parents[2] / "docs" / "adapters.md"
+FAILURES = (AssertionError, TimeoutError, pytest.fail.Exception)
+
+
+class OtherAddress(SmallChatAdapter):
+    """Opens a thread with another address than that of its messages."""
+
+    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+        opened = await super().create_handoff_thread(home, title, key=key)
+        return opened and dataclasses.replace(opened, chat_type=ChatType.THREAD)
+
+
+class EarlyConfirmation(SmallChatAdapter):
+    """Confirms a batch before its updates are recorded."""
+
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
+        while True:
+            batch = await self._call("updates", after=self._last, seconds=0.1)
+            self._last = batch.last
+            for update in batch.updates:
+                yield self._parse(update)
+
+
+class MutedErrors(SmallChatAdapter):
+    """Returns as if the message had been sent."""
+
+    async def send(
+        self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
+    ) -> Receipt:
+        with contextlib.suppress(DeliveryFailed):
+            return await super().send(to, part, key=key, buttons=buttons)
+        return Receipt("")
+
+
+class LostKey(SmallChatAdapter):
+    """Sends each message under a new key."""
+
+    numbers = itertools.count()
+
+    async def send(
+        self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
+    ) -> Receipt:
+        return await super().send(to, part, key=f"{next(self.numbers)}", buttons=buttons)
+
+
+class OwnRetry(LostKey):
+    """Repeats a message that may have arrived."""
+
+    async def send(
+        self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
+    ) -> Receipt:
+        with contextlib.suppress(DeliveryFailed):
+            return await super().send(to, part, key=key, buttons=buttons)
+        return await super().send(to, part, key=key, buttons=buttons)
+
+
+def lost(suite: RemoteContract, rig: SmallChatRig) -> Awaitable[None]:
+    return suite.test_a_message_that_may_have_arrived_is_repeated_under_its_key(
+        rig, Trouble.DROP_AFTER
+    )
+
+
+@pytest.mark.parametrize(
+    ("adapter", "test"),
+    [
+        (
+            OtherAddress,
+            lambda suite, rig: suite.test_a_reply_in_an_opened_thread_has_its_address(rig, "group"),
+        ),
+        (EarlyConfirmation, RemoteContract.test_an_update_that_was_not_recorded_is_received_again),
+        (MutedErrors, RemoteContract.test_a_message_to_an_unknown_chat_is_refused),
+        (LostKey, RemoteContract.test_one_key_sends_one_message),
+        (OwnRetry, lost),
+    ],
+)
+async def test_the_suite_fails_for_a_broken_adapter(
+    adapter: type[SmallChatAdapter],
+    test: Callable[[RemoteContract, Any], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rigs, "BOUND", 0.5)
+    async with plugged_in() as rig:
+        await test(RemoteContract(), rig)
+    async with plugged_in(adapter) as rig:
+        with pytest.raises(FAILURES):
+            await test(RemoteContract(), rig)
+
+
+def test_the_docs_list_every_feature_that_a_platform_can_lack() -> None:
+    docs = DOCS.read_text()
+    assert [feature for feature in Feature if f"| `{feature.name}`: {feature} |" not in docs] == []
