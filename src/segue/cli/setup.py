@@ -39,8 +39,8 @@ _CONNECTS = 20.0
 """Seconds that a gateway has to connect to the platform."""
 _TITLE = "Segue is set up"
 _HELLO = (
-    "**It works.** Conversations that you hand off arrive in this chat, each in a thread of its"
-    " own where there can be threads. At the terminal, type `/handoff {platform}`."
+    "**It works.** Handoffs arrive in this chat, each in a separate thread if the chat has threads."
+    " To hand off a conversation, type `/handoff {platform}` in the terminal."
 )
 
 
@@ -63,11 +63,11 @@ class Wish:
 
 @click.command()
 @click.argument("platform", type=click.Choice([platform.value for platform in registry.BUILT_IN]))
-@click.option("--token", help="What the platform knows your bot by; - reads it from stdin.")
-@click.option("--url", help="A server of the platform's that is your own.")
-@click.option("--owner", metavar="USER", help="Your user id there, rather than a pairing.")
-@click.option("--home", metavar="CHAT", help="The id of the chat where handoffs arrive.")
-@click.option("--yes", is_flag=True, help="Do not ask before a running gateway is restarted.")
+@click.option("--token", help="Bot token; - reads it from standard input.")
+@click.option("--url", help="URL of your own server of the platform.")
+@click.option("--owner", metavar="USER", help="Your user id there, to pair without a code.")
+@click.option("--home", metavar="CHAT", help="Id of the chat that receives handoffs.")
+@click.option("--yes", is_flag=True, help="Restart a running gateway without asking.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
 @click.pass_context
 def setup(
@@ -81,10 +81,10 @@ def setup(
     yes: bool,
     no_wait: bool,
 ) -> None:
-    """Set a platform up: its token is tried, you are paired with the bot, and a first message
-    arrives in a fresh thread.
+    """Set up a platform, step by step.
 
-    What a flag answers is not asked. It can be run again at any time; the exit code is 1 when
+    Checks the bot token, pairs you with the bot, and sends a first message to your home channel.
+    Options replace the questions. You can run it again at any time. The exit code is 1 if
     something is left to do.
     """
     from_stdin = token == _STDIN
@@ -169,7 +169,7 @@ def _keep(wish: Wish, token: str) -> bool:
     wanted = {key: value for key, value in changes.items() if value}
     for key, value in wanted.items():
         path = config.change(f"{name}.{key}", [value])
-        say(f"Kept as {name}.{key} in {path}.")
+        say(f"Saved {name}.{key} in {path}.")
     return bool(wanted)
 
 
@@ -179,7 +179,7 @@ def _in_force(platform: Platform, token: str) -> Settings:
     kept = settings.platforms[platform].token
     if kept is not None and kept.reveal() != token:
         raise SetupFailed(
-            platform=platform, reason=f"{kept.setting} holds another token, which wins"
+            platform=platform, reason=f"{kept.setting} holds another token, which overrides it"
         )
     return settings
 
@@ -196,16 +196,16 @@ async def _gateway(
         return await background.settled(store, running[0], _CONNECTS)
     if running:
         if not wish.yes and not _may_restart(wish):
-            notice("Type `segue gateway stop`, `segue gateway start`, and this command again.")
+            notice("Type `segue gateway stop`, `segue gateway start`, then this command again.")
             return None
         await background.stop(store)
     started = await background.start(store, settings.gateway_log)
-    say("A gateway runs in the background." if not running else "The gateway runs again.")
+    say("Restarted the gateway." if running else "Started a gateway in the background.")
     return await background.settled(store, started, _CONNECTS)
 
 
 def _may_restart(wish: Wish) -> bool:
-    ask = f"A gateway is running. Restart it, so that it serves {wish.platform}?"
+    ask = f"A gateway is running. Restart it to serve {wish.platform}?"
     return wish.asks and click.confirm(ask, default=True, err=True)
 
 
@@ -214,7 +214,7 @@ def _is_connected(gateway: Gateway, platform: Platform) -> bool:
     if health.state is Link.CONNECTED:
         return True
     detail = f": {one_line(health.detail)}" if health.detail else ""
-    notice(f"The gateway has not reached {platform}{detail}. `segue gateway logs` tells more.")
+    notice(f"The gateway cannot reach {platform}{detail}. See `segue gateway logs`.")
     return False
 
 
@@ -228,23 +228,23 @@ async def _home(store: Store, adapter: Adapter, gateway: Gateway, wish: Wish) ->
         try:
             await store.owners.link(Sender(platform=platform, user_id=wish.owner), ME)
         except IdentityTaken:
-            notice(f"The {platform} user {wish.owner} is paired already.")
+            notice(f"The {platform} user {wish.owner} is already paired.")
     if wish.home is not None or wish.owner is not None:
         chat = wish.home or wish.owner or ""
         home = await adapter.find_chat(chat)
         if home is None:
-            reason = f"the bot is in no chat with the id {one_line(chat)}"
+            reason = f"the bot is not in a chat with the id {one_line(chat)}"
             raise SetupFailed(platform=platform, reason=reason)
         await store.owners.set_home(ME, home)
     found = await _settled(store, platform)
     if found is None:
         _invite(await store.pairings.begin(ME, seconds=wish.seconds), gateway, wish)
         if not wish.waits:
-            notice("`segue setup` can be typed again once you are paired.")
+            notice(f"Type `segue setup {platform}` again once you are paired.")
             return None
         found = await _paired(store, platform, time.monotonic() + wish.seconds)
     if found is None:
-        notice(f"Nobody used it in time. Type `segue setup {platform}` again.")
+        notice(f"The code has expired. Type `segue setup {platform}` for a new one.")
         return None
     say(f"You are paired. Handoffs arrive in {found}.")
     return found
@@ -263,10 +263,11 @@ def _invite(code: str, gateway: Gateway, wish: Wish) -> None:
     if link:
         draw(["", *qr.on_screen(link)])
         say(f"Open this on your phone within {minutes}, and press Start:\n{link}")
-        say(f"Or send {code} to the bot. Anyone who does can act as you. Keep it secret.")
+        say(f"Or send {code} to the bot.")
     else:
-        say(f"\nSend {code} to the bot within {minutes}. Anyone who does can act as you.")
-    say("In a group, send the code there, then /sethome.")
+        say(f"\nSend {code} to the bot within {minutes}.")
+    say("Anyone who does can act as you. Keep it secret.")
+    say("To use a group, send the code there, then /sethome.")
 
 
 async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChannel | None:
@@ -294,9 +295,9 @@ async def _prove(adapter: Adapter, home: HomeChannel) -> bool:
     except (DeliveryFailed, ConnectFailed) as error:
         reason = str(error.fields.get("reason", error))
         raise SetupFailed(platform=adapter.platform, reason=reason) from error
-    where = "in a fresh thread" if thread else "there"
-    say(f"A message has arrived {where}: look at your phone.")
-    say(f"Done. In a conversation, type /handoff {adapter.platform}.")
+    where = "in a new thread" if thread else "in your home channel"
+    say(f"Sent a message {where}: look at your phone.")
+    say(f"Done. To hand off a conversation, type /handoff {adapter.platform} in it.")
     return True
 
 

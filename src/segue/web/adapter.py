@@ -38,7 +38,7 @@ _LOOK = 5.0
 _TITLE = 200
 _UNTITLED = "Conversation"
 _NO_NETWORK = (
-    "this machine has no address in a private network, so that no phone could open the page. Type"
+    "this machine has no address in a private network, so no phone could open the page. Type"
     " `segue gateway start` without --lan, and `segue config set web.lan false`"
 )
 _CAPABILITIES = Capabilities(
@@ -174,7 +174,7 @@ class WebAdapter:
         self._check(part, buttons)
         edited = await self._store.pages.edit(int(receipt), part.text, _pairs(buttons))
         if edited is None:
-            raise self._refused("that message is gone")
+            raise self._refused("the message no longer exists")
         server.changed(edited.page, edited.no)
 
     def acknowledge(self, press: Inbound) -> None:
@@ -190,7 +190,7 @@ class WebAdapter:
         return False  # a bubble appears as fast, and stays
 
     async def preview(self, at: Address, part: Part, *, key: str) -> None:
-        raise self._refused("the page shows no previews")
+        raise self._refused("the page has no previews")
 
     async def typing(self, at: Address) -> None:
         server = self._connected()
@@ -225,23 +225,23 @@ class WebAdapter:
         else:
             page = await self._store.pages.get(to.thread_id)
         if page is None or page.owner != to.chat_id:
-            raise self._refused("that conversation is gone")
+            raise self._refused("the conversation no longer exists")
         return page.id
 
     async def _begin(self, owner: str, title: str, key: str) -> Page:
         try:
             return await self._store.pages.begin(owner, title or _UNTITLED, key=key)
         except OwnerNotFound as error:
-            raise self._refused("nobody has that page") from error
+            raise self._refused("the page has no owner") from error
 
     def _check(self, part: Part, buttons: Sequence[Button]) -> None:
         length, limit = len(part.text), self.capabilities.length
         if length > limit:
-            raise self._refused(f"a message has {limit:,} characters at most, this one {length:,}")
+            raise self._refused(f"the message has {length:,} characters; the limit is {limit:,}")
         if is_empty(part.text):
-            raise self._refused("there is nothing in it to see")
+            raise self._refused("the message is empty")
         if any(len(button.data.encode()) > BUTTON_LIMIT for button in buttons):
-            raise self._refused(f"a button holds {BUTTON_LIMIT} bytes at most")
+            raise self._refused(f"a button holds at most {BUTTON_LIMIT} bytes")
 
     def _refused(self, reason: str) -> DeliveryFailed:
         return DeliveryFailed(platform=self.platform, reason=reason)
