@@ -192,12 +192,12 @@ async def test_a_question_waits_for_a_person_who_is_typing(person: Person):
         async with person.opens(environment=patient) as shown:
             await shown.ready()
             shown.say("do it")
-            await shown.see("Ctrl-C stops it")
+            await shown.see("Ctrl-C to stop")
             shown.type("certainl")
             await shown.see("certainl")
             model.go.set()
             await shown.see("needs your approval")
-            await shown.see("a question waits until you stop typing")
+            await shown.see("a question is waiting for you to stop typing")
             shown.type("y")
             await shown.see("❯ certainly")
             assert "Allow it?" not in shown.text
@@ -216,7 +216,7 @@ async def test_a_line_typed_before_the_question_is_no_answer_to_it(
             shown.say("do it")
             await model.asked.wait()
             shown.say("y")
-            await shown.see("waiting: y" if not environment else "\ny")
+            await shown.see("queued: y" if not environment else "\ny")
             model.go.set()
             await shown.see("Allow it?")
             shown.say("n")

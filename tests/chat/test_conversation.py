@@ -211,9 +211,9 @@ async def test_what_is_typed_while_the_agent_works_waits_and_is_answered(person:
             shown.say("first")
             await shown.see("❯ first")
             shown.say("second")
-            await shown.see("waiting: second")
+            await shown.see("queued: second")
             shown.say("third")
-            await shown.see("waiting: second\n  waiting: third")
+            await shown.see("queued: second\n  queued: third")
             model.go.set()
             await shown.shows("❯ first One, at length. ❯ second Two. ❯ third Three.")
             await shown.gone("waiting:")
@@ -233,7 +233,7 @@ async def test_what_was_not_sent_is_told_on_leaving(person: Person):
             await shown.see("❯ first")
             shown.say("second")
             shown.say("third")
-            await shown.see("waiting: third")
+            await shown.see("queued: third")
             shown.press("c-d")
             assert await shown.end() == 0
             assert "Not sent: second" in shown.text
@@ -257,11 +257,11 @@ async def test_an_answer_that_nobody_can_see_is_told(person: Person):
         await shown.ready()
         for word in ("hello", "again"):
             shown.say(word)
-            await shown.shows("The agent gave no visible answer.")
+            await shown.shows("The agent gave no answer.")
             await shown.ready()
         shown.say("and now?")
         await shown.shows("seen")
         await shown.ready()
         shown.press("c-d")
         assert await shown.end() == 0
-    assert shown.text.count("The agent gave no visible answer.") == 2
+    assert shown.text.count("The agent gave no answer.") == 2

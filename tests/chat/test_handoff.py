@@ -56,7 +56,7 @@ async def test_without_a_gateway_a_platform_that_is_not_set_up_is_told_too(perso
     async with person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
-        await shown.shows("Nor is telegram set up yet: type `segue setup telegram`.")
+        await shown.shows("telegram is not set up yet either. Type `segue setup telegram`.")
         await shown.ready()
 
 
@@ -80,8 +80,8 @@ async def test_a_gateway_is_started_when_wanted_and_the_handoff_goes_on(person: 
         shown.say("/handoff telegram")
         await shown.see("Start one now?")
         shown.say("y")
-        await shown.shows("Running now: ")
-        await shown.shows("There is no home channel on telegram yet.")
+        await shown.shows("Started a gateway")
+        await shown.shows("No home channel on telegram yet.")
         await shown.ready()
         (gateway,) = await alive(person)
         assert gateway.platforms == {"telegram", "web"}
@@ -191,7 +191,7 @@ async def test_in_the_middle_of_a_turn_it_is_refused_at_once(person: Person):
         shown.say("hello")
         await shown.shows("working")
         shown.say("/handoff telegram")
-        await shown.shows("The agent is still at work")
+        await shown.shows("The agent is still working")
         model.go.set()
         await shown.shows("a long answer")
         await shown.ready()

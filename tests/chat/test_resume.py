@@ -47,14 +47,14 @@ async def a_turn(person: Person, *, serving: bool = True) -> AsyncGenerator[Turn
 
 
 async def waiting(shown: Terminal) -> None:
-    await shown.shows(f"A turn is running on {DM}. Waiting for its end; Ctrl-C gives up.")
+    await shown.shows(f"The agent is answering on {DM}. Waiting for it… Ctrl-C to stop waiting.")
 
 
 async def test_the_end_of_a_running_turn_is_waited_for(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
         await waiting(shown)
         await turn.end()
-        await shown.shows("That turn is over.")
+        await shown.shows("The answer is complete.")
         await shown.shows("The ferry goes at nine.")
         await shown.see("Boats · scripted · here")
         await shown.ready()
@@ -89,7 +89,7 @@ async def test_whoever_gives_up_can_still_take_it_over(person: Person):
         shown.press("c-c")
         await shown.see("Take it over? [y]es, [n]o")
         shown.say("y")
-        await shown.shows("It was taken from the gateway; what was running there is interrupted.")
+        await shown.shows("Took over the session from the gateway. Work there was interrupted.")
         await shown.see("Boats · scripted · here")
         with pytest.raises(SessionMoved):
             await turn.end()
@@ -97,9 +97,9 @@ async def test_whoever_gives_up_can_still_take_it_over(person: Person):
 
 async def test_with_now_the_turn_is_interrupted_and_that_is_said(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "--now", "Boats") as shown:
-        await shown.shows("It was taken from the gateway; what was running there is interrupted.")
+        await shown.shows("Took over the session from the gateway. Work there was interrupted.")
         await shown.see("Boats · scripted · here")
-        assert "A turn is running" not in shown.text
+        assert "The agent is answering" not in shown.text
         with pytest.raises(SessionMoved):
             await turn.end()
 

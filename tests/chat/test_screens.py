@@ -79,7 +79,7 @@ async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
             await store.sessions.rename(session.id, f"Named {PAYLOAD}")
             await store.notes.add(ME, f"note {PAYLOAD}")
         shown.say("/title")
-        await shown.see("This session is called Named")
+        await shown.see("The title of this session is Named")
         shown.say("/memory")
         await shown.see("1  note")
         shown.say("/sessions")
@@ -305,9 +305,9 @@ async def test_a_word_that_is_no_command_suggests_the_nearest(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("/hepl")
-        await shown.see("the nearest is /help")
+        await shown.see("Did you mean /help")
         shown.say("/help")
-        await shown.shows("begin another session here")
+        await shown.shows("start a new session here")
 
 
 @pytest.mark.parametrize("words", ["/home/me is full", "/"])

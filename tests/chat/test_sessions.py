@@ -57,7 +57,7 @@ async def test_a_directory_that_is_gone_is_told_and_one_stays(person: Person):
     await begin(person, "hello")
     person.cwd.rmdir()
     async with person.opens("resume", cwd=person.cwd.parent) as shown:
-        await shown.shows(f"Its directory {person.cwd} cannot be used")
+        await shown.shows(f"The session's directory {person.cwd} cannot be used")
         await shown.shows(f"hello, in {person.cwd.parent}")
         await say(shown, "again")
 
@@ -87,7 +87,7 @@ async def test_a_new_session_is_new_in_the_status_line_too(person: Person):
         await say(shown, "hello")
         await shown.until(lambda: shown.screen[-1].startswith("hello"), "the status of hello")
         shown.say("/new")
-        await shown.until(lambda: shown.screen[-1].startswith("a new session"), "a new session")
+        await shown.until(lambda: shown.screen[-1].startswith("new session"), "a new session")
         shown.say("/resume hello")
         await shown.until(lambda: shown.screen[-1].startswith("hello"), "the status of hello")
 
@@ -157,7 +157,7 @@ async def test_what_is_said_elsewhere_can_be_followed(person: Person):
             second.say("y")
             await first.shows("no longer here")
             first.say("/follow")
-            await first.see("Ctrl-C ends it.")
+            await first.see("Ctrl-C to stop.")
             await say(second, "news from there")
             await first.shows("❯ news from there")
             await first.shows("what I hear: news from there")

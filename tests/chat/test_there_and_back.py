@@ -56,7 +56,7 @@ async def test_a_session_goes_to_a_chat_and_comes_back(person: Person):
             async with person.opens() as shown:
                 await says(shown, "the boat is red", "it has two masts", "it is called Nautilus")
                 shown.say("/title Boats")
-                await shown.shows("This session is called Boats.")
+                await shown.shows("The title of this session is Boats.")
                 shown.say("/handoff telegram")
                 assert await shown.end() == 0
                 await shown.shows("Boats goes on at")

@@ -165,27 +165,27 @@ def test_nothing_printed_can_play_tricks_on_the_screen(person: Person):
 
 
 def test_a_setting_is_written_and_the_rest_stays(person: Person):
-    assert person("set", "idle_minutes", "5") == f"idle_minutes is set in {person.path}.\n"
+    assert person("set", "idle_minutes", "5") == f"Set idle_minutes in {person.path}.\n"
     assert person.path.read_text() == FILE.replace("idle_minutes = 3", "idle_minutes = 5")
 
 
 def test_what_makes_no_sense_is_not_written(person: Person):
     assert "idle_minutes: expected float > 0" in person.refused("set", "idle_minutes", "0")
     assert "There is no setting 'modle'" in person.refused("set", "modle", "x")
-    assert "What is model to be? Give a value." in person.refused("set", "model")
+    assert "No value for model. Give one." in person.refused("set", "model")
     assert "is not a store. Use sqlite:///" in person.refused("set", "store", "/x.db")
     assert person.path.read_text() == FILE
 
 
 def test_it_says_when_a_variable_wins(person: Person):
     told = person.run("set", "model", "local", SEGUE_MODEL="other").stderr
-    assert told == "But SEGUE_MODEL is set too, and wins as long as it is.\n"
+    assert told == "The environment variable SEGUE_MODEL is set and overrides it.\n"
     assert person.run("set", "model", "local").stderr == ""
 
 
 def test_a_key_makes_the_file_private(person: Person):
     person.path.chmod(0o644)
-    assert person("set", "keys.groq", KEY) == f"keys.groq is set in {person.path}.\n"
+    assert person("set", "keys.groq", KEY) == f"Set keys.groq in {person.path}.\n"
     assert stat.S_IMODE(person.path.stat().st_mode) == 0o600
     assert f'groq = "{KEY}"' in person.path.read_text()
 
@@ -193,14 +193,14 @@ def test_a_key_makes_the_file_private(person: Person):
 def test_a_key_is_read_from_a_pipe(person: Person):
     person("set", "keys.groq", given=f" {KEY}\nmore\n")
     assert f'groq = "{KEY}"\n' in person.path.read_text()
-    assert "Nothing was given for keys.openai." in person.refused("set", "keys.openai", given="\n")
+    assert "No value for keys.openai. Give one." in person.refused("set", "keys.openai", given="\n")
 
 
 def test_a_key_is_asked_for_and_not_shown(person: Person):
     prompt = "endpoints.work.key: "
     code, shown = person.on_screen("set", "endpoints.work.key", keys=b"new\n", prompt=prompt)
     assert code == 0
-    assert shown == f"{prompt}\nendpoints.work.key is set in {person.path}.\n"
+    assert shown == f"{prompt}\nSet endpoints.work.key in {person.path}.\n"
     assert 'key = "new"\n' in person.path.read_text()
 
 
@@ -228,7 +228,7 @@ def editor(folder: Path, *programs: str) -> str:
 def test_what_was_edited_takes_the_place_of_the_file(person: Person, tmp_path: Path):
     step = "path.write_text(text.replace('= 3', '= 4')); print(oct(path.stat().st_mode & 0o777))"
     code, shown = person.on_screen("edit", VISUAL=editor(tmp_path, step), EDITOR="false")
-    assert (code, shown) == (0, f"0o600\n{person.path} is changed.\n")
+    assert (code, shown) == (0, f"0o600\nChanged {person.path}.\n")
     assert person.path.read_text() == FILE.replace("= 3", "= 4")
     assert stat.S_IMODE(person.path.stat().st_mode) == 0o600
 
@@ -256,7 +256,7 @@ def test_what_is_wrong_can_be_edited_again(person: Person, tmp_path: Path):
     steps = editor(tmp_path, wrong, right)
     code, shown = person.on_screen("edit", EDITOR=steps, keys=b"\n")
     assert code == 0
-    assert "That cannot be used: idle_minutes: expected float > 0.0.\n" in shown
+    assert "The settings are not valid: idle_minutes: expected float > 0.0.\n" in shown
     assert "Edit it again? [Y/n]:" in shown
     assert person("get", "idle_minutes") == "7\n"
 
@@ -265,7 +265,7 @@ def test_what_is_wrong_and_stays_so_changes_nothing(person: Person, tmp_path: Pa
     wrong = "path.write_text('broken')"
     code, shown = person.on_screen("edit", EDITOR=editor(tmp_path, wrong), keys=b"n\n")
     assert code == 1
-    assert "That cannot be used: this is no TOML" in shown
+    assert "The settings are not valid: this is no TOML" in shown
     assert person.path.read_text() == FILE
     assert "this is no TOML" in person.refused("edit", EDITOR=editor(tmp_path, wrong))
     assert person.path.read_text() == FILE
@@ -276,7 +276,7 @@ def test_what_changed_meanwhile_is_not_lost_in_silence(person: Person, tmp_path:
     step = f"{other}; path.write_text(text + '# more\\n')"
     code, shown = person.on_screen("edit", EDITOR=editor(tmp_path, step), keys=b"\n")
     assert code == 1
-    assert "was changed by something else meanwhile. Replace it with yours? [y/N]:" in shown
+    assert "has changed since you opened it. Replace it with yours? [y/N]:" in shown
     assert person.path.read_text() == 'model = "other"\n'
 
 
@@ -284,7 +284,7 @@ def test_what_changed_meanwhile_is_not_lost_in_silence(person: Person, tmp_path:
     ("command", "told"),
     [
         ("/nowhere/editor", "The editor /nowhere/editor cannot be started (No such file or dir"),
-        ("false", "The editor false failed; nothing was changed. Set EDITOR to an editor"),
+        ("false", "The editor false failed; nothing was changed. Set EDITOR to your editor"),
     ],
 )
 def test_an_editor_that_does_not_work_is_told(person: Person, command: str, told: str):
@@ -294,4 +294,4 @@ def test_an_editor_that_does_not_work_is_told(person: Person, command: str, told
 
 def test_without_any_editor_it_says_what_to_set(person: Person, tmp_path: Path):
     told = person.refused("edit", EDITOR="", VISUAL="", PATH=str(tmp_path))
-    assert "There is no editor that we know of. Set EDITOR to an editor of yours" in told
+    assert "No editor was found. Set EDITOR to your editor" in told

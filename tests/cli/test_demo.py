@@ -82,7 +82,7 @@ async def test_each_step_is_told_with_its_time_in_80_columns(person: Person, fol
     third = lines[lines.index(headings[2]) + 1 : lines.index(headings[3])]
     assert any(line.endswith("…") for line in third), "no step of the handoff was told"
     assert "   The session is on the web page now." in third
-    assert "page did not know what was said in the terminal." in " ".join(told.stdout.split())
+    assert "page did not use what was said in the terminal." in " ".join(told.stdout.split())
     assert "\x1b" not in told.stdout
     asked = [message["content"] for message in model.requests[-1]["messages"]]
     assert FACT in asked, "the model was shown what was said in the terminal"
@@ -99,7 +99,7 @@ async def test_a_program_is_told_all_of_it_in_one_object(person: Person, folder:
     assert 0 <= told["pickup_ms"] <= told["handoff_ms"] <= 30_000
     assert told["roles"] == ROLES
     assert told["saw_earlier"] is True
-    assert "they name a boat: Aurora" in told["reply"]
+    assert "which name the boat Aurora" in told["reply"]
     assert len(told["session"]) == len("20261116_042656_f8ddcc17")
     nothing_left(person, folder)
 
@@ -113,7 +113,7 @@ def _shell() -> Say:
     [
         ([], ["gateway"], "The script of this test is at its end."),
         (["Fine.", "I am here."], STEPS[:4], "The script of this test is at its end."),
-        (["Fine.", "I am here.", _shell()], STEPS[:4], "the model wants to use a tool"),
+        (["Fine.", "I am here.", _shell()], STEPS[:4], "the model asked to use a tool"),
     ],
 )
 async def test_what_goes_wrong_is_told_with_how_far_it_came(
@@ -132,7 +132,7 @@ async def test_without_a_model_nobody_is_asked_where_nobody_is(person: Person, f
     person.environment["SEGUE_MODELS"] = str(folder.parent / "no-models")
     told = await asyncio.to_thread(segue_says, person, "demo")
     assert (told.returncode, told.stdout) == (1, "")
-    assert "There is no model to talk to yet" in told.stderr
+    assert "No model is available yet" in told.stderr
     assert "--yes" in told.stderr
     assert "--scripted" in told.stderr
     nothing_left(person, folder)
@@ -142,7 +142,7 @@ async def test_a_person_is_asked_before_a_model_is_fetched(person: Person, folde
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = str(folder.parent / "no-models")
     async with person.opens("demo") as shown:
-        await shown.see("Get it now? [Y/n]:")
+        await shown.see("Download it now? [Y/n]:")
         shown.say("n")
         assert await shown.end() == 1
         assert "A gateway starts" not in shown.text
@@ -157,7 +157,7 @@ async def test_ctrl_c_in_the_middle_cleans_up(person: Person, folder: Path):
             assert processes_of(folder), "its gateway runs"
             shown.press("c-c")
             assert await shown.end() == 130
-            await shown.shows("The demo was interrupted. Nothing of it is left behind.")
+            await shown.shows("The demo was interrupted. It left nothing behind.")
             assert "Traceback" not in shown.text
     nothing_left(person, folder)
 

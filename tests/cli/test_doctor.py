@@ -90,8 +90,8 @@ def test_where_all_is_well_it_says_so_of_each(environ: dict[str, str], tmp_path:
     assert f"free at {tmp_path}." in found["disk"][1]
     assert found["model"][1] == "scripted. SEGUE_MODEL says so."
     assert "segue model pull" in found["embedded"][1]
-    assert found["terminal"][1] == "This is none: plain text is printed."
-    assert found["gateway"][1].startswith("None is running.")
+    assert found["terminal"][1] == "Not a terminal: printing plain text."
+    assert found["gateway"][1].startswith("Not running.")
 
 
 def test_for_a_person_there_is_a_line_for_each(environ: dict[str, str]):
@@ -124,7 +124,7 @@ def test_who_may_read_the_keys_is_a_warning(environ: dict[str, str]):
     [
         ("sqlite://{}/no/where/segue.db", "The folder {}/no/where does not exist."),
         ("nonsense", "is not a store"),
-        ("sqlite://{}/config.toml", "belongs to something else than Segue"),
+        ("sqlite://{}/config.toml", "is not a Segue store"),
         ("postgresql://me:sk-very-secret@127.0.0.1:1/db", "does not answer"),
     ],
 )
@@ -199,14 +199,14 @@ def test_a_disk_that_is_nearly_full_is_told(
 def test_a_model_that_answers_is_fine(environ: dict[str, str]):
     with openai([], models=["gpt-a"]) as more:
         found = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
-        assert found == ("ok", "openai/gpt-a. SEGUE_MODEL says so. It can be reached.")
+        assert found == ("ok", "openai/gpt-a. SEGUE_MODEL says so. It is reachable.")
         verdict, told = findings(environ, **more, SEGUE_MODEL="openai/gpt-z")["model"]
         assert verdict == "problem"
         assert "OpenAI has no model 'gpt-z'" in told
         wrong = {**more, "OPENAI_API_KEY": "wrong", "SEGUE_MODEL": "openai/gpt-a"}
         verdict, told = findings(environ, **wrong)["model"]
     assert verdict == "problem"
-    assert "OpenAI does not accept the key. Check OPENAI_API_KEY" in told
+    assert "OpenAI rejected the API key. Check OPENAI_API_KEY" in told
 
 
 def test_a_model_that_does_not_answer_is_a_problem(environ: dict[str, str]):
@@ -222,7 +222,7 @@ def test_a_service_that_does_not_list_its_models_is_only_doubted(environ: dict[s
         elsewhere = {**more, "OPENAI_BASE_URL": more["OPENAI_BASE_URL"] + "/other"}
         verdict, told = findings(environ, **elsewhere, SEGUE_MODEL="openai/gpt-a")["model"]
     assert verdict == "warning"
-    assert "Whether it is there could not be checked" in told
+    assert "It could not be checked" in told
 
 
 def test_without_a_model_it_says_what_to_type(environ: dict[str, str]):
@@ -261,7 +261,7 @@ def test_on_a_screen_the_terminal_is_told(environ: dict[str, str]):
 @pytest.mark.parametrize(
     ("more", "columns", "told"),
     [
-        ({"TERM": "dumb"}, 80, "everything stays plain."),
+        ({"TERM": "dumb"}, 80, "printing plain text."),
         ({"PYTHONIOENCODING": "latin-1"}, 80, "`export LC_ALL=C.UTF-8`"),
         ({}, 30, "Make the window"),
     ],

@@ -102,7 +102,7 @@ async def test_a_second_one_is_refused_by_name(person: Person):
         assert [p["platform"] for p in told["platforms"]] == ["telegram", "web"]
         second = segue_says(person, "gateway", "start")
         assert second.returncode == 1
-        assert f"{told['name']} serves telegram, web already." in second.stderr
+        assert f"{told['name']} already serves telegram, web." in second.stderr
         assert await pid_of_the_only_one(person) == told["pid"]
         stopped = json.loads(segue_says(person, "gateway", "stop", "--json").stdout)
         assert [gateway["pid"] for gateway in stopped["stopped"]] == [told["pid"]]
@@ -299,7 +299,7 @@ async def test_on_a_narrow_screen_no_line_of_the_status_is_too_long(person: Pers
         person.opens("gateway", "status", columns=40) as shown,
     ):
         assert await shown.end() == 0
-        await shown.shows("send /sethome in the chat where handoffs should arrive")
+        await shown.shows("send /sethome in the chat that should receive handoffs")
 
 
 async def test_a_gateway_that_serves_nothing_says_so(person: Person):

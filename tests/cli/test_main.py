@@ -53,7 +53,7 @@ def test_names_complete_as_with_click():
 
 def test_commands_are_listed_without_loading_them():
     told = loaded("", "main(['--help'])")
-    assert "\n  memory      Show what the agent keeps in mind about you" in told
+    assert "\n  memory      Show or change the notes that the agent keeps" in told
     assert told.endswith("\n[]\n")
 
 

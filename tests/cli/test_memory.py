@@ -72,8 +72,8 @@ def test_an_empty_memory_says_how_to_add_something(memory: Segue):
 
 
 def test_notes_are_added_changed_removed_and_listed(memory: Segue):
-    assert memory("add", "I prefer short answers.") == "Kept:\n  1  I prefer short answers.\n"
-    assert memory("add", "I", "live", "in", "Köln.") == "Kept:\n  2  I live in Köln.\n"
+    assert memory("add", "I prefer short answers.") == "Added:\n  1  I prefer short answers.\n"
+    assert memory("add", "I", "live", "in", "Köln.") == "Added:\n  2  I live in Köln.\n"
     assert memory("edit", "1", "I prefer", "long answers.") == (
         "Changed:\n  1  I prefer long answers.\n"
     )
@@ -84,7 +84,7 @@ def test_notes_are_added_changed_removed_and_listed(memory: Segue):
 
 def test_the_same_again_is_kept_once(memory: Segue):
     memory("add", "I like tea")
-    assert memory("add", " i LIKE  tea") == "Kept:\n  1  I like tea\n"
+    assert memory("add", " i LIKE  tea") == "Added:\n  1  I like tea\n"
     assert memory() == "  1  I like tea\n"
 
 

@@ -125,7 +125,7 @@ def test_another_account_is_named_once_and_remembered(
         settings = config.load(environ)
         assert servers.confirm("ollama/phi4", settings, environ, servers=[server]) is agrees
         asked = out.getvalue().decode()
-    assert "What answers at 127.0.0.1:40000 runs as 54321, not as you," in asked
+    assert "The server at 127.0.0.1:40000 runs as 54321, not as you." in asked
     assert config.load(environ).server_accounts == (("54321",) if agrees else ())
 
 
@@ -147,7 +147,7 @@ def test_without_any_model_it_says_what_to_type(segue: Segue):
     result = segue()
     assert result.exit_code == 0
     first, *ways = result.output.splitlines()[:4]
-    assert first == "There is no model to talk to yet. Any one of these is enough:"
+    assert first == "No model is available yet. To get one:"
     assert "ANTHROPIC_API_KEY" in ways[0]
     assert "segue model pull" in ways[2]
     assert "  - Anthropic       ANTHROPIC_API_KEY is not set.\n" in result.output
@@ -218,7 +218,7 @@ def test_a_provider_that_does_not_answer_is_told_beside_the_others(segue: Segue)
     with openai([]) as more, ollama("phi4") as server:
         result = segue("list", servers=(server,), **{**more, "OPENAI_API_KEY": "wrong"})
     assert result.exit_code == 0
-    assert "OpenAI\n  (OpenAI does not accept the key. Check OPENAI_API_KEY" in result.output
+    assert "OpenAI\n  (OpenAI rejected the API key. Check OPENAI_API_KEY" in result.output
     assert "  ollama/phi4\n" in result.output
 
 
@@ -245,7 +245,7 @@ def test_a_model_is_chosen_for_good(segue: Segue, environ: dict[str, str]):
     with ollama("llama3:latest") as server:
         result = segue("use", "ollama/llama3", servers=(server,))
         assert result.exit_code == 0
-        assert result.output == f"ollama/llama3:latest is used from now on; {path} says so.\n"
+        assert result.output == f"The model is now ollama/llama3:latest (saved in {path}).\n"
         shown = segue(servers=(server,), ANTHROPIC_API_KEY=KEY).output
     assert shown.startswith(f"ollama/llama3:latest\n  model in {path} says so.\n")
     assert path.read_text() == '# mine\nmodel = "ollama/llama3:latest"\n'
@@ -282,13 +282,13 @@ def test_what_cannot_be_checked_is_written_and_doubted(segue: Segue, environ: di
         pass
     result = segue("use", "openai/gpt-z", **more)
     assert result.exit_code == 0
-    assert "Whether it is there could not be checked: OpenAI cannot be reached" in result.output
+    assert "It could not be checked: OpenAI cannot be reached" in result.output
     assert config.load(environ).model == "openai/gpt-z"
 
 
 def test_it_says_when_the_environment_overrules_the_choice(segue: Segue):
     told = segue("use", "scripted", SEGUE_MODEL="openai/gpt-5.5").output
-    assert told.endswith("But SEGUE_MODEL is openai/gpt-5.5, and wins as long as it is set.\n")
+    assert told.endswith("The environment variable SEGUE_MODEL=openai/gpt-5.5 overrides it.\n")
     assert "SEGUE_MODEL" not in segue("use", "scripted").output
 
 
@@ -315,7 +315,7 @@ def test_the_model_in_use_is_tried_when_none_is_named(segue: Segue):
 @pytest.mark.parametrize(
     ("script", "told"),
     [
-        ([Say(text="")], "an answer without a word"),
+        ([Say(text="")], "the answer is empty"),
         ([too_many("0")] * 9, "is too busy: Rate limit reached"),
     ],
 )
@@ -336,7 +336,7 @@ def test_what_a_server_says_in_an_error_cannot_move_the_cursor(segue: Segue):
 def test_without_a_model_there_is_nothing_to_try(segue: Segue):
     result = segue("test")
     assert result.exit_code == 1
-    assert "There is no model to talk to yet" in result.output
+    assert "No model is available yet" in result.output
 
 
 # The program
@@ -348,7 +348,7 @@ def test_the_program_has_the_command(environ: dict[str, str]):
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("scripted\n  SEGUE_MODEL says so.\n")
     helped = CliRunner().invoke(main, ["--help"]).output
-    assert "Show which model is used, and why" in helped
+    assert "Show or choose the model." in helped
 
 
 def test_the_version_reads_no_settings(environ: dict[str, str]):

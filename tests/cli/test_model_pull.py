@@ -59,13 +59,13 @@ async def test_nobody_is_asked_where_nobody_is_and_few_lines_tell_how_far_it_is(
         await pulled(folder, weights(url))
         told = capsys.readouterr().out
         assert present(folder, weights(url))
-        assert told.startswith("A tiny model, 1 MB, licence MIT\n  from the test's own site;")
+        assert told.startswith("A tiny model, 1 MB, licence MIT\n  from the test's own site,")
         assert str(folder) in told
         assert "100 %  1 of 1 MB  from the test's own site\n" in told
         assert "\r" not in told
         assert told.endswith("Type `segue model test local` to try it.\n")
         await pulled(folder, weights(url))
-    assert capsys.readouterr().out.startswith("The embedded model is here already.")
+    assert capsys.readouterr().out.startswith("The embedded model is already installed.")
 
 
 async def test_it_goes_on_where_it_stopped(runtime: None, tmp_path: Path):
@@ -87,7 +87,7 @@ async def test_what_stops_it_is_told(runtime: None, tmp_path: Path):
         return Response(503)
 
     async with serving(handle) as url:
-        with pytest.raises(PullFailed, match="go on where it stopped"):
+        with pytest.raises(PullFailed, match="continue where it stopped"):
             await pulled(tmp_path, weights(url))
 
 
@@ -113,7 +113,7 @@ def test_somebody_who_is_there_is_asked_first_and_may_refuse(tmp_path: Path):
     os.close(ours)
     assert process.returncode == 1
     assert "491 MB, licence Apache-2.0" in said.decode()
-    assert "Get it now? [Y/n]" in said.decode()
+    assert "Download it now? [Y/n]" in said.decode()
     assert not (tmp_path / "models").exists()
 
 

@@ -81,7 +81,7 @@ async def test_bytes_that_are_no_text_do_not_stop_it(person: Person):
 async def test_nothing_to_say_is_an_error(person: Person):
     code, output, errors = await run(person, "-p", "-", given=b"\n")
     assert (code, output) == (2, "")
-    assert "There is nothing to say" in errors
+    assert "No text to send" in errors
 
 
 async def test_events_are_objects_and_the_last_tells_the_end(person: Person):
@@ -183,13 +183,13 @@ async def test_an_output_that_is_a_pipe_gets_no_drawing(person: Person):
 async def test_a_first_start_offers_the_embedded_model_and_goes_on_without(person: Person):
     del person.environment["SEGUE_MODEL"]
     async with person.opens() as shown:
-        await shown.see("There is no model to talk to yet")
-        await shown.see("Get it now? [Y/n]:")
+        await shown.see("No model is available yet")
+        await shown.see("Download it now? [Y/n]:")
         shown.say("n")
-        await shown.see("Type `segue model` to see what else is possible.")
+        await shown.see("Type `segue model` to see the other options.")
         await shown.ready()
         shown.say("hello")
-        await shown.see("There is no model to talk to yet:")
+        await shown.see("No model is available yet:")
         await shown.see("no model yet")
         await shown.ready()
         shown.press("c-d")
@@ -201,4 +201,4 @@ async def test_without_a_model_and_without_a_terminal_nothing_is_offered(person:
     del person.environment["SEGUE_MODEL"]
     code, output, errors = await run(person, "-p", "hello")
     assert (code, output) == (1, "")
-    assert "There is no model to talk to yet" in errors
+    assert "No model is available yet" in errors

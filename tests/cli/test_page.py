@@ -78,15 +78,15 @@ async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(per
         async with person.opens(lines=50) as shown:
             await begun(shown, "the boat is red", "it is called Nautilus")
             shown.say("/title Boats")
-            await shown.shows("This session is called Boats.")
+            await shown.shows("The title of this session is Boats.")
             shown.say("/handoff web")
             assert await shown.end() == 0
             assert "[y]es" not in shown.text, "nothing is asked"
-            assert shown.text.count("No gateway is running yet: starting one.") == 1
-            await shown.shows("It serves the page, for this machine only.")
+            assert shown.text.count("No gateway is running. Starting one.") == 1
+            await shown.shows("It serves the web page, for this machine")
             await shown.shows("Boats goes on at the web page")
             await shown.shows("To come back: segue resume Boats")
-            await shown.shows("Open it within 10 minutes; the link can be used once:")
+            await shown.shows("Open this link within 10 minutes. It works once:")
             link = link_on(shown)
             drawing = qr.drawn(link, colours=False)
             assert drawing[5].translate(_INVERTED).strip() in "\n".join(shown.screen)
@@ -116,7 +116,7 @@ async def test_where_the_page_is_switched_off_that_is_told(person: Person):
         await begun(shown, "hello")
         shown.say("/handoff web")
         await shown.shows("No gateway is running")
-        await shown.shows("Nor is web set up yet: type `segue config set web.enabled true`.")
+        await shown.shows("web is not set up yet either. Type `segue config set web.enabled true`.")
         await shown.ready()
         assert (await says(person, "gateway", "start")).returncode == 0
         shown.say("/handoff web")
@@ -195,11 +195,11 @@ async def test_a_page_whose_port_is_held_says_so_and_comes_back_to_it(person: Pe
             _configure(person, f"[web]\nport = {port}\n")
             held = f"port {port} is held by a process whose account is unknown."
             started = await says(person, "gateway", "start")
-            assert f"web is out of reach: {held}" in started.stdout
+            assert f"web cannot be reached: {held}" in started.stdout
             shown = " ".join((await says(person, "status")).stdout.split())
             assert f"page not served: {held}" in shown
             paired = await says(person, "pair", "--no-wait")
-            assert f"web: out of reach: {held}" in paired.stdout
+            assert f"web cannot be reached: {held}" in paired.stdout
             assert "http://" not in paired.stdout
         async with asyncio.timeout(30):
             while not page_links.url(await alive(person)):  # noqa: ASYNC110 - it is another process
@@ -235,8 +235,8 @@ async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person:
         named = f"for the whole local network, at {' and '.join(networks.private_addresses())}"
         assert named in told.stdout
         assert named in " ".join((await says(person, "status")).stdout.split())
-        assert "Warning: Everybody in the local network can reach the page." in told.stdout
-        assert "Everybody in the local network can reach the page" in told_in(person)
+        assert "Warning: Everyone in the local network can reach the web page." in told.stdout
+        assert "Everyone in the local network can reach the web page" in told_in(person)
         (gateway,) = await alive(person)
         own = {"127.0.0.1", *networks.private_addresses()}
         assert listening(gateway) == {socket.inet_aton(one)[::-1].hex().upper() for one in own}
@@ -245,7 +245,7 @@ async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person:
 async def test_by_itself_the_page_is_for_this_machine_only(person: Person):
     async with none_left(person):
         told = await says(person, "gateway", "start")
-        assert ", for this machine only; `segue pair` opens it." in told.stdout
+        assert ", for this machine only. Type `segue pair` to open it." in told.stdout
         assert "Warning" not in told.stdout
         assert "Everybody" not in told_in(person)
         (gateway,) = await alive(person)
@@ -257,6 +257,6 @@ async def test_there_is_no_local_network_without_a_page(person: Person):
     for command in ("start", "run"):
         refused = await says(person, "gateway", command, "--lan")
         assert refused.returncode == 1
-        assert "There is no page that the local network could reach" in refused.stderr
+        assert "The web page is disabled" in refused.stderr
         assert "Traceback" not in refused.stderr
     assert await alive(person) == ()

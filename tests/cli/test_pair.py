@@ -54,15 +54,13 @@ async def test_a_code_is_shown_with_its_link_and_who_used_it_is_told(person: Per
             code = code_on(shown)
             await shown.shows("within 10 minutes")
             await shown.shows(f"telegram: open {LINK.format(code=code)}")
-            await shown.shows(
-                "matrix: send the code to the bot (its account is @segue:example.org)"
-            )
+            await shown.shows("matrix: send the code to the bot @segue:example.org")
             drawing = qr.drawn(LINK.format(code=code), colours=False)
             seen = "\n".join(shown.screen)
             assert drawing[5].translate(_INVERTED).strip() in seen, "the code for a camera"
             assert await store.pairings.redeem(code.lower(), ANNA)
             await shown.shows("Paired with Anna[2J, telegram user 42.")
-            await shown.shows("Send /sethome in the chat where handoffs should arrive.")
+            await shown.shows("Send /sethome in the chat that should receive handoffs.")
             assert await shown.end() == 0
             assert b"\x1b[2J" not in shown.raw
 
@@ -74,7 +72,7 @@ async def test_ctrl_c_ends_the_waiting_and_the_code_stays_valid(person: Person):
     async with opened(person) as store:
         async with person.opens("pair") as shown:
             await shown.see("Waiting until it is sent")
-            await shown.shows("No gateway is running that would hear it.")
+            await shown.shows("No gateway is running, so the bot cannot receive it.")
             shown.press("c-c")
             await shown.see("The code stays valid until")
             assert await shown.end() == 0
@@ -143,8 +141,8 @@ async def test_who_is_paired_is_listed_and_revoked(person: Person):
         ]
         revoked = segue_says(person, "pair", "revoke", "telegram", "42", "--yes")
         assert revoked.returncode == 0, revoked.stderr
-        assert "Anna[2J (telegram user 42) is no longer answered." in revoked.stdout
-        assert "its home channel is removed" in revoked.stdout
+        assert "Anna[2J (telegram user 42) is no longer paired with you." in revoked.stdout
+        assert "its home channel was removed" in revoked.stdout
         assert await store.owners.who(Platform.TELEGRAM, "42") is None
         assert await store.owners.homes(ME) == ()
         assert await store.owners.who(Platform.MATRIX, "@a:b") is not None
@@ -169,7 +167,7 @@ async def test_a_terminal_is_asked_before_anybody_is_revoked(person: Person):
         await store.owners.link(ANNA, ME)
         for answer, gone in (("n", False), ("y", True)):
             async with person.opens("pair", "revoke", "telegram", "42") as shown:
-                await shown.see("Answer Anna[2J (telegram user 42) no more? [y/N]:")
+                await shown.see("Unpair Anna[2J (telegram user 42)? [y/N]:")
                 shown.say(answer)
                 assert await shown.end() == int(not gone)
             assert (await store.owners.who(Platform.TELEGRAM, "42") is None) is gone
@@ -198,4 +196,4 @@ async def test_nobody_is_paired_at_first(person: Person):
     assert json.loads(segue_says(person, "pair", "list", "--json").stdout) == []
     async with person.opens("pair", "list") as shown:
         assert await shown.end() == 0
-        await shown.see("Nobody is paired with you yet.")
+        await shown.see("No account is paired with you yet.")

@@ -136,7 +136,7 @@ def test_without_sessions_it_says_so_and_prints_nothing(person: Person):
     for words in ((), ("list",)):
         result = person.run(*words)
         assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == "There are no sessions yet. Type `segue` to begin one.\n"
+        assert result.stderr == "There are no sessions yet. Type `segue` to start one.\n"
     assert person.json("list") == []
 
 
@@ -178,7 +178,7 @@ def test_a_list_has_an_end_unless_all_are_wanted(person: Person):
         person.talk(f"s{number}")
     result = person.run("list")
     assert len(result.stdout.splitlines()) == 20
-    assert result.stderr == "There are more: `segue sessions list --all` shows them.\n"
+    assert result.stderr == "There are more. Type `segue sessions list --all` to see them.\n"
     assert len(person.run("list", "--limit", "3").stdout.splitlines()) == 3
     assert person.run("list", "--limit", "22").stderr == ""
     assert len(person("list", "--all").splitlines()) == 22
@@ -261,7 +261,7 @@ def test_a_session_is_found_by_whatever_names_it(person: Person):
         assert person.json("show", name)["id"] == session.id
     assert "There is no session 'other'." in person.refused("show", "other")
     person.talk(None)
-    assert "fits several sessions" in person.refused("show", session.id[:8])
+    assert "matches several sessions" in person.refused("show", session.id[:8])
 
 
 def test_who_has_it_open_and_its_handoffs_are_shown(person: Person):
@@ -315,7 +315,7 @@ def test_messages_are_found_by_their_words(person: Person):
 def test_what_is_not_found_is_told_beside_the_output(person: Person):
     result = person.run("search", "nothing")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "Nothing was found.\n"
+    assert result.stderr == "No messages found.\n"
     assert person.json("search", "nothing") == []
 
 
@@ -350,14 +350,14 @@ def test_what_is_exported_can_be_imported(person: Person, tmp_path: Path):
     assert msgspec.json.decode(lines[3])["content"] == "zwei ü"
     path = tmp_path / "mine.jsonl"
     told = person("export", "mine", "--output", str(path))
-    assert told == f"'mine' is in {path}: 4 messages.\n"
+    assert told == f"Wrote 'mine' to {path}: 4 messages.\n"
     assert path.read_text().splitlines() == lines
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     copy = person.json("import", str(path))
     assert (copy["title"], copy["messages"]) == ("mine #2", 4)
     assert copy["id"] != session.id
     result = person.run("import", "-", given=path.read_text())
-    assert result.stdout.startswith("'mine #3' is here, with 4 messages. Its id is ")
+    assert result.stdout.startswith("Imported 'mine #3' with 4 messages. Its id is ")
     assert person("export", "mine #3").splitlines()[1:] == lines[1:]
 
 
@@ -366,7 +366,7 @@ def test_a_file_is_not_replaced_unless_asked(person: Person, tmp_path: Path):
     path = tmp_path / "precious.txt"
     path.write_text("precious")
     told = person.refused("export", "mine", "--output", str(path))
-    assert told == f"Error: {path} is there already. Give another name, or add --force.\n"
+    assert told == f"Error: {path} already exists. Give another name, or add --force.\n"
     assert path.read_text() == "precious"
     told = person.json("export", "mine", "--output", str(path), "--force")
     assert (told["file"], told["messages"]) == (str(path), 2)
@@ -406,16 +406,15 @@ def test_half_a_session_is_never_left(
 def test_a_link_to_nowhere_is_there_too(person: Person, tmp_path: Path):
     person.talk("mine")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    assert "is there already" in person.refused(
-        "export", "mine", "--output", str(tmp_path / "link")
-    )
+    assert "already exists" in person.refused("export", "mine", "--output", str(tmp_path / "link"))
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_what_is_no_file_is_written_to_and_not_replaced(person: Person):
     person.talk("mine", "one")
     assert (
-        person("export", "mine", "--output", "/dev/null") == "'mine' is in /dev/null: 2 messages.\n"
+        person("export", "mine", "--output", "/dev/null")
+        == "Wrote 'mine' to /dev/null: 2 messages.\n"
     )
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
@@ -446,23 +445,23 @@ def test_what_is_no_export_is_not_imported(person: Person, text: str, told: str)
 def test_a_session_is_deleted_when_that_was_said_plainly(person: Person):
     session = person.talk("mine", "one")
     told = person.refused("delete", "mine")
-    assert "Nobody is here to be asked: add --yes to delete it." in told
+    assert "No terminal to ask on. Add --yes to delete the session." in told
     assert person.json("delete", "mine", "--yes")["id"] == session.id
     assert person.json("list") == []
     assert person.json("search", "one") == []
     person.talk("other")
-    assert person("delete", "other", "--yes") == "'other' is deleted.\n"
+    assert person("delete", "other", "--yes") == "Deleted 'other'.\n"
 
 
 def test_on_a_screen_it_asks_first(person: Person):
     person.talk("mine", "one")
     code, shown = person.on_screen("delete", "mine", keys=b"\n")
     assert code == 1
-    assert "Delete 'mine' with its 2 messages for good? [y/N]:" in shown
+    assert "Delete 'mine' with 2 messages permanently? [y/N]:" in shown
     assert len(person.json("list")) == 1
     code, shown = person.on_screen("delete", "mine", keys=b"y\n")
     assert code == 0
-    assert shown.endswith("'mine' is deleted.\n")
+    assert shown.endswith("Deleted 'mine'.\n")
     assert person.json("list") == []
 
 
@@ -508,4 +507,4 @@ def test_nothing_printed_can_play_tricks_on_the_screen(person: Person, tmp_path:
 
 def test_a_broken_store_is_one_sentence(person: Person, tmp_path: Path):
     (tmp_path / "segue.db").write_text("something else")
-    assert "belongs to something else" in person.refused("list")
+    assert "is not a Segue store" in person.refused("list")

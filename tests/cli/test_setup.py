@@ -60,7 +60,7 @@ async def arrived(hands: Hands, chat: int) -> Shown:
 async def pair(shown: Terminal, hands: Hands) -> int:
     """Do on the phone what the terminal says; the chat."""
     await shown.shows("press Start:", 40)
-    await shown.shows("In a group, send the code there")
+    await shown.shows("To use a group, send the code there")
     anna = await hands.user("Anna")
     chat = await hands.private(anna)
     await hands.say(anna, chat, f"/start {code_of(shown.text)}")
@@ -77,7 +77,7 @@ async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person
             chat = await pair(shown, hands)
             await shown.shows("You are paired.", 20)
             await shown.shows("Direct messages with the bot can have topics.")
-            await shown.shows("Done. In a conversation, type /handoff telegram.", 20)
+            await shown.shows("Done. To hand off a conversation, type /handoff telegram", 20)
             assert await shown.end() == 0
             assert peer.token not in shown.text
         seen = await arrived(hands, chat)
@@ -125,7 +125,7 @@ async def test_a_token_that_is_no_longer_good_is_asked_for_anew(person: Person):
             await shown.shows("There is no token that Telegram accepts.")
             await shown.see("Bot token (not shown):")
             shown.say(peer.token)
-            await shown.shows("Done. In a conversation", 40)
+            await shown.shows("Done. To hand off a conversation", 40)
             assert await shown.end() == 0
         assert peer.token in kept(person)
 
@@ -152,7 +152,7 @@ async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: P
         words = ["setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"]
         with piped(person, *words) as command:
             told = ""
-            while "In a group" not in told:
+            while "To use a group" not in told:
                 told += await command.line(command.stdout)
             anna = await hands.user("Anna")
             chat = await hands.private(anna)
@@ -169,7 +169,7 @@ async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):
         words = ["--url", peer.url, "--token", TOKEN, "--owner", "7", "--home", "-100777"]
         told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert told.returncode == 1
-        assert "the bot is in no chat with the id -100777" in told.stderr
+        assert "the bot is not in a chat with the id -100777" in told.stderr
 
 
 @pytest.mark.parametrize("trouble", [Trouble.FORBIDDEN, Trouble.DROP_BEFORE])
@@ -181,7 +181,7 @@ async def test_a_first_message_that_does_not_arrive_is_told(person: Person, trou
         words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
         told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert told.returncode == 1
-        assert "It is not set up yet" in told.stderr
+        assert "telegram is not set up yet" in told.stderr
 
 
 # Later

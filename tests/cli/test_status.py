@@ -51,8 +51,8 @@ async def test_all_of_it_is_on_one_screen(person: Person):
                 f"page      {PAGE}, for this machine only; `segue pair` opens it",
                 "sessions  4, the last:",
                 "Ships (the web page, just now)",
-                "handoffs  1 under way",
-                "troubles  1 message could not be delivered",
+                "handoffs  1 in progress",
+                "problems  1 message could not be delivered",
                 "the gateway of the test, running since",
                 "connected as page since",
                 "down since",
@@ -88,12 +88,12 @@ async def test_with_nothing_there_it_says_what_to_do(person: Person):
     told = segue_says(person, "status")
     assert told.returncode == 0, told.stderr
     assert "type `segue model pull` for a small model that needs no key" in told.stdout
-    assert "page      not served now: /handoff web starts a gateway" in told.stdout
+    assert "page      not running; type `segue gateway start`" in told.stdout
     assert "sessions  0\n" in told.stdout
     assert "No gateway is running." in told.stdout
     as_json = json.loads(segue_says(person, "status", "--json").stdout)
     assert (as_json["model"], as_json["page"], as_json["running"]) == (None, None, False)
-    assert "There is no model to talk to yet" in as_json["problem"]
+    assert "No model is available yet" in as_json["problem"]
 
 
 async def test_what_was_set_aside_is_listed_with_its_reason(person: Person):
@@ -109,10 +109,10 @@ async def test_what_was_set_aside_is_listed_with_its_reason(person: Person):
         await store.cancel_handoff(handoff.id, "ZeroDivisionError: our fault")
         shown = segue_says(person, "status").stdout
         told = json.loads(segue_says(person, "status", "--json").stdout)
-    assert "troubles  1 message could not be answered" in shown
+    assert "problems  1 message could not be answered" in shown
     assert "Not answered\n  telegram dm 42, just now: ValueError: no such escape" in shown
     assert "Boats to telegram, just now, failed: ZeroDivisionError: our fault" in shown
-    assert "handoffs  none under way" in shown
+    assert "handoffs  none in progress" in shown
     (aside,) = told["not_answered"]
     assert (aside["address"], aside["error"]) == (DM.key, "ValueError: no such escape")
     assert [h["error"] for h in told["handoffs"]] == ["ZeroDivisionError: our fault"]

@@ -166,7 +166,7 @@ def test_every_name_is_there_once(where: Where):
 
 def test_a_handoff_belongs_to_the_terminal_and_a_chat_explains_resume():
     commands.find("/handoff web", Where.TERMINAL)
-    with pytest.raises(CommandElsewhere, match="Type /resume in the chat"):
+    with pytest.raises(CommandElsewhere, match="To continue a session in a chat"):
         commands.find("/handoff web", Where.CHAT)
     assert "handoff" not in {c.name for c in commands.available(Where.CHAT)}
 
@@ -191,7 +191,7 @@ def test_what_belongs_to_the_terminal_is_unknown_in_a_chat(name: str):
     [("/hnadoff", "/handoff"), ("/modle", "/model"), ("/SESSION", "/sessions")],
 )
 def test_an_unknown_command_suggests_the_nearest(typed: str, nearest: str):
-    with pytest.raises(UnknownCommand, match=f"the nearest is {nearest}"):
+    with pytest.raises(UnknownCommand, match=f"Did you mean {nearest}"):
         commands.find(typed, Where.TERMINAL)
 
 
@@ -207,7 +207,7 @@ async def test_help_lists_what_can_be_typed_here(stage: Stage):
 
 
 async def test_help_for_one_command(stage: Stage):
-    assert await stage.do("/help undo") == "/undo [NUMBER]\nTake back the last turns."
+    assert await stage.do("/help undo") == "/undo [NUMBER]\nUndo the last messages."
     assert "Also: /exit." in await stage.do("/help quit")
 
 
@@ -219,7 +219,7 @@ async def test_undo_and_redo(stage: Stage):
         await stage.say(words)
     assert "two" in await stage.do("/undo 2")
     assert [text for text in await stage.transcript() if len(text) < 6] == ["one"]
-    assert await stage.do("/redo") == "Back again: 4 messages."
+    assert await stage.do("/redo") == "Restored 4 messages."
     assert len(await stage.transcript()) == 6
     with pytest.raises(NothingToUndo):
         await stage.do("/undo 9")
@@ -247,14 +247,14 @@ async def test_history_shows_the_last_turns(stage: Stage):
 async def test_compress_goes_on_from_a_summary(stage: Stage):
     for number in range(5):
         await stage.say(f"question {number}")
-    assert "goes on from this summary" in await stage.do("/compress")
+    assert "continues from this summary" in await stage.do("/compress")
     assert len(await stage.transcript()) == 11
 
 
 @pytest.mark.parametrize("text", ["/undo x", "/undo -1", "/undo 0", "/history 1.5", "/undo ²"])
 async def test_what_is_no_number_is_not_taken_for_one(stage: Stage, text: str):
     await stage.say("one")
-    with pytest.raises(BadCommand, match="is no number"):
+    with pytest.raises(BadCommand, match="is not a number"):
         await stage.do(text)
 
 
@@ -269,8 +269,8 @@ async def test_before_anything_was_said_that_is_said(stage: Stage, text: str):
 
 
 async def test_a_title_is_given_and_shown(stage: Stage):
-    assert await stage.do("/title My trip") == "This session is called My trip."
-    assert await stage.do("/title") == "This session is called My trip."
+    assert await stage.do("/title My trip") == "The title of this session is My trip."
+    assert await stage.do("/title") == "The title of this session is My trip."
     await stage.do("/new")
     with pytest.raises(TitleTaken):
         await stage.do("/title my trip")
@@ -344,8 +344,8 @@ async def test_a_handoff_needs_no_message(stage: Stage):
 
 
 async def test_the_model_is_shown_and_changed_for_this_session(stage: Stage):
-    assert (await stage.do("/model")).startswith("scripted, the usual one.")
-    assert await stage.do("/model scripted") == "From now on this session talks to scripted."
+    assert (await stage.do("/model")).startswith("scripted, the default.")
+    assert await stage.do("/model scripted") == "This session now uses scripted."
     assert (await stage.begun()).model == "scripted"
     with pytest.raises(NoModel):
         await stage.do("/model nonesuch")
@@ -359,10 +359,10 @@ async def test_tools_say_which_of_them_ask(stage: Stage):
 
 async def test_memory_is_listed_and_edited(stage: Stage):
     assert "no notes yet" in await stage.do("/memory")
-    assert await stage.do("/memory add I live in Oslo.") == "Kept as note 1: I live in Oslo."
-    assert await stage.do("/memory edit 1 I live in Bergen.") == "Note 1 is now: I live in Bergen."
+    assert await stage.do("/memory add I live in Oslo.") == "Added note 1: I live in Oslo."
+    assert await stage.do("/memory edit 1 I live in Bergen.") == "Changed note 1: I live in Bergen."
     assert await stage.do("/memory") == "  1  I live in Bergen."
-    assert await stage.do("/memory remove 1") == "Gone: I live in Bergen."
+    assert await stage.do("/memory remove 1") == "Removed note 1: I live in Bergen."
     for wrong in ("/memory remove x", "/memory forget 1", "/memory edit 7 x", "/memory add"):
         with pytest.raises(UserError):
             await stage.do(wrong)

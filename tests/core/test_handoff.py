@@ -103,12 +103,12 @@ def test_our_own_reasons_are_never_cut(reason: str):
 
 
 def test_a_thread_where_nobody_came_is_told_where_the_session_is_and_why_in_short():
-    line = "The session stayed where it was, in the terminal: the handoff did not happen."
+    line = "The handoff failed. The session stayed where it was, in the terminal."
     assert stayed(None, "") == line
     assert stayed(DESK, "no") == f"{line} no."
     assert stayed(None, handoff.REASONS[handoff.Failure.CANCELLED]) == f"{line} Cancelled."
     assert stayed(None, handoff.REASONS[handoff.Failure.ABANDONED]) == (
-        f"{line} The gateway stopped in the middle of it, and none went on with it."
+        f"{line} The gateway stopped during the handoff, and no other gateway continued it."
     )
     assert stayed(None, "x" * 600) == f"{line} {'x' * 199}…."
     assert "\n" not in stayed(None, "one\ntwo\r\nthree")
@@ -116,4 +116,6 @@ def test_a_thread_where_nobody_came_is_told_where_the_session_is_and_why_in_shor
 
 def test_a_thread_where_nobody_came_is_told_when_the_session_is_in_another_chat():
     chat = replace(DESK, platform=Platform.SLACK, chat_id="C1")
-    assert stayed(chat, "").startswith("The session stayed where it was, on slack dm C1: ")
+    assert (
+        stayed(chat, "") == "The handoff failed. The session stayed where it was, on slack dm C1."
+    )

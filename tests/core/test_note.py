@@ -27,7 +27,7 @@ def test_a_note_with_nothing_to_see_is_refused(raw: str):
 def test_a_note_that_is_too_long_is_refused_rather_than_cut():
     assert clean_note("é" * NOTE_LIMIT) == "é" * NOTE_LIMIT
     assert clean_note(" " * NOTE_LIMIT + "é" * NOTE_LIMIT + "\u200b") == "é" * NOTE_LIMIT
-    with pytest.raises(NoteTooLong, match=r"501 characters; at most 500 fit"):
+    with pytest.raises(NoteTooLong, match=r"501 characters; the limit is 500"):
         clean_note("é" * (NOTE_LIMIT + 1))
 
 

@@ -77,7 +77,7 @@ ROWS = (
     row(1, "handoff:1:recap", "**Life** goes on here. w1"),
     row(2, "handoff:1:reply", "I am here, and I heard w1."),
     row(3, "s/6", "I run it for w2."),
-    row(4, "notice:1:unknown", "I was stopped in the middle of `shell`."),
+    row(4, "notice:1:unknown", "I was interrupted while running `shell`."),
     row(5, "s/8", "I heard w1 w2."),
 )
 
@@ -170,7 +170,7 @@ def test_without_keys_half_a_message_may_be_left_if_that_is_told():
     messages = (*HONEST.messages, half)
     untold = replace(HONEST, messages=messages, keys=False)
     assert violations(untold)
-    told = row(10, "half:s/8", "If half a message stands above, …")
+    told = row(10, "half:s/8", "If there is half a message above, …")
     rows, all_shown = (*HONEST.outgoing, told), (*messages, shown(told))
     assert not violations(replace(untold, outgoing=rows, messages=all_shown))
     assert violations(replace(untold, outgoing=rows, messages=all_shown, keys=True))

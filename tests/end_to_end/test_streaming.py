@@ -85,7 +85,7 @@ async def test_half_a_message_of_which_nobody_knows_is_told_of(home: Home):
     await home.hands.calm()
     home.mind.travel = AT_ONCE
     async with home.gateway():
-        await home.sees("half a message stands above", chat, thread=thread)
+        await home.sees("half a message above", chat, thread=thread)
         shown = await home.hands.look(chat)
     _, _, left, answer, told = home.spoken(shown, thread)
     assert left.id == begun.id

@@ -63,7 +63,7 @@ async def test_the_conversation_of_a_home_without_threads_is_set_aside_by_name_a
     async with house.gateway(model=model):
         chat, home = await home_in(house, Shape.NO_THREADS)
         await house.hands.say(house.anna, chat, "/title Stories")
-        await house.hands.message("This session is called Stories.", chat=chat)
+        await house.hands.message("The title of this session is Stories.", chat=chat)
         await house.hands.say(house.anna, chat, "a long story")
         await model.thinks.wait()
         live = await house.session_at(home)

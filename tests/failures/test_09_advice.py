@@ -38,7 +38,7 @@ async def test_what_nobody_took_up_can_be_asked_for_again_after_what_is_told(
             household.advance(PATIENCE)
             expired = await handing
             assert (expired.state, expired.failure) == (State.FAILED, Failure.EXPIRED)
-        status, start = commands(REASONS[Failure.EXPIRED], "No gateway took it up")
+        status, start = commands(REASONS[Failure.EXPIRED], "No gateway accepted it")
         looked = await household.shell(*shlex.split(status)[1:])
         assert looked.returncode == 3
         assert start == "segue gateway start"
@@ -119,7 +119,7 @@ async def test_handoff_in_a_chat_explains_what_works_there(house: House):
     async with house.gateway():
         chat = await house.chat(Shape.DM)
         for typed, answer in (
-            ("/handoff telegram", "belongs to the terminal. Type /resume in the chat where you"),
+            ("/handoff telegram", "works only in the terminal. To continue a session in a chat"),
             ("/resume", "Type /resume and a number or a name to bring one here."),
             ("/resume 1", "Sums** goes on here."),
             ("two", "(2) two"),

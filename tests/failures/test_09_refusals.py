@@ -78,7 +78,7 @@ async def test_after_a_name_that_is_not_known_what_is_told_works(household: Hous
         async with household.desk("one"):
             said = await refused(household)
             assert "This session is open in a terminal on" in said
-            assert "Leave it there first" in said
+            assert "Close it there first" in said
         said = await refused(household, "handoff", "Sums", "telegran")
         assert "There is no platform 'telegran' to hand off to. Try telegram," in said
         said = await refused(household, "handoff", "Sumz", "telegram")
@@ -119,7 +119,7 @@ async def test_a_platform_that_is_not_served_is_served_after_what_is_told(househ
         await household.store.owners.set_home(ME, HomeChannel(address=home))
         async with household.gateway():
             said = await refused(household, "handoff", "Sums", "slack")
-            setting, stop, start = told_in(said, "is running does not serve slack.")
+            setting, stop, start = told_in(said, "running gateway does not serve slack.")
             # There is no adapter of our own for any platform yet.
             adapter = '[platforms.slack]\nadapter = "segue.testing.platform.adapter:make"\n'
             add_settings(household, f'\n{adapter}url = "{other.url}"\n')
@@ -142,7 +142,7 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
     await household.left("one")
     async with household.gateway():
         said = await refused(household)
-        (pair,) = told_in(said, "There is no home channel on telegram yet. Send /sethome")
+        (pair,) = told_in(said, "No home channel on telegram yet. Send /sethome")
         code = re.search(r"Your code: (\S+)", await type_in_a_shell(household, pair))
         assert code is not None
         await hands.say(anna, chat, code[1])
@@ -186,7 +186,7 @@ async def test_what_is_in_flight_already_is_over_soon_and_can_be_asked_for_again
         with household.begun(*IN_A_SHELL):
             await household.mind.hears(HANDED_OFF)
         async with household.sits_down(session) as desk:
-            with pytest.raises(HandoffInFlight, match="Wait until that is over"):
+            with pytest.raises(HandoffInFlight, match="Wait for that to finish"):
                 await desk.hand_off()
             household.mind.let_go()
             failed = await household.handoff(State.FAILED)

@@ -73,7 +73,7 @@ async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Ho
     household.reports_soon()
     async with household.gateway():
         await household.hands.say(household.anna, household.chat, "/title Sums")
-        await household.sees("This session is called Sums.")
+        await household.sees("The title of this session is Sums.")
         # On a slow machine, what is shown on the way to the reply is refused as well.
         await household.hands.fail("send", Trouble.FORBIDDEN, times=100, chat=household.chat)
         await household.hands.say(household.anna, household.chat, "hello")

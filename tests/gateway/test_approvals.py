@@ -124,7 +124,7 @@ async def test_stop_ends_a_turn_that_waits_for_an_answer(house: House, tmp_path:
         await settled(house, chat, "✗ Not done")
         await house.hands.press_late(house.anna, message, "Allow")
         await house.hands.until(
-            lambda s: any("That question is over" in t for t in s.texts), chat=chat
+            lambda s: any("That question is closed" in t for t in s.texts), chat=chat
         )
     assert not made.exists()
 
@@ -164,7 +164,7 @@ async def test_a_question_is_void_once_the_session_has_moved(house: House, tmp_p
         await settled(house, chat, "✗ Not done")
         await house.hands.press_late(house.anna, message, "Allow")
         await house.hands.until(
-            lambda s: any("That question is over" in t for t in s.texts), chat=chat
+            lambda s: any("That question is closed" in t for t in s.texts), chat=chat
         )
         await house.idle()
     assert not made.exists()

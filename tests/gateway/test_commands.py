@@ -155,7 +155,7 @@ async def test_undo_and_retry(house: House):
             await house.hands.say(house.anna, chat, words)
         await house.hands.message("(2) two", chat=chat)
         await house.hands.say(house.anna, chat, "/undo")
-        await told(house, chat, "Undone from here on: two")
+        await told(house, chat, "Undone from this message on: two")
         await house.hands.say(house.anna, chat, "/retry")
         await told(house, chat, "Again: one")
         await house.hands.until(
@@ -167,7 +167,7 @@ async def test_handoff_belongs_to_the_terminal(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.hands.say(house.anna, chat, "/handoff discord")
-        await told(house, chat, "Type /resume in the chat where you want to go on")
+        await told(house, chat, "To continue a session in a chat, type /resume")
 
 
 async def test_sethome_asks_where_others_can_read_along(house: House):
@@ -209,7 +209,7 @@ async def test_start_greets_and_explains_pairing(house: House):
         greeting = await told(house, chat, "I am Segue")
         assert "segue pair" in greeting.text
         await house.hands.say(house.anna, chat, "/start ABCD-2345")
-        refused = await told(house, chat, "That code is wrong")
+        refused = await told(house, chat, "That code is not valid")
         assert "You are paired." in refused.text
     assert house.model.prompts == []
 

@@ -150,7 +150,7 @@ async def test_an_update_that_can_no_longer_be_read_stops_no_other(house: House,
         await house.idle()
     (trouble,) = await house.store.inbox.troubled()
     assert trouble.error is not None
-    told = [t for t in (await house.hands.look(chat)).texts if "was given up" in t]
+    told = [t for t in (await house.hands.look(chat)).texts if "could not be answered" in t]
     assert len(told) == (column == "body")
 
 
@@ -161,7 +161,7 @@ async def test_a_message_that_cannot_be_answered_is_set_aside_and_stops_no_other
         await house.hands.message("(1) hello", chat=chat)
         await house.store.write(corrupt, "UPDATE messages SET extras = '{' WHERE role = 'user'")
         await house.hands.say(house.anna, chat, "after")
-        await house.hands.until(lambda s: "went wrong in Segue" in s.texts[-1], chat=chat)
+        await house.hands.until(lambda s: "internal error occurred" in s.texts[-1], chat=chat)
         await house.hands.say(house.anna, await house.chat(), "elsewhere")
         await house.hands.message("(1) elsewhere")
     (trouble,) = await house.store.inbox.troubled()

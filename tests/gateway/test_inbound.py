@@ -238,7 +238,7 @@ async def test_what_is_no_unicode_is_not_what_a_gateway_dies_of(house: House):
             odd = structs.replace(broken, sender=change, update_id=f"odd {change.name == 'ok'}")
             await gateway.inbounds.hear(adapter, odd)
         await told(house, chat, "(3) half a")
-        await told(house, chat, "went wrong in Segue itself")
+        await told(house, chat, "internal error occurred")
         await adapter.close()
     (aside,) = await house.store.inbox.troubled()
     assert "UnicodeEncodeError" in (aside.error or "")

@@ -142,7 +142,7 @@ async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, t
         return "I see."
 
     async with house.gateway(model=[answer]):
-        await told(house, chat, "I was stopped in the middle of `shell`")
+        await told(house, chat, "I was interrupted while running `shell`")
         await house.hands.message("I see.", chat=chat)
     assert "effect is unknown" in seen[0]
     assert await asyncio.to_thread(ran.read_text) == "x\n"

@@ -195,7 +195,7 @@ class Terminal:
 
 
 def _is_prompt(screen: Sequence[str]) -> bool:
-    working = any("Ctrl-C stops it" in line for line in screen)
+    working = any("working; Ctrl-C" in line for line in screen)
     return not working and any(line in {"❯", ">"} for line in screen)
 
 

@@ -59,7 +59,7 @@ def test_an_adapter_that_cannot_be_loaded_is_named_with_the_reason(
     (folder / "broken_of_mine.py").write_text("def make(:\n")
     with pytest.raises(BadAdapter) as caught:
         registry.make(Platform.SLACK, named(adapter))
-    assert f"There is no adapter for slack: {told}" in str(caught.value)
+    assert f"The adapter for slack cannot be loaded: {told}" in str(caught.value)
     assert "platforms.slack.adapter" in str(caught.value)
 
 
@@ -69,7 +69,9 @@ def test_an_adapter_for_another_platform_is_refused(folder: Path):
 
 
 def test_a_platform_without_an_adapter_says_so():
-    with pytest.raises(BadAdapter, match="no adapter for slack: this version has none"):
+    with pytest.raises(
+        BadAdapter, match="adapter for slack cannot be loaded: this version has none"
+    ):
         registry.make(Platform.SLACK, named(""))
 
 

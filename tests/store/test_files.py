@@ -95,7 +95,7 @@ async def test_a_newer_store_is_refused_and_left_as_it_is(url: str):
     async with await segue.store.open(url) as store:
         session = await fill(store, ["hello"])
     set_version(url, 99)
-    with pytest.raises(StoreNewer, match=r"schema 99; this one knows \d+"):
+    with pytest.raises(StoreNewer, match=r"schema 99; this version supports \d+"):
         await segue.store.open(url)
     set_version(url, schema.LATEST)
     assert await load(url, session) == ["hello"]
@@ -199,7 +199,7 @@ async def test_a_file_of_somebody_else_is_left_as_it_is(tmp_path: Path, kind: st
     path.parent.mkdir()
     foreign(path, kind)
     before = everything(path.parent)
-    with pytest.raises(StoreForeign, match="something else than Segue"):
+    with pytest.raises(StoreForeign, match="is not a Segue store"):
         await segue.store.open(address_of(path))
     assert everything(path.parent) == before
 

@@ -331,7 +331,7 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
     shown = await pages.show(page.id, "1", "secret words", (("Allow", "a:1:once"),))
     async with door.browser(await door.key("you")) as browser:
         assert (await browser.until("hello"))["chats"] == []
-        not_here = "That conversation is not here."
+        not_here = "That conversation does not exist."
         assert await asked(browser, "open", chat=page.id, after=0) == not_here
         assert await asked(browser, "earlier", chat=page.id, before=9) == not_here
         assert await asked(browser, "say", chat=page.id, text="hello") == not_here
@@ -339,7 +339,7 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
         assert await asked(browser, "press", chat=page.id, **press) == not_here
         assert await asked(browser, "open", chat="no such", after=0) == not_here
         own = await browser.new()
-        assert await asked(browser, "press", chat=own, **press) == "That button is gone."
+        assert await asked(browser, "press", chat=own, **press) == "That button no longer works."
         # Nor is anything of it told by itself.
         door.server.changed(page.id, shown.no)
         door.server.working(page.id, 5.0)

@@ -38,8 +38,8 @@ from segue.core.text import one_line
 T = TypeVar("T")
 
 _MORE = "  "
-_WORKING = "  working; Ctrl-C stops it"
-_HELD_BACK = "  a question waits until you stop typing"
+_WORKING = "  working; Ctrl-C to stop"
+_HELD_BACK = "  a question is waiting for you to stop typing"
 _LONGEST_PASTE = 30
 """Lines. A longer paste is shown as a placeholder, but sent in full."""
 _PASTE = re.compile(r"\[paste (\d+): [\d,]+ lines\]")
@@ -219,7 +219,7 @@ class Console:
 
     def _waiting(self, text: str) -> str:
         said = clean(one_line(text, max(self.width - 14, 10)))
-        return self._screen.paint(f"{_MORE}waiting: {said}", Style.DIM)
+        return self._screen.paint(f"{_MORE}queued: {said}", Style.DIM)
 
     def _toolbar(self) -> ANSI:
         return ANSI(self._status(self.width))

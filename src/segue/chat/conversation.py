@@ -161,11 +161,11 @@ class Conversation:
             await self.begun()
         if former is not None:
             back = f"/resume {former.name}"
-            await self.notice(f"A new session. The one before stays as it is: {back}")
+            await self.notice(f"Started a new session. To go back, type {back}")
 
     async def resume(self, session: Session, *, here: bool = False, now: bool = False) -> None:
         if self.session is not None and session.id == self.session.id and self._is_ours():
-            await self.notice("It is here already.")
+            await self.notice("This session is already here.")
             return
         try:
             await self._take(session)
@@ -202,7 +202,7 @@ class Conversation:
         session = await self._seen()
         seen = session.messages
         self.interrupt = asyncio.Event()
-        await self.notice("Showing what is said there. Ctrl-C ends it.")
+        await self.notice("Showing new messages of the session. Ctrl-C to stop.")
         try:
             while not self.interrupt.is_set():
                 last = await self.store.transcripts.last(session.id, 50)
@@ -255,7 +255,7 @@ class Conversation:
         other = held.fields["holder"]
         if now:
             await self._take(session, take_over=True)
-            await self.notice(f"It was taken from {other}; what was running there is interrupted.")
+            await self.notice(f"Took over the session from {other}. Work there was interrupted.")
             return True
         if not await moves.turn_runs(self.store, session.id):
             await self._display.trouble(held)
@@ -268,12 +268,14 @@ class Conversation:
     async def _take_after_turn(self, session: Session) -> bool:
         self.interrupt = given_up = asyncio.Event()
         where = f"on {session.address}" if session.address else "elsewhere"
-        await self.notice(f"A turn is running {where}. Waiting for its end; Ctrl-C gives up.")
+        await self.notice(
+            f"The agent is answering {where}. Waiting for it… Ctrl-C to stop waiting."
+        )
         try:
             while await moves.turn_is_over(self.store, session.id, given_up):
                 with contextlib.suppress(SessionHeld):
                     await self._take(session)
-                    await self.notice("That turn is over.")
+                    await self.notice("The answer is complete.")
                     return True
             return False
         finally:
@@ -327,8 +329,8 @@ class Conversation:
                 os.chdir(session.cwd)
                 self._cwd = Path(session.cwd)
             except OSError as error:
-                gone = f"Its directory {session.cwd} cannot be used ({error.strerror})"
-                await self.notice(f"{gone}; you stay in {self._cwd}.")
+                gone = f"The session's directory {session.cwd} cannot be used ({error.strerror})"
+                await self.notice(f"{gone}. Staying in {self._cwd}.")
         if self._held is not None and str(self._cwd) != session.cwd:
             await self.store.sessions.describe(self._held.lease, cwd=str(self._cwd))
         recap = (await self.store.transcripts.last(session.id, 40)).recap()

@@ -166,7 +166,7 @@ class Display:
     def status(self, width: int) -> str:
         session = self.session
         return status_line(
-            title=session.name if session else "a new session",
+            title=session.name if session else "new session",
             model=self.model,
             usage=session.usage if session else Usage(),
             where=self._where(session) if session else "",

@@ -49,7 +49,7 @@ async def start_gateway(
     if platform is Platform.WEB and page_links.is_built_in(settings):
         reach = page_links.reach(lan=settings.web.lan)
         await display.notice(
-            f"No gateway is running yet: starting one. It serves the page, {reach}."
+            f"No gateway is running. Starting one. It serves the web page, {reach}."
         )
         gateway = await background.start(store, settings.gateway_log)
     else:
@@ -58,7 +58,7 @@ async def start_gateway(
             return False
         await display.notice("Starting a gateway…")
         gateway = await background.start(store, settings.gateway_log)
-        await display.notice(f"Running now: {gateway.name}.")
+        await display.notice(f"Started {gateway.name}.")
     await background.settled(store, gateway, _CONNECTED)
     return True
 
@@ -68,7 +68,7 @@ async def _is_wanted(settings: Settings, display: Display, platform: Platform) -
     given = settings.platforms.get(platform)
     if given is None or not given.enabled:
         way = _way(platform, known=given is not None)
-        await display.notice(f"Nor is {platform} set up yet: type `segue {way}`.")
+        await display.notice(f"{platform} is not set up yet either. Type `segue {way}`.")
         return False
     return await display.ask_whether("Start one now?")
 

@@ -21,12 +21,12 @@ from segue.web import links
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MINUTES = f"{SECONDS / 60:.0f} minutes"
 LAN = (
-    "Everybody in the local network can reach the page. Only browsers that open a link of yours get"
+    "Everyone in the local network can reach the web page. Only browsers paired with your link get"
     " in, but conversations cross the network unencrypted."
 )
 _HERE_ONLY = (
-    "It opens on this machine only. For a phone in the same network, type `segue gateway stop`,"
-    " then `segue gateway start --lan`."
+    "The link works on this machine only. To use a phone in the same network, type `segue gateway"
+    " stop`, then `segue gateway start --lan`."
 )
 
 
@@ -76,7 +76,7 @@ def shown(link: str) -> list[str]:
 
     The link has its own line, however long, so that a terminal recognises it as a whole.
     """
-    lines = [*qr.on_screen(link), f"Open it within {MINUTES}; the link can be used once:"]
+    lines = [*qr.on_screen(link), f"Open this link within {MINUTES}. It works once:"]
     return [*lines, one_line(link), *([] if in_lan(link) else [here_only()])]
 
 

@@ -179,7 +179,9 @@ class _Program:
         elif self._warned:
             self._leaving = self._soon(self._ask_to_leave())
         else:
-            self._soon(self._display.notice("Ctrl-C again to leave; Ctrl-D leaves at once."))
+            self._soon(
+                self._display.notice("Press Ctrl-C again to leave, or Ctrl-D to leave at once.")
+            )
             self._warned = True
 
     def _left(self) -> None:

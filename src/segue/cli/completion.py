@@ -104,7 +104,9 @@ complete --no-files --command segue --arguments "(_segue_completion)"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, *, shell: str) -> None:
-    """Print a script that lets SHELL complete commands, session titles, settings and models.
+    """Print the completion script for a shell.
+
+    It completes commands, session titles, settings and models. To load it, add:
 
     \b
     bash:  eval "$(segue completion bash)"   in ~/.bashrc

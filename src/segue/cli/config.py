@@ -37,16 +37,17 @@ _NAME = click.argument("name", shell_complete=completion.settings)
 
 @click.group()
 def config() -> None:
-    """Show the settings, or change them.
+    """Show or change the settings.
 
-    They are in one file and in the environment, which wins. docs/settings.md tells what each is.
+    Settings are in one file. Environment variables override it. docs/settings.md explains each
+    setting.
     """
 
 
 @config.command()
 @_JSON
 def path(*, as_json: bool) -> None:
-    """Print where the settings file is, whether or not it is there."""
+    """Print the path of the settings file, even if it does not exist."""
     found = settings.path()
     if as_json:
         print_json({"path": str(found), "exists": found.exists()})
@@ -57,9 +58,9 @@ def path(*, as_json: bool) -> None:
 @config.command()
 @_JSON
 def show(*, as_json: bool) -> None:
-    """Show every setting, its value, and whether that comes from a variable, the file or neither.
+    """Show every setting with its value and where the value comes from.
 
-    Keys are not shown.
+    Secrets are not shown.
     """
     found = settings.explain()
     if as_json:
@@ -74,7 +75,7 @@ def show(*, as_json: bool) -> None:
 @_NAME
 @_JSON
 def get(*, name: str, as_json: bool) -> None:
-    """Print the value of one setting; a list has a line for each."""
+    """Print the value of one setting. A list prints one line per value."""
     found = {setting.name: setting for setting in settings.explain()}
     if name not in found:
         raise settings.names.unknown(name)
@@ -92,22 +93,22 @@ def get(*, name: str, as_json: bool) -> None:
 @_NAME
 @click.argument("value", nargs=-1, shell_complete=completion.values)
 def set_(*, name: str, value: tuple[str, ...]) -> None:
-    """Write VALUE into the settings file; the rest of it stays as it is.
+    """Write VALUE into the settings file and leave the rest as it is.
 
-    A list is given as several values. A key is asked for when it is left out, and not shown; or it
-    is read from standard input.
+    For a list, give several values. Leave out a secret to type it without showing it, or to read
+    it from standard input.
     """
     settings.names.kind(name)
     if settings.names.is_secret(name):
         value = value or (_asked(name),)
     elif not value:
-        raise click.UsageError(f"What is {name} to be? Give a value.")
+        raise click.UsageError(f"No value for {name}. Give one.")
     if name == "store":
         segue.store.parse(value[0])
     path = settings.change(name, value)
-    say(f"{name} is set in {one_line(str(path))}.")
+    say(f"Set {name} in {one_line(str(path))}.")
     if variable := settings.overruled(name):
-        notice(f"But {variable} is set too, and wins as long as it is.")
+        notice(f"The environment variable {variable} is set and overrides it.")
 
 
 def _asked(name: str) -> str:
@@ -117,13 +118,13 @@ def _asked(name: str) -> str:
     else:
         given = sys.stdin.readline()
     if not given.strip():
-        raise click.UsageError(f"Nothing was given for {name}.")
+        raise click.UsageError(f"No value for {name}. Give one.")
     return given.strip()
 
 
 @config.command()
 def edit() -> None:
-    """Open a copy of the settings file in your editor, and take it over when it is right."""
+    """Edit the settings file in your editor. It is replaced only if the result is valid."""
     editor.edit()
 
 

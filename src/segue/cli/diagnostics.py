@@ -70,7 +70,7 @@ def program() -> list[Finding]:
     about = f"Segue {segue.__version__} on Python {platform.python_version()}"
     findings = [Finding(about="program", told=f"{about}, {platform.system()}.")]
     if missing:
-        again = "Type `make clean` and `make run` in the folder of the project to install it again."
+        again = "Type `make clean` and `make run` in the project folder to reinstall Segue."
         told = f"Missing: {', '.join(missing)}. {again}"
         return [*findings, Finding(about="packages", verdict=Verdict.PROBLEM, told=told)]
     return [*findings, Finding(about="packages", told=f"{', '.join(versions)}.")]
@@ -90,7 +90,7 @@ def settings_file(settings: Settings) -> list[Finding]:
             for warning in settings.warnings
         ]
     if not settings.path.exists():
-        return [Finding(about="settings", told=f"No file at {settings.path}: defaults are used.")]
+        return [Finding(about="settings", told=f"No file at {settings.path}: using the defaults.")]
     return [Finding(about="settings", told=f"{settings.path} is valid.")]
 
 
@@ -129,7 +129,7 @@ def _disk(url: str) -> list[Finding]:
     free = shutil.disk_usage(folder).free
     told = f"{size(free)} free at {folder}."
     if free < _NO_SPACE:
-        told = f"{told} Free some: nothing can be saved on a full disk."
+        told = f"{told} Free some space: nothing can be saved on a full disk."
         return [Finding(about="disk", verdict=Verdict.PROBLEM, told=told)]
     if free < _LITTLE_SPACE:
         return [Finding(about="disk", verdict=Verdict.WARNING, told=f"Only {told}")]
@@ -139,7 +139,7 @@ def _disk(url: str) -> list[Finding]:
 async def _gateway(store: Store) -> Finding:
     gateways = await store.gateways.alive()
     if not gateways:
-        told = "None is running. Conversations in the terminal need none; handoffs do."
+        told = "Not running. Only handoffs and chats need it."
         return Finding(about="gateway", told=told)
     each = (f"{gateway.name} serves {', '.join(sorted(gateway.platforms))}" for gateway in gateways)
     return Finding(about="gateway", told=f"Running: {'; '.join(each)}.")
@@ -197,10 +197,10 @@ async def _model(settings: Settings, servers: Sequence[Server]) -> Finding:
     except (BadKey, UnknownModel, ModelOffline) as error:
         return Finding(about="model", verdict=Verdict.PROBLEM, told=f"{told} {error}")
     except ModelError as error:
-        told = f"{told} Whether it is there could not be checked: {error}"
+        told = f"{told} It could not be checked: {error}"
         return Finding(about="model", verdict=Verdict.WARNING, told=told)
     here = choice.name in {LOCAL, SCRIPTED}
-    return Finding(about="model", told=told if here else f"{told} It can be reached.")
+    return Finding(about="model", told=told if here else f"{told} It is reachable.")
 
 
 def _embedded(settings: Settings) -> Finding:
@@ -214,7 +214,7 @@ def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "of an unknown version"
+        return "(unknown version)"
 
 
 def terminal() -> list[Finding]:
@@ -223,7 +223,7 @@ def terminal() -> list[Finding]:
 
     console = Console()
     if not console.is_terminal:
-        return [Finding(about="terminal", told="This is none: plain text is printed.")]
+        return [Finding(about="terminal", told="Not a terminal: printing plain text.")]
     system = None if console.no_color else console.color_system
     colours = _COLOURS.get(system, "colours") if system else "no colours"
     told = f"{console.width} columns, {colours}, {console.encoding.upper()}."
@@ -231,7 +231,7 @@ def terminal() -> list[Finding]:
     if codecs.lookup(console.encoding).name != "utf-8":
         doubts.append("Many characters cannot be shown: type `export LC_ALL=C.UTF-8`.")
     if console.is_dumb_terminal:
-        doubts.append("TERM names a terminal that can only print lines: everything stays plain.")
+        doubts.append("TERM names a terminal without styles or colours: printing plain text.")
     if console.width < _NARROW:
         doubts.append("Make the window wider.")
     verdict = Verdict.WARNING if doubts else Verdict.OK

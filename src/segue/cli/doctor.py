@@ -29,9 +29,9 @@ _ROOM = len("problem  packages  ")
 @click.make_pass_decorator(Around, ensure=True)
 @click.pass_context
 def doctor(ctx: click.Context, around: Around, *, as_json: bool) -> None:
-    """Look at everything, and say what is wrong and what to type.
+    """Check the installation and say how to fix what is wrong.
 
-    Nothing is paid for. The exit code is 1 when there is a problem.
+    The checks cost nothing. The exit code is 1 if there is a problem.
     """
     examination = Examination(around)
     findings = examination.findings(_SECONDS)
@@ -79,9 +79,7 @@ class Examination:
         try:
             return self._around.settings()
         except (SettingsError, OSError) as error:
-            told = (
-                f"{error} Type `segue config edit`. Store and model are not looked at until then."
-            )
+            told = f"{error} Type `segue config edit`. Store and model were not checked."
             broken = Finding(about="settings", verdict=Verdict.PROBLEM, told=told)
             self._start("settings", lambda: [broken])
             return None
@@ -103,13 +101,13 @@ class Check:
     def found(self, deadline: float) -> list[Finding]:
         self.thread.join(max(deadline - time.monotonic(), 0))
         if self.thread.is_alive():
-            return [self._problem("No answer within a few seconds. Is something stuck?")]
+            return [self._problem("No answer within a few seconds. Something may be stuck.")]
         return self._found
 
     def _run(self) -> None:
         try:
             self._found = self._look()
-        except Exception as error:  # noqa: BLE001 - what nobody thought of is a finding, too
+        except Exception as error:  # noqa: BLE001 - an unexpected error is a finding, too
             self._found = [self._problem(f"The check failed: {type(error).__name__}: {error}")]
 
     def _problem(self, told: str) -> Finding:

@@ -18,9 +18,7 @@ from segue.core.errors import BadSettings, NoEditor
 from segue.core.text import one_line
 
 _USUAL = ("nano", "vi")
-_NEW = (
-    b"# Settings of Segue. `segue config show` lists what there is; docs/settings.md explains it.\n"
-)
+_NEW = b"# Settings of Segue. `segue config show` lists them; docs/settings.md explains them.\n"
 
 
 def edit() -> None:
@@ -51,7 +49,7 @@ def edit() -> None:
 def _open(copy: Path) -> None:
     command = shlex.split(config.editor()) or [name for name in _USUAL if shutil.which(name)][:1]
     if not command:
-        raise NoEditor(reason="There is no editor that we know of")
+        raise NoEditor(reason="No editor was found")
     # Ctrl-C is for the editor. Not SIG_IGN, because the editor would inherit it.
     before = signal.signal(signal.SIGINT, _ignore)
     try:
@@ -71,13 +69,13 @@ def _ignore(number: int, frame: object) -> None:
 
 def _take_over(before: bytes, after: bytes) -> None:
     if config.text() != before:
-        told = f"{one_line(str(config.path()))} was changed by something else meanwhile."
-        click.confirm(f"{told} Replace it with yours?", abort=True, err=True)
+        changed = f"{one_line(str(config.path()))} has changed since you opened it."
+        click.confirm(f"{changed} Replace it with yours?", abort=True, err=True)
     path = config.replace(after)
-    say(f"{one_line(str(path))} is changed.")
+    say(f"Changed {one_line(str(path))}.")
 
 
 def _again(error: BadSettings) -> None:
-    notice(f"That cannot be used: {one_line(str(error.fields['reason']))}.")
+    notice(f"The settings are not valid: {one_line(str(error.fields['reason']))}.")
     if not sys.stdin.isatty() or not click.confirm("Edit it again?", default=True, err=True):
         raise error

@@ -47,7 +47,7 @@ def make_ready(settings: Settings) -> Settings:
 
 def _accepted(found: Considered, settings: Settings) -> bool:
     name = found.offer or ""
-    say(f"No model is chosen yet. {found.title} on this machine has {one_line(name)}.")
+    say(f"No model is chosen yet. {found.title} on this machine offers {one_line(name)}.")
     if not servers.confirm(name, settings):
         return False
     config.set_model(name)
@@ -55,12 +55,12 @@ def _accepted(found: Considered, settings: Settings) -> bool:
 
 
 def _offer_embedded(settings: Settings) -> None:
-    say("There is no model to talk to yet: no key is set, and no server is chosen.")
-    say("A small one can run on this machine. It is slow and simple, but needs no key.\n")
+    say("No model is available yet: no key is set, and no server is chosen.")
+    say("A small model can run on this machine. It is slow and simple, but needs no key.\n")
     try:
         pull(settings.models_folder, ask=True)
     except click.Abort:
-        say("Type `segue model` to see what else is possible.\n")
+        say("Type `segue model` to see the other options.\n")
 
 
 def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
@@ -69,22 +69,22 @@ def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
     Raises PullFailed on failure. A partial download is kept for the next attempt.
     """
     if runtime.present() and present(folder, weights):
-        say("The embedded model is here already. Type `segue model test local` to try it.")
+        say("The embedded model is already installed. Type `segue model test local` to try it.")
         return
     _tell(folder, weights)
-    if ask and sys.stdin.isatty() and not click.confirm("Get it now?", default=True):
+    if ask and sys.stdin.isatty() and not click.confirm("Download it now?", default=True):
         raise click.Abort
     asyncio.run(_get(folder, weights, Meter(watched=sys.stdout.isatty())))
-    say("The embedded model is here. Type `segue model test local` to try it.")
+    say("The embedded model is installed. Type `segue model test local` to try it.")
 
 
 def _tell(folder: Path, weights: Weights) -> None:
-    sources = ", or else ".join(source.name for source in weights.sources)
+    sources = " or ".join(source.name for source in weights.sources)
     say(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
-    say(f"  from {sources}; its hash decides")
+    say(f"  from {sources}, checked by its hash")
     say(f"  to   {one_line(str(folder))}")
     if not runtime.present():
-        say(f"  and  the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
+        say(f"  with the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
 
 
 async def _get(folder: Path, weights: Weights, meter: Meter) -> None:

@@ -62,11 +62,11 @@ def _file(target: Path, *, force: bool) -> Generator[Write]:
             with _replacement(target) if force else new_file(target) as file:
                 yield file.write
     except FileExistsError as error:
-        told = f"{one_line(str(target))} is there already. Give another name, or add --force."
-        raise click.ClickException(told) from error
+        reason = f"{one_line(str(target))} already exists. Give another name, or add --force."
+        raise click.ClickException(reason) from error
     except OSError as error:
-        told = f"{one_line(str(target))} cannot be written: {error.strerror or error}."
-        raise click.ClickException(told) from error
+        reason = f"{one_line(str(target))} cannot be written: {error.strerror or error}."
+        raise click.ClickException(reason) from error
 
 
 @contextlib.contextmanager

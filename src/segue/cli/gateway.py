@@ -34,24 +34,27 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _LAN = click.option(
     "--lan",
     is_flag=True,
-    help="Serve the web page for the local network, not for this machine only.",
+    help="Serve the web page to the local network, not only to this machine.",
 )
 
 
 @click.group()
 def gateway() -> None:
-    """Run the gateway, which brings conversations to your chats and answers there."""
+    """Run the gateway, which connects Segue to your chats.
+
+    It answers your messages there and moves sessions there.
+    """
 
 
 @gateway.command()
 @click.option(
     "--log",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Tell what happens in this file, rather than on standard error.",
+    help="Write logs to FILE instead of standard error.",
 )
 @_LAN
 def run(*, log: Path | None, lan: bool) -> None:
-    """Run it here, until it is told to end (Ctrl-C)."""
+    """Run the gateway here until Ctrl-C."""
     log_file.write_to(log)
     logger = logging.getLogger(__name__)
     try:
@@ -63,10 +66,10 @@ def run(*, log: Path | None, lan: bool) -> None:
         asyncio.run(serve(settings))
     except UserError as error:
         if log is not None:  # otherwise it is about to be shown in the same place
-            logger.error("%s", error)  # noqa: TRY400 - a person can mend it: the sentence is all
+            logger.error("%s", error)  # noqa: TRY400 - the user can fix it: no traceback
         raise
     except Exception:
-        logger.exception("The gateway has ended because something is wrong with it.")
+        logger.exception("gateway failed")
         raise
 
 
@@ -81,9 +84,9 @@ def _with_lan(settings: Settings) -> Settings:
 @_LAN
 @_JSON
 def start(*, lan: bool, as_json: bool) -> None:
-    """Start it in the background; it outlives this terminal.
+    """Start the gateway in the background. It keeps running when this terminal closes.
 
-    The exit code is 1 when one runs already, or when it did not start.
+    The exit code is 1 if one is already running, or if it did not start.
     """
     settings = _with_lan(config.load()) if lan else config.load()
     log = settings.gateway_log
@@ -103,9 +106,9 @@ def start(*, lan: bool, as_json: bool) -> None:
 @gateway.command()
 @_JSON
 def stop(*, as_json: bool) -> None:
-    """Stop the one of this machine, and wait until it is gone.
+    """Stop the gateway on this machine, and wait until it has stopped.
 
-    Turns that run get half a minute; what is not done by then goes on with the next gateway.
+    Running answers get half a minute to finish. The next gateway continues the rest.
     """
     stopped = with_store(background.stop)
     if as_json:
@@ -119,9 +122,9 @@ def stop(*, as_json: bool) -> None:
 @_JSON
 @click.pass_context
 def status(ctx: click.Context, *, as_json: bool) -> None:
-    """Show what runs, how its platforms are, and what could not be delivered.
+    """Show the gateway, its platforms and messages that failed.
 
-    The exit code is 0 when a gateway is running and 3 when none is.
+    The exit code is 0 if a gateway is running and 3 if none is.
     """
     log = config.load().gateway_log
 
@@ -135,13 +138,18 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 
 @gateway.command()
 @click.option(
-    "-n", "number", type=click.IntRange(min=0), default=_LINES, show_default=True, help="How many."
+    "-n",
+    "number",
+    type=click.IntRange(min=0),
+    default=_LINES,
+    show_default=True,
+    help="How many lines.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Show each line as it comes; Ctrl-C ends it.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until Ctrl-C.")
 @_JSON
 @click.pass_context
 def logs(ctx: click.Context, *, number: int, follow: bool, as_json: bool) -> None:
-    """Show the last lines of what the gateway in the background has told."""
+    """Show the last lines of the log of the gateway in the background."""
     try:
         for line in log_file.lines(config.load().gateway_log, number, follow=follow):
             if as_json:

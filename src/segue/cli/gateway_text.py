@@ -25,7 +25,7 @@ from segue.store.processes import whose
 
 _HANDOFFS = 5
 _TROUBLES = 10
-_NOTHING = "It serves no platform: none is set up, or another gateway serves them."
+_NOTHING = "It serves no platform: none is set up, or another gateway already serves them."
 _NONE = "No gateway is running. Type `segue gateway start`."
 
 
@@ -108,8 +108,8 @@ class Portrait:
 
 
 _NO_HOME = (
-    "no home channel yet: send /sethome in the chat where handoffs should arrive; if nobody answers"
-    " you there, type `segue pair` first"
+    "no home channel yet: send /sethome in the chat that should receive handoffs; if the bot does"
+    " not answer there, type `segue pair` first"
 )
 
 
@@ -135,15 +135,15 @@ def started(gateway: Gateway, log: Path, addresses: Sequence[str]) -> list[str]:
     served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
     told = f"It serves {served}." if served else _NOTHING
     return [
-        f"Running now: {one_line(gateway.name)}. {told}",
+        f"Started {one_line(gateway.name)}. {told}",
         *(_down(health) for health in _links(gateway) if health.state is Link.DOWN),
         *_page(gateway, addresses),
-        f"It tells what it does in {one_line(str(log))}; `segue gateway logs` shows that.",
+        f"Its log is {one_line(str(log))}. Type `segue gateway logs` to read it.",
     ]
 
 
 def _down(health: PlatformHealth) -> str:
-    return one_line(f"{health.platform} is out of reach: {health.detail}.")
+    return one_line(f"{health.platform} cannot be reached: {health.detail}.")
 
 
 def _page(gateway: Gateway, addresses: Sequence[str]) -> list[str]:
@@ -151,7 +151,8 @@ def _page(gateway: Gateway, addresses: Sequence[str]) -> list[str]:
     if (url := page_links.url([gateway])) is None:
         return []
     where = (
-        f"The page is at {one_line(url)}, {page_links.reach_at(addresses)}; `segue pair` opens it."
+        f"The web page is at {one_line(url)}, {page_links.reach_at(addresses)}. Type `segue pair`"
+        " to open it."
     )
     return [where, *([f"Warning: {page_links.LAN}"] if addresses else [])]
 
@@ -205,7 +206,7 @@ def _running(gateway: Gateway) -> str:
 
 def _trouble(outgoing: Outgoing, now: datetime) -> str:
     when = ago(outgoing.finished or outgoing.queued, now)
-    return f"{outgoing.address}, {when}, {outgoing.state}: {outgoing.error or 'no reason is known'}"
+    return f"{outgoing.address}, {when}, {outgoing.state}: {outgoing.error or 'unknown reason'}"
 
 
 def _unanswered(incoming: Incoming, now: datetime) -> str:

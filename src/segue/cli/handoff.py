@@ -48,21 +48,21 @@ def _platforms(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 @click.command()
 @click.argument("session", shell_complete=completion.sessions)
 @click.argument("place", metavar="PLATFORM[:CHAT_ID]", shell_complete=_platforms)
-@click.option("--message", metavar="TEXT", help="What you want said there first.")
-@click.option("--json", "as_json", is_flag=True, help="Print each step, one object a line.")
+@click.option("--message", metavar="TEXT", help="A message to post there first.")
+@click.option("--json", "as_json", is_flag=True, help="Print each step, one JSON object per line.")
 @click.pass_context
 def handoff(
     ctx: click.Context, *, session: str, place: str, message: str | None, as_json: bool
 ) -> None:
-    """Move SESSION to a platform: to your home channel, or to another chat of yours there.
+    """Move a session to another platform.
 
-    The steps are told on standard error, and Ctrl-C calls it off. The exit code is 0 when the
-    session has moved, 1 when that was refused or has failed, 2 when it was asked for in a wrong
-    way, and 130 when it was called off.
+    It moves to your home channel there, or to the chat CHAT_ID. The steps are printed on standard
+    error. Ctrl-C cancels the handoff. The exit code is 0 if the session has moved, 1 if the handoff
+    was refused or failed, 2 for wrong arguments, and 130 if it was cancelled.
     """
     platform, colon, chat_id = place.partition(":")
     if not platform or (colon and not chat_id):
-        raise click.UsageError("Say where to: PLATFORM, or PLATFORM:CHAT_ID.")
+        raise click.UsageError("No destination. Give PLATFORM or PLATFORM:CHAT_ID.")
     wish = Wish(session=session, platform=platform, chat_id=chat_id or None, message=message)
     shown = Json() if as_json else Words()
     ctx.exit(with_store(lambda store: _hand_off(store, wish, shown)))
@@ -125,7 +125,7 @@ async def _followed(store: Store, wish: Wish, shown: Shown) -> Completed | Faile
                         shown.step(step)
                     if isinstance(step, Completed | Failed):
                         return step
-    raise RuntimeError("a handoff came to no end")
+    raise RuntimeError("a handoff ended without a result")
 
 
 @contextlib.contextmanager

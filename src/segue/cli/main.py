@@ -33,34 +33,33 @@ class _Elsewhere(NamedTuple):
 _ELSEWHERE = {
     "completion": _Elsewhere(
         "segue.cli.completion",
-        "Print a script that lets SHELL complete commands, session titles, settings and models.",
+        "Print the completion script for a shell.",
     ),
-    "config": _Elsewhere("segue.cli.config", "Show the settings, or change them."),
+    "config": _Elsewhere("segue.cli.config", "Show or change the settings."),
     "demo": _Elsewhere(
         "segue.cli.demo",
         "Watch a conversation move from the terminal to the web page and back.",
     ),
     "doctor": _Elsewhere(
         "segue.cli.doctor",
-        "Look at everything, and say what is wrong and what to type.",
+        "Check the installation and say how to fix what is wrong.",
     ),
     "gateway": _Elsewhere(
         "segue.cli.gateway",
-        "Run the gateway, which brings conversations to your chats and answers there.",
+        "Run the gateway, which connects Segue to your chats.",
     ),
     "handoff": _Elsewhere(
         "segue.cli.handoff",
-        "Move SESSION to a platform: to your home channel, or to another chat of yours there.",
+        "Move a session to another platform.",
     ),
     "memory": _Elsewhere(
         "segue.cli.memory",
-        "Show what the agent keeps in mind about you, or change it.",
+        "Show or change the notes that the agent keeps about you.",
     ),
-    "model": _Elsewhere("segue.cli.model", "Show which model is used, and why; or choose another."),
+    "model": _Elsewhere("segue.cli.model", "Show or choose the model."),
     "pair": _Elsewhere(
         "segue.cli.pair",
-        "Show a link that makes the browser in which it is opened yours, or a code that"
-        " makes whoever sends it to the bot you.",
+        "Pair a browser or a chat account with you.",
     ),
     "sessions": _Elsewhere(
         "segue.cli.sessions",
@@ -68,12 +67,11 @@ _ELSEWHERE = {
     ),
     "setup": _Elsewhere(
         "segue.cli.setup",
-        "Set a platform up: its token is tried, you are paired with the bot, and a first"
-        " message arrives in a fresh thread.",
+        "Set up a platform, step by step.",
     ),
     "status": _Elsewhere(
         "segue.cli.status",
-        "Show how everything is: model, page, sessions, gateway, handoffs.",
+        "Show the state of the model, page, sessions, gateway and handoffs.",
     ),
 }
 
@@ -158,27 +156,29 @@ def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 _here = click.option(
-    "--here", is_flag=True, help="Stay in this directory, rather than go to the session's."
+    "--here", is_flag=True, help="Stay in this directory instead of changing to the session's."
 )
 
 
 @click.group(cls=Program, invoke_without_command=True)
 @click.version_option(segue.__version__, prog_name="segue")
-@click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
+@click.option("-c", "--continue", "latest", is_flag=True, help="Continue the latest session.")
 @click.option(
     "-p",
     "--print",
     "words",
     metavar="TEXT",
-    help="Say TEXT (-: standard input), print the answer, and end.",
+    help="Send TEXT (- reads standard input), print the answer and exit.",
 )
-@click.option("--json", "as_json", is_flag=True, help="With -p: print events, one object a line.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="With -p: print events, one JSON object per line."
+)
 @_here
 @click.pass_context
 def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, here: bool) -> None:
     """A personal AI agent whose live conversations move with you.
 
-    Without a command, a conversation begins.
+    Without a command, start a conversation.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # unencodable characters must not stop the program
@@ -193,20 +193,20 @@ def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, 
 
 
 @main.command()
-@click.option("--title", help="What the new session is called.")
+@click.option("--title", help="Title of the new session.")
 def chat(*, title: str | None) -> None:
-    """Begin a conversation."""
+    """Start a conversation."""
     _converse(title=title)
 
 
 @main.command()
 @click.argument("name", nargs=-1, shell_complete=_sessions)
 @_here
-@click.option("--now", is_flag=True, help="Interrupt the turn that runs there, or the terminal.")
+@click.option("--now", is_flag=True, help="Do not wait: interrupt a running answer.")
 def resume(name: tuple[str, ...], *, here: bool, now: bool) -> None:
-    """Bring a session here: the one called NAME, or the latest.
+    """Continue a session here: the one called NAME, or the latest.
 
-    If a turn is running where it is, its end is waited for.
+    If the agent is answering in it elsewhere, wait for the end of that answer.
     """
     _converse(resume=" ".join(name) or "latest", here=here, now=now)
 
@@ -232,5 +232,5 @@ def _say(words: str, resume: str | None, *, as_json: bool) -> bool:
 
     said = sys.stdin.read() if words == "-" else words
     if not said.strip():
-        raise click.UsageError("There is nothing to say. Give a text after -p.")
+        raise click.UsageError("No text to send. Give a text after -p.")
     return asyncio.run(once(config.load(), said, resume, as_json=as_json))

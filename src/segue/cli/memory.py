@@ -23,7 +23,7 @@ T = TypeVar("T")
 _WIDEST = 100
 """Columns. Longer lines are hard to read, however wide the screen."""
 _EMPTY = (
-    "There are no notes about you yet. What you add is shown to the agent in every session:\n"
+    "There are no notes about you yet. The agent reads all notes in every session. To add one:\n"
     "\n"
     "  segue memory add I prefer short answers."
 )
@@ -33,9 +33,9 @@ _EMPTY = (
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the notes.")
 @click.pass_context
 def memory(ctx: click.Context, *, as_json: bool) -> None:
-    """Show what the agent keeps in mind about you, or change it.
+    """Show or change the notes that the agent keeps about you.
 
-    The agent is shown all notes in every session. Without a command, they are listed.
+    The agent reads all notes in every session. Without a command, list them.
     """
     if ctx.invoked_subcommand is None:
         notes = _with_notes(lambda notes: notes.list(ME))
@@ -52,8 +52,8 @@ _text = click.argument("text", nargs=-1, required=True)
 @_text
 @_as_json
 def add(text: tuple[str, ...], *, as_json: bool) -> None:
-    """Keep TEXT in mind from now on."""
-    _tell("Kept", _with_notes(lambda notes: notes.add(ME, " ".join(text))), as_json=as_json)
+    """Add TEXT as a note."""
+    _tell("Added", _with_notes(lambda notes: notes.add(ME, " ".join(text))), as_json=as_json)
 
 
 @memory.command()
@@ -61,7 +61,7 @@ def add(text: tuple[str, ...], *, as_json: bool) -> None:
 @_text
 @_as_json
 def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
-    """Let note NUMBER say TEXT."""
+    """Replace note NUMBER with TEXT."""
     note = _with_notes(lambda notes: notes.edit(ME, number, " ".join(text)))
     _tell("Changed", note, as_json=as_json)
 
@@ -70,7 +70,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
 @click.argument("number", type=int)
 @_as_json
 def remove(number: int, *, as_json: bool) -> None:
-    """Forget note NUMBER."""
+    """Remove note NUMBER."""
     _tell("Removed", _with_notes(lambda notes: notes.remove(ME, number)), as_json=as_json)
 
 

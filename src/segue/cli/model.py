@@ -58,7 +58,10 @@ _around = click.make_pass_decorator(Around, ensure=True)
 @_around
 @click.pass_context
 def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
-    """Show which model is used, and why; or choose another."""
+    """Show or choose the model.
+
+    Without a command, show which model is used, and why.
+    """
     if ctx.invoked_subcommand is not None:
         return
     settings = around.settings()
@@ -74,7 +77,7 @@ def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
 @_JSON
 @_around
 def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
-    """List the models there are to choose from, of all or of one PROVIDER."""
+    """List the available models, of all providers or of one PROVIDER."""
     from segue.agent.models.offers import available  # noqa: PLC0415 - needs httpx2
 
     offers = asyncio.run(available(around.settings(), provider, servers=around.local_servers()))
@@ -106,11 +109,11 @@ def use(around: Around, *, name: str) -> None:
         settings = around.settings()
         chosen, doubt = asyncio.run(checked())
     path = config.set_model(chosen, around.environ)
-    lines = [f"{chosen} is used from now on; {path} says so."]
+    lines = [f"The model is now {chosen} (saved in {path})."]
     if doubt:
-        lines.append(f"Whether it is there could not be checked: {one_line(doubt)}")
+        lines.append(f"It could not be checked: {one_line(doubt)}")
     if settings.model_from == "SEGUE_MODEL" and settings.model != chosen:
-        lines.append(f"But SEGUE_MODEL is {settings.model}, and wins as long as it is set.")
+        lines.append(f"The environment variable SEGUE_MODEL={settings.model} overrides it.")
     print_lines(lines)
 
 
@@ -118,7 +121,7 @@ def use(around: Around, *, name: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask before downloading.")
 @_around
 def pull(around: Around, *, yes: bool) -> None:
-    """Get the embedded model: a small one that needs no key and no account."""
+    """Download the embedded model: a small one that needs no key and no account."""
     embedded_model.pull(around.settings().models_folder, ask=not yes)
 
 
@@ -126,7 +129,7 @@ def pull(around: Around, *, yes: bool) -> None:
 @click.argument("name", required=False, shell_complete=completion.models)
 @_around
 def test(around: Around, *, name: str | None) -> None:
-    """Ask a model for one sentence, and tell how long it took. This may cost a little."""
+    """Ask a model for one sentence, and show how long it took. This may cost a little."""
     trial = asyncio.run(_try(around.settings(), name, around.local_servers()))
     print_lines(trial.lines())
 
@@ -135,7 +138,7 @@ def _surveyed(found: Survey, servers: Sequence[Server], warnings: Sequence[str])
     lines = [
         *_chosen(found, servers),
         "",
-        "What there is, in the order of preference when no model is named:",
+        "The options, in the order of preference if no model is chosen:",
     ]
     width = max(len(thing.title) for thing in found.considered)
     for thing in found.considered:
@@ -144,8 +147,8 @@ def _surveyed(found: Survey, servers: Sequence[Server], warnings: Sequence[str])
         lines.append(f"  {mark} {thing.title:<{width}}  {one_line(name + thing.why)}")
     lines += [
         "",
-        "Type `segue model list` to see every model, `segue model use NAME` to choose one,",
-        "and `segue model test` to try it.",
+        "Type `segue model list` to see all models, `segue model use NAME` to choose one, and",
+        "`segue model test` to try it.",
     ]
     return lines + [f"Warning: {one_line(warning)}" for warning in warnings]
 
@@ -155,7 +158,7 @@ def _chosen(found: Survey, servers: Sequence[Server]) -> list[str]:
         return [one_line(found.choice.name), f"  {one_line(found.choice.why)}"]
     if found.problem:
         return [one_line(found.problem)]
-    nothing = "There is no model to talk to yet. Any one of these is enough:"
+    nothing = "No model is available yet. To get one:"
     return [nothing, *(f"  {way}" for way in ways(servers))]
 
 
@@ -165,7 +168,7 @@ def _offered(offers: Sequence[Offer]) -> list[str]:
         lines += ["", offer.title] if lines else [offer.title]
         lines += [f"  {one_line(name)}" for name in offer.models]
         if not offer.models:
-            lines.append(f"  ({one_line(offer.problem) or 'It has no model for a conversation.'})")
+            lines.append(f"  ({one_line(offer.problem) or 'no chat models'})")
     return lines
 
 
@@ -189,12 +192,12 @@ class Trial:
         told = [
             one_line(self.name),
             f"  {one_line(self.answer, _SHOWN)}",
-            f"  first word after {self.first:.2f} s, all after {self.whole:.2f} s",
+            f"  first word after {self.first:.2f} s, complete after {self.whole:.2f} s",
         ]
         writing = self.whole - self.first
         if self.tokens > 1 and writing > 0:
             rate = (self.tokens - 1) / writing
-            told.append(f"  {self.tokens} tokens, {rate:,.0f} per second once it had begun")
+            told.append(f"  {self.tokens} tokens, {rate:,.0f} per second after the first")
         return told
 
 
@@ -221,7 +224,7 @@ async def _ask(model: Model) -> Trial:
             elif isinstance(piece, End):
                 tokens = piece.usage.output
     if not one_line(answer):
-        raise ModelError(provider=model.name, reason="an answer without a word")
+        raise ModelError(provider=model.name, reason="the answer is empty")
     return Trial(
         name=model.name,
         answer=answer,

@@ -34,10 +34,10 @@ from segue.web import links
 
 _LOOK = 0.5
 _COLUMNS = (Column("PLATFORM", 8), Column("USER", 12), Column("NAME", 8), Column("PAIRED", 14))
-_NOBODY = "Nobody is paired with you yet. Type `segue pair`."
+_NOT_PAIRED = "No account is paired with you yet. Type `segue pair`."
 _NO_GATEWAY = (
-    "\nNo gateway is running that would hear it. Type `segue gateway start`; `segue pair` then"
-    "\nshows a link that opens the web page, too."
+    "\nNo gateway is running, so the bot cannot receive it. Type `segue gateway start`. Then"
+    "\n`segue pair` also shows a link to the web page."
 )
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -48,11 +48,11 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_JSON
 @click.pass_context
 def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
-    """Show a link that makes the browser in which it is opened yours, or a code that makes whoever
-    sends it to the bot you.
+    """Pair a browser or a chat account with you.
 
-    Each can be used once. At a terminal the program waits until it is; Ctrl-C ends the waiting and
-    not the code. Nobody who is not paired is ever answered.
+    Shows a link to open in the browser, or a code to send to your bot. Either works once. On a
+    terminal, wait until it is used; after Ctrl-C it stays valid. Segue answers only paired
+    accounts.
     """
     if ctx.invoked_subcommand is not None:
         if as_json:  # --json before the subcommand means the same as after it
@@ -92,18 +92,16 @@ async def _show(store: Store, *, waits: bool, seconds: float = SECONDS) -> bool:
     if not waits:
         return True
     how = "sent" if offer.code else "opened"
-    notice(
-        f"\nWaiting until it is {how}… Ctrl-C ends the waiting, and the {offer.name} stays valid."
-    )
+    notice(f"\nWaiting until it is {how}… Ctrl-C stops waiting; the {offer.name} stays valid.")
     try:
         if await _used(store, before, deadline):
             return True
     except asyncio.CancelledError:
         until = datetime.now().astimezone() + timedelta(seconds=deadline - time.monotonic())
         stays = f"The {offer.name} stays valid until {until:%H:%M}."
-        notice(f"{stays} `segue pair list` shows who used it.")
+        notice(f"{stays} Type `segue pair list` to see who used it.")
         raise
-    notice(f"Nobody used it in time. Type `segue pair` for another {offer.name}.")
+    notice(f"The {offer.name} has expired. Type `segue pair` for a new one.")
     return False
 
 
@@ -130,7 +128,7 @@ async def _begin(store: Store, seconds: float) -> _Offer:
 def _tell(offer: _Offer, minutes: str) -> None:
     if offer.code:
         say(f"Your code: {offer.code}\n")
-        say(f"Send it to your bot, within {minutes}. It works once.")
+        say(f"Send it to your bot within {minutes}. It works once.")
         say("Anyone who sends it can act as you. Keep it secret.")
     else:
         say(f"Open this link within {minutes}. It works once. Anyone who opens")
@@ -143,10 +141,10 @@ def _tell(offer: _Offer, minutes: str) -> None:
 
 def _tell_of(health: PlatformHealth, link: str | None) -> None:
     if _is_page_down(health):
-        say(f"\n{health.platform}: out of reach: {one_line(health.detail)}.")
+        say(f"\n{health.platform} cannot be reached: {one_line(health.detail)}.")
         return
     if link is None:
-        account = f" (its account is {one_line(health.account)})" if health.account else ""
+        account = f" {one_line(health.account)}" if health.account else ""
         say(f"\n{health.platform}: send the code to the bot{account}.")
         return
     say(f"\n{health.platform}: open {one_line(link)}")
@@ -169,7 +167,7 @@ async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> 
                 say(f"Paired with {name}{sender.platform} user {one_line(sender.user_id)}.")
                 homes = await store.owners.homes(ME)
                 if all(home.platform is not sender.platform for home in homes):
-                    say("Send /sethome in the chat where handoffs should arrive.")
+                    say("Send /sethome in the chat that should receive handoffs.")
                 return True
         await asyncio.sleep(_LOOK)
     return False
@@ -185,7 +183,7 @@ async def _known(store: Store) -> set[tuple[str, str]]:
 @pair.command("list")
 @_JSON
 def list_(*, as_json: bool) -> None:
-    """List who is paired with you."""
+    """List the accounts that are paired with you."""
     found = with_store(lambda store: store.owners.identities(ME))
     if as_json:
         print_json([_as_json(identity) for identity in found])
@@ -196,7 +194,7 @@ def list_(*, as_json: bool) -> None:
 def _listed(identities: Sequence[Identity], width: int | None, now: datetime) -> list[str]:
     """Return a table, or tab-separated platform, user and name if there is no screen."""
     if not identities:
-        return [_NOBODY] if width else []
+        return [_NOT_PAIRED] if width else []
     if width is None:
         return [
             "\t".join((i.sender.platform, one_line(i.sender.user_id), one_line(i.sender.name)))
@@ -226,12 +224,12 @@ def _as_json(identity: Identity) -> dict[str, Any]:
 @pair.command()
 @click.argument("platform", type=click.Choice([target.value for target in TARGETS]))
 @click.argument("user_id")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_JSON
 def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
-    """Answer a platform's user no more.
+    """Unpair an account, so that Segue no longer answers it.
 
-    When no account of yours is left on that platform, its home channel is removed, too.
+    If you have no other account on that platform, its home channel is removed, too.
     """
     target = Platform(platform)
     identity = with_store(lambda store: _paired(store, target, user_id))
@@ -241,9 +239,9 @@ def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"platform": target, "user_id": user_id, "home_forgotten": forgotten})
         return
-    say(f"{_who(identity)} is no longer answered.")
+    say(f"{_who(identity)} is no longer paired with you.")
     if forgotten:
-        say(f"No account of yours is left on {target}, so its home channel is removed.")
+        say(f"You have no other account on {target}, so its home channel was removed.")
 
 
 async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:
@@ -270,8 +268,8 @@ async def _unlink(store: Store, platform: Platform, user_id: str) -> bool:
 
 def _ask(identity: Identity) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError("Nobody is here to be asked: add --yes to revoke it.")
-    click.confirm(f"Answer {_who(identity)} no more?", abort=True, err=True)
+        raise click.UsageError("No terminal to ask on. Add --yes to unpair the account.")
+    click.confirm(f"Unpair {_who(identity)}?", abort=True, err=True)
 
 
 def _who(identity: Identity) -> str:

@@ -27,9 +27,9 @@ def confirm(
     if not isinstance(server, Server):
         return True
     accounts = routes.strangers(server, settings)
-    runs = f" runs as {' and '.join(accounts)}, not as you," if accounts else ""
-    hears = "will hear your conversations and can ask for tools"
-    if not click.confirm(f"What answers at {server.place}{runs} {hears}. Use it?"):
+    runs = f" runs as {' and '.join(accounts)}, not as you. It" if accounts else ""
+    hears = "will receive your conversations and can ask to use tools"
+    if not click.confirm(f"The server at {server.place}{runs} {hears}. Use it?"):
         return False
     if accounts:
         config.change("server_accounts", [*settings.server_accounts, *accounts], environ)

@@ -36,8 +36,7 @@ _limit = click.IntRange(min=1)
 def sessions(ctx: click.Context) -> None:
     """List, show, search, rename, export, import or delete your sessions.
 
-    NAME is a title, an id or the beginning of one, or `latest`. Without a command, the sessions
-    are listed.
+    NAME is a title, an id, the start of an id, or `latest`. Without a command, list the sessions.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -47,10 +46,10 @@ def sessions(ctx: click.Context) -> None:
 @click.option(
     "--platform",
     type=click.Choice([platform.value for platform in Platform]),
-    help="Only those that are there, or, when set aside, began there.",
+    help="Only sessions on this platform, or set aside after starting there.",
 )
-@click.option("--limit", type=_limit, default=_LISTED, show_default=True, help="How many at most.")
-@click.option("--all", "everything", is_flag=True, help="All of them, however many.")
+@click.option("--limit", type=_limit, default=_LISTED, show_default=True, help="Maximum number.")
+@click.option("--all", "everything", is_flag=True, help="No maximum.")
 @_JSON
 def list_(
     *,
@@ -59,7 +58,7 @@ def list_(
     everything: bool = False,
     as_json: bool = False,
 ) -> None:
-    """List your sessions, the last active first."""
+    """List your sessions, the most recently active first."""
     at = Platform(platform) if platform else None
     most = _EVERYTHING if everything else limit
     found = with_store(lambda store: store.sessions.list(ME, platform=at, limit=most + 1))
@@ -71,16 +70,16 @@ def list_(
     elif at:
         notice(f"There are no sessions on {at}.")
     else:
-        notice("There are no sessions yet. Type `segue` to begin one.")
+        notice("There are no sessions yet. Type `segue` to start one.")
     if len(found) > most:
-        notice("There are more: `segue sessions list --all` shows them.")
+        notice("There are more. Type `segue sessions list --all` to see them.")
 
 
 @sessions.command()
 @_NAME
 @_JSON
 def show(*, name: str, as_json: bool) -> None:
-    """Show what a session is, and what was said last."""
+    """Show the details and the last messages of a session."""
     portrait = with_store(lambda store: _portrait(store, name))
     if as_json:
         print_json(portrait.json())
@@ -101,17 +100,17 @@ async def _portrait(store: Store, name: str) -> Portrait:
 
 @sessions.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=_limit, default=_FOUND, show_default=True, help="How many at most.")
+@click.option("--limit", type=_limit, default=_FOUND, show_default=True, help="Maximum number.")
 @_JSON
 def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Find messages that hold all the WORDS, the newest first."""
+    """Find messages that contain all the WORDS, newest first."""
     hits = with_store(lambda store: store.sessions.search(ME, " ".join(words), limit=limit))
     if as_json:
         print_json(hits)
     elif hits:
         print_lines(session_text.found(hits, screen(), datetime.now(UTC)))
     else:
-        notice("Nothing was found.")
+        notice("No messages found.")
 
 
 @sessions.command()
@@ -119,7 +118,7 @@ def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
 @click.argument("title", nargs=-1, required=True)
 @_JSON
 def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
-    """Give a session another TITLE."""
+    """Change the title of a session."""
 
     async def renamed(store: Store) -> tuple[Session, Session]:
         before = await store.sessions.find(ME, name)
@@ -132,9 +131,9 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
 @sessions.command()
 @_NAME
 @click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file to write to."
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file to write to."
 )
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @_JSON
 def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> None:
     """Write a session as JSON lines: a header, then its messages."""
@@ -146,35 +145,36 @@ def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> Non
         print_json({"id": session.id, "file": str(target), "messages": messages})
     else:
         path = one_line(str(target))
-        say(f"{_quoted(session)} is in {path}: {count(messages, 'message')}.")
+        say(f"Wrote {_quoted(session)} to {path}: {count(messages, 'message')}.")
 
 
 @sessions.command("import")
 @click.argument("file", type=click.File("rb"))
 @_JSON
 def import_(*, file: IO[bytes], as_json: bool) -> None:
-    """Make a session of what `export` wrote to FILE; - is standard input."""
+    """Create a session from a FILE written by `export`; - is standard input."""
 
     async def imported(store: Store) -> Session:
         await store.owners.ensure(ME)
         return await store.transcripts.import_lines(ME, file)
 
     session = with_store(imported)
-    told = f"{_quoted(session)} is here, with {count(session.messages, 'message')}."
-    _tell(f"{told} Its id is {session.id}.", session, as_json=as_json)
+    messages = count(session.messages, "message")
+    text = f"Imported {_quoted(session)} with {messages}. Its id is {session.id}."
+    _tell(text, session, as_json=as_json)
 
 
 @sessions.command()
 @_NAME
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_JSON
 def delete(*, name: str, yes: bool, as_json: bool) -> None:
-    """Remove a session and all that was said in it, for good."""
+    """Delete a session and its messages permanently."""
     session = with_store(lambda store: _free(store, name))
     if not yes:
         _ask(session)
     with_store(lambda store: store.sessions.delete(session.id))
-    _tell(f"{_quoted(session)} is deleted.", session, as_json=as_json)
+    _tell(f"Deleted {_quoted(session)}.", session, as_json=as_json)
 
 
 async def _free(store: Store, name: str) -> Session:
@@ -187,9 +187,9 @@ async def _free(store: Store, name: str) -> Session:
 
 def _ask(session: Session) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError("Nobody is here to be asked: add --yes to delete it.")
-    said = count(session.messages, "message")
-    click.confirm(f"Delete {_quoted(session)} with its {said} for good?", abort=True, err=True)
+        raise click.UsageError("No terminal to ask on. Add --yes to delete the session.")
+    messages = count(session.messages, "message")
+    click.confirm(f"Delete {_quoted(session)} with {messages} permanently?", abort=True, err=True)
 
 
 def _quoted(session: Session) -> str:

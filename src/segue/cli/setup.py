@@ -42,8 +42,8 @@ _CONNECTS = 20.0
 """Seconds that a gateway has to connect to the platform."""
 _TITLE = "Segue is set up"
 _HELLO = (
-    "**It works.** Conversations that you hand off arrive in this chat, each in a thread of its"
-    " own where there can be threads. At the terminal, type `/handoff {platform}`."
+    "**It works.** Handoffs arrive in this chat, each in a separate thread if the chat has threads."
+    " To hand off a conversation, type `/handoff {platform}` in the terminal."
 )
 
 
@@ -88,10 +88,10 @@ class PlatformGroup(click.Group):
 
 @click.group(cls=PlatformGroup, subcommand_metavar="PLATFORM")
 def setup() -> None:
-    """Set a platform up: its token is tried, you are paired with the bot, and a first message
-    arrives in a fresh thread.
+    """Set up a platform, step by step.
 
-    What a flag answers is not asked. It can be run again at any time; the exit code is 1 when
+    Checks the bot token, pairs you with the bot, and sends a first message to your home channel.
+    Options replace the questions. You can run it again at any time. The exit code is 1 if
     something is left to do.
     """
 
@@ -99,10 +99,10 @@ def setup() -> None:
 def _command(spec: PlatformSpec) -> click.Command:
     """Return the command that sets up the platform of `spec`."""
 
-    @click.command(spec.platform, help=f"Set {spec.title} up.")
-    @click.option("--owner", metavar="USER", help="Your user id there, rather than a pairing.")
-    @click.option("--home", metavar="CHAT", help="The id of the chat where handoffs arrive.")
-    @click.option("--yes", is_flag=True, help="Do not ask before a running gateway is restarted.")
+    @click.command(spec.platform, help=f"Set up {spec.title}.")
+    @click.option("--owner", metavar="USER", help="Your user id there, to pair without a code.")
+    @click.option("--home", metavar="CHAT", help="Id of the chat that receives handoffs.")
+    @click.option("--yes", is_flag=True, help="Restart a running gateway without asking.")
     @click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
     @click.pass_context
     def command(
@@ -148,7 +148,7 @@ def _url(value: str) -> str:
 
 
 def _help(field: Field) -> str:
-    return f"{field.label}{'; - reads it from stdin' if field.kind is Kind.SECRET else ''}."
+    return f"{field.label}{'; - reads it from standard input' if field.kind is Kind.SECRET else ''}."
 
 
 def _read(value: str) -> str:
@@ -250,7 +250,7 @@ def _keep(options: SetupOptions, values: Mapping[str, str]) -> bool:
         changes["enabled"] = "true"
     for key, value in changes.items():
         path = config.change(f"{name}.{key}", [value])
-        say(f"Kept as {name}.{key} in {path}.")
+        say(f"Saved {name}.{key} in {path}.")
     return bool(changes)
 
 
@@ -261,7 +261,7 @@ def _in_force(options: SetupOptions, values: Mapping[str, str]) -> Settings:
     for field in options.spec.fields:
         variable = config.overruled(options.spec.setting(field))
         if variable and kept.value(field.name) != values[field.name]:
-            reason = f"{variable} holds another value, which wins"
+            reason = f"{variable} holds another value, which overrides it"
             raise SetupFailed(platform=options.platform, reason=reason)
     return settings
 
@@ -278,16 +278,16 @@ async def _gateway(
         return await background.settled(store, running[0], _CONNECTS)
     if running:
         if not options.yes and not _may_restart(options):
-            notice("Type `segue gateway stop`, `segue gateway start`, and this command again.")
+            notice("Type `segue gateway stop`, `segue gateway start`, then this command again.")
             return None
         await background.stop(store)
     started = await background.start(store, settings.gateway_log)
-    say("A gateway runs in the background." if not running else "The gateway runs again.")
+    say("Restarted the gateway." if running else "Started a gateway in the background.")
     return await background.settled(store, started, _CONNECTS)
 
 
 def _may_restart(options: SetupOptions) -> bool:
-    ask = f"A gateway is running. Restart it, so that it serves {options.platform}?"
+    ask = f"A gateway is running. Restart it to serve {options.platform}?"
     return options.asks and click.confirm(ask, default=True, err=True)
 
 
@@ -296,7 +296,7 @@ def _is_connected(gateway: Gateway, platform: Platform) -> bool:
     if health.state is Link.CONNECTED:
         return True
     detail = f": {one_line(health.detail)}" if health.detail else ""
-    notice(f"The gateway has not reached {platform}{detail}. `segue gateway logs` tells more.")
+    notice(f"The gateway cannot reach {platform}{detail}. See `segue gateway logs`.")
     return False
 
 
@@ -312,23 +312,23 @@ async def _home(
         try:
             await store.owners.link(Sender(platform=platform, user_id=options.owner), ME)
         except IdentityTaken:
-            notice(f"The {platform} user {options.owner} is paired already.")
+            notice(f"The {platform} user {options.owner} is already paired.")
     if options.home is not None or options.owner is not None:
         chat = options.home or options.owner or ""
         home = await adapter.find_chat(chat)
         if home is None:
-            reason = f"the bot is in no chat with the id {one_line(chat)}"
+            reason = f"the bot is not in a chat with the id {one_line(chat)}"
             raise SetupFailed(platform=platform, reason=reason)
         await store.owners.set_home(ME, home)
     found = await _settled(store, platform)
     if found is None:
         _invite(await store.pairings.begin(ME, seconds=options.seconds), gateway, options)
         if not options.waits:
-            notice("`segue setup` can be typed again once you are paired.")
+            notice(f"Type `segue setup {platform}` again once you are paired.")
             return None
         found = await _paired(store, platform, time.monotonic() + options.seconds)
     if found is None:
-        notice(f"Nobody used it in time. Type `segue setup {platform}` again.")
+        notice(f"The code has expired. Type `segue setup {platform}` for a new one.")
         return None
     say(f"You are paired. Handoffs arrive in {found}.")
     return found
@@ -347,10 +347,11 @@ def _invite(code: str, gateway: Gateway, options: SetupOptions) -> None:
     if link:
         draw(["", *qr.on_screen(link)])
         say(f"Open this on your phone within {minutes}, and press Start:\n{link}")
-        say(f"Or send {code} to the bot. Anyone who does can act as you. Keep it secret.")
+        say(f"Or send {code} to the bot.")
     else:
-        say(f"\nSend {code} to the bot within {minutes}. Anyone who does can act as you.")
-    say("In a group, send the code there, then /sethome.")
+        say(f"\nSend {code} to the bot within {minutes}.")
+    say("Anyone who does can act as you. Keep it secret.")
+    say("To use a group, send the code there, then /sethome.")
 
 
 async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChannel | None:
@@ -378,9 +379,9 @@ async def _prove(adapter: Adapter, home: HomeChannel) -> bool:
     except (DeliveryFailed, ConnectFailed) as error:
         reason = str(error.fields.get("reason", error))
         raise SetupFailed(platform=adapter.platform, reason=reason) from error
-    where = "in a fresh thread" if thread else "there"
-    say(f"A message has arrived {where}: look at your phone.")
-    say(f"Done. In a conversation, type /handoff {adapter.platform}.")
+    where = "in a new thread" if thread else "in your home channel"
+    say(f"Sent a message {where}: look at your phone.")
+    say(f"Done. To hand off a conversation, type /handoff {adapter.platform} in it.")
     return True
 
 

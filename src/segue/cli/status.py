@@ -29,15 +29,15 @@ from segue.store import Store
 from segue.store.gateways import Link
 
 _LAST = 3
-_NO_PAGE = "not served now: /handoff web starts a gateway, or type `segue gateway start`"
-_NO_PAGE_THERE = "not served by the gateway that is running"
-_PAGE_OFF = "switched off: web.enabled is false"
+_NO_PAGE = "not running; type `segue gateway start` or, in a conversation, /handoff web"
+_NO_PAGE_THERE = "not served by the running gateway"
+_PAGE_OFF = "disabled (web.enabled is false)"
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(*, as_json: bool) -> None:
-    """Show how everything is: model, page, sessions, gateway, handoffs."""
+    """Show the state of the model, page, sessions, gateway and handoffs."""
     seen = asyncio.run(look(config.load()))
     if as_json:
         print_json(seen.json())
@@ -81,8 +81,8 @@ class Status:
             ("page", self._page()),
             ("sessions", f"{self.sessions:,}{', the last:' if self.last else ''}"),
             *(("", _session(session, now)) for session in self.last),
-            ("handoffs", f"{under_way} under way" if under_way else "none under way"),
-            ("troubles", self._troubles()),
+            ("handoffs", f"{under_way} in progress" if under_way else "none in progress"),
+            ("problems", self._troubles()),
             *(("warning", warning) for warning in self.warnings),
         ]
 

@@ -40,7 +40,7 @@ def find(text: str, where: Where) -> tuple[Command, str]:
         raise CommandElsewhere(name=name.lower(), hint=hint)
     known = [known.name for known in available(where)]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = f"; the nearest is {PREFIX}{near[0]}" if near else ""
+    hint = f" Did you mean {PREFIX}{near[0]}?" if near else ""
     raise UnknownCommand(name=one_line(name, 40), hint=hint)
 
 
@@ -95,12 +95,12 @@ def _command(
 _TALK, _SESSION, _AGENT, _PROGRAM = Category
 
 COMMANDS = (
-    _command("new", _TALK, "begin another session here", conversation.new, "[TITLE]"),
-    _command("retry", _TALK, "ask the last thing again", conversation.retry),
-    _command("undo", _TALK, "take back the last turns", conversation.undo, "[NUMBER]"),
-    _command("redo", _TALK, "bring back what was undone", conversation.redo),
-    _command("history", _TALK, "show the last turns", conversation.history, "[NUMBER]"),
-    _command("compress", _TALK, "go on from a summary", conversation.compress),
+    _command("new", _TALK, "start a new session here", conversation.new, "[TITLE]"),
+    _command("retry", _TALK, "send your last message again", conversation.retry),
+    _command("undo", _TALK, "undo the last messages", conversation.undo, "[NUMBER]"),
+    _command("redo", _TALK, "restore what was undone", conversation.redo),
+    _command("history", _TALK, "show the last messages", conversation.history, "[NUMBER]"),
+    _command("compress", _TALK, "shorten the conversation to a summary", conversation.compress),
     _command(
         "handoff",
         _SESSION,
@@ -108,14 +108,15 @@ COMMANDS = (
         session.handoff,
         "[PLATFORM]",
         where=TERMINAL,
-        elsewhere="belongs to the terminal. Type /resume in the chat where you want to go on: it"
-        " brings a session there, from wherever it is",
+        elsewhere="works only in the terminal. To continue a session in a chat, type /resume there",
     ),
-    _command("resume", _SESSION, "bring a session here", session.resume, "[NAME]", where=TERMINAL),
+    _command(
+        "resume", _SESSION, "continue a session here", session.resume, "[NAME]", where=TERMINAL
+    ),
     _command(
         "resume",
         _SESSION,
-        "bring a session here, from wherever it is",
+        "continue a session here",
         chat.resume,
         "[NUMBER | NAME]",
         where=CHAT,
@@ -123,50 +124,64 @@ COMMANDS = (
     _command(
         "sessions", _SESSION, "list your sessions", session.sessions, "[NUMBER]", at_once=True
     ),
-    _command("title", _SESSION, "show or change the name of this one", session.title, "[TITLE]"),
-    _command("status", _SESSION, "show what is known of this one", session.status, at_once=True),
-    _command("usage", _SESSION, "show the tokens it has spent", session.usage, at_once=True),
-    _command("export", _SESSION, "write it to a file", session.export, "[FILE]"),
-    _command("follow", _SESSION, "watch it where it is now", session.follow, where=TERMINAL),
-    _command("stop", _TALK, "interrupt what is under way", chat.stop, where=CHAT, at_once=True),
+    _command(
+        "title", _SESSION, "show or change the title of this session", session.title, "[TITLE]"
+    ),
+    _command("status", _SESSION, "show the details of this session", session.status, at_once=True),
+    _command(
+        "usage", _SESSION, "show the tokens this session has used", session.usage, at_once=True
+    ),
+    _command("export", _SESSION, "write this session to a file", session.export, "[FILE]"),
+    _command(
+        "follow", _SESSION, "watch this session after it has moved", session.follow, where=TERMINAL
+    ),
+    _command("stop", _TALK, "stop the current answer", chat.stop, where=CHAT, at_once=True),
     _command(
         "approve",
         _AGENT,
-        "allow what the agent asks for",
+        "allow what the agent asks to do",
         chat.approve,
         "NUMBER [session]",
         where=CHAT,
         at_once=True,
     ),
-    _command("deny", _AGENT, "refuse it", chat.deny, "NUMBER", where=CHAT, at_once=True),
+    _command(
+        "deny",
+        _AGENT,
+        "refuse what the agent asks to do",
+        chat.deny,
+        "NUMBER",
+        where=CHAT,
+        at_once=True,
+    ),
     _command(
         "show",
         _AGENT,
-        "show the whole call that it asks for",
+        "show all of what the agent asks to do",
         chat.show,
         "[NUMBER [PAGE]]",
         where=CHAT,
         at_once=True,
     ),
     _command("model", _AGENT, "show or change the model", agent.model, "[NAME]"),
-    _command("tools", _AGENT, "show what the agent can do", agent.tools),
+    _command("tools", _AGENT, "list the agent's tools", agent.tools),
     _command(
         "memory", _AGENT, "show or change the notes about you", agent.memory, agent.MEMORY_ARGUMENTS
     ),
     _command(
-        "sethome", _PROGRAM, "let handoffs arrive in this chat", chat.sethome, "[yes]", where=CHAT
+        "sethome", _PROGRAM, "receive handoffs in this chat", chat.sethome, "[yes]", where=CHAT
     ),
     _command(
         "start",
         _PROGRAM,
-        "show what this bot is, and how to pair",
+        "introduce this bot and explain pairing",
         chat.start,
         "[CODE]",
         where=CHAT,
         at_once=True,
     ),
     _command(
-        "whoami", _PROGRAM, "show how you are known here", chat.whoami, where=CHAT, at_once=True
+        "whoami", _PROGRAM, "show your account and this chat", chat.whoami, where=CHAT, at_once=True
     ),
     _command(
         "help",

@@ -14,12 +14,12 @@ async def model(scene: Scene, arguments: str) -> None:
         await scene.begun()
         async with scene.in_hand() as held:
             chosen = await scene.turns.use_model(held, arguments)
-        await scene.notice(f"From now on this session talks to {chosen}.")
+        await scene.notice(f"This session now uses {chosen}.")
         return
     session = scene.session
     used = await scene.turns.model(session)
-    why = "chosen for this session" if session and session.model else "the usual one"
-    hint = f"Type {PREFIX}model NAME for another; `segue model list` shows the names."
+    why = "chosen for this session" if session and session.model else "the default"
+    hint = f"Type {PREFIX}model NAME to change it; `segue model list` shows the names."
     await scene.notice(f"{used}, {why}. {hint}")
 
 
@@ -37,15 +37,15 @@ async def memory(scene: Scene, arguments: str) -> None:
             told = "\n".join(lines) or f"There are no notes yet. Type {PREFIX}memory add TEXT."
         case "add":
             note = await notes.add(scene.owner, rest)
-            told = f"Kept as note {note.number}: {note.text}"
+            told = f"Added note {note.number}: {note.text}"
         case "edit":
             which, _, text = rest.partition(" ")
             note = await notes.edit(scene.owner, number(which, "memory edit NUMBER TEXT"), text)
-            told = f"Note {note.number} is now: {note.text}"
+            told = f"Changed note {note.number}: {note.text}"
         case "remove":
             note = await notes.remove(scene.owner, number(rest, "memory remove NUMBER"))
-            told = f"Gone: {note.text}"
+            told = f"Removed note {note.number}: {note.text}"
         case _:
-            reason = f"there is no {one_line(verb, 20)!r}"
+            reason = f"unknown action {one_line(verb, 20)!r}"
             raise BadCommand(usage=f"{PREFIX}memory {MEMORY_ARGUMENTS}", reason=reason)
     await scene.notice(told)

@@ -180,6 +180,6 @@ def number(text: str, usage: str, default: int | None = None) -> int:
     if not text and default is not None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) > 0):
-        reason = f"{one_line(text, 20)!r} is no number" if text else "it needs a number"
+        reason = f"{one_line(text, 20)!r} is not a number" if text else "the number is missing"
         raise BadCommand(usage=f"{PREFIX}{usage}", reason=reason)
     return int(text)

@@ -43,7 +43,7 @@ async def approve(scene: ChatScene, arguments: str) -> None:
         case [which, "session"]:
             await scene.answer(Answer.SESSION, number(which, _APPROVE))
         case _:
-            reason = "it is allowed once, or for the whole session"
+            reason = "allow it once, or for the whole session"
             raise BadCommand(usage=f"{PREFIX}{_APPROVE}", reason=reason)
 
 

@@ -29,26 +29,26 @@ async def undo(scene: Scene, arguments: str) -> None:
     async with scene.in_hand() as held:
         undone = await scene.store.transcripts.undo(held.lease, turns)
     back = one_line(_asked(undone).content, _SHOWN)
-    await scene.notice(f"Undone from here on: {back}\nType {PREFIX}redo to bring it back.")
+    await scene.notice(f"Undone from this message on: {back}\nType {PREFIX}redo to restore it.")
 
 
 async def redo(scene: Scene, _: str) -> None:
     async with scene.in_hand() as held:
         restored = await scene.store.transcripts.restore(held.lease)
-    await scene.notice(f"Back again: {count(len(restored), 'message')}.")
+    await scene.notice(f"Restored {count(len(restored), 'message')}.")
 
 
 async def compress(scene: Scene, _: str) -> None:
     async with scene.in_hand() as held:
         summary = await scene.turns.compress(held.lease.session_id, scene.place, held=held)
-    await scene.notice(f"The conversation goes on from this summary:\n\n{summary.content}")
+    await scene.notice(f"The conversation continues from this summary:\n\n{summary.content}")
 
 
 async def history(scene: Scene, arguments: str) -> None:
     turns = number(arguments, "history NUMBER", default=5)
     transcript = await scene.store.transcripts.load(there(scene).id)
     recap = transcript.recap(last=turns, length=600)
-    await scene.notice(recap or "Nothing has been said yet.")
+    await scene.notice(recap or "There are no messages yet.")
 
 
 def _asked(undone: Transcript) -> Message:

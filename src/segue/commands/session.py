@@ -26,7 +26,7 @@ async def title(scene: Scene, arguments: str) -> None:
     session = await scene.begun()
     if arguments:
         session = await scene.store.sessions.rename(session.id, arguments)
-    await scene.notice(f"This session is called {session.name}.")
+    await scene.notice(f"The title of this session is {session.name}.")
 
 
 async def sessions(scene: Scene, arguments: str) -> None:
@@ -34,7 +34,7 @@ async def sessions(scene: Scene, arguments: str) -> None:
     found = await scene.store.sessions.list(scene.owner, limit=limit)
     here = scene.session.id if scene.session else None
     lines = [_line(session, here=session.id == here) for session in found]
-    hint = f"Type {PREFIX}resume and a name to go on with one."
+    hint = f"Type {PREFIX}resume and a name to continue one."
     await scene.notice("\n".join([*lines, "", hint]) if lines else "There are no sessions yet.")
 
 
@@ -48,9 +48,9 @@ async def status(scene: Scene, _: str) -> None:
         f"Session    {session.name} ({session.id})",
         f"Place      {session.address or 'here'}",
         f"Directory  {session.cwd or 'none'}",
-        f"Model      {session.model or 'the usual one'}",
+        f"Model      {session.model or 'the default'}",
         f"Messages   {session.messages:,}",
-        f"Begun      {session.started.astimezone():%d %B %Y, %H:%M} on {session.source}",
+        f"Started    {session.started.astimezone():%d %B %Y, %H:%M} on {session.source}",
     )
     await scene.notice("\n".join(lines))
 
@@ -96,9 +96,8 @@ async def _where_to(scene: Scene) -> str:
     found = await destinations(scene.store, scene.owner)
     if found is None:
         return (
-            "No gateway is running, and only a gateway can bring a session elsewhere. Type `segue"
-            f" gateway start` in another terminal, or {PREFIX}handoff and a platform:"
-            f" {', '.join(TARGETS)}."
+            "No gateway is running, so the session cannot move. Type `segue gateway start` in"
+            f" another terminal, or {PREFIX}handoff and a platform: {', '.join(TARGETS)}."
         )
     lines = [_destination(place, place.health) for place in found if place.health]
     others = ", ".join(place.platform for place in found if not place.health)

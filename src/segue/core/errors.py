@@ -60,53 +60,54 @@ class SessionError(UserError):
 
 
 class SessionNotFound(SessionError):
-    """There is no session {name!r}. Type /sessions, or `segue sessions` in a shell, to see
+    """There is no session {name!r}. Type /sessions, or `segue sessions` in a shell, to list
     yours."""
 
 
 class AmbiguousSession(SessionError):
-    """{name!r} fits several sessions: {candidates}. Give the whole title or more of the id."""
+    """{name!r} matches several sessions: {candidates}. Give the whole title or more of the id."""
 
 
 class SessionHeld(SessionError):
-    """This session is open in {holder}. Leave it there first, or take it over."""
+    """This session is open in {holder}. Close it there first, or take it over."""
 
 
 class SessionMoved(SessionError):
-    """This session is no longer here: it is {where} now. Type `segue resume {session}` to bring
-    it back."""
+    """This session is no longer here: it is {where} now. Type `segue resume {session}` to bring it
+    back."""
 
 
 class SessionBusy(SessionError):
-    """A handoff of this session is under way. Wait until it is over, or press Ctrl-C in the
-    terminal that began it."""
+    """A handoff of this session is in progress. Wait for it to finish, or press Ctrl-C in the
+    terminal that started it."""
 
 
 class SessionChanged(SessionError):
-    """The session went on somewhere else while it was being handed off, so it stayed where it
-    is. Type /handoff again from there."""
+    """The session continued elsewhere during the handoff, so it was not moved. Type /handoff again
+    from there."""
 
 
 class MessageTaken(SessionError):
-    """That message is being answered already. Wait for the answer; nothing was done twice."""
+    """That message is already being answered. Wait for the answer."""
 
 
 class NothingSaid(SessionError):
-    """There is no session here yet: it begins with the first thing you say. Type /resume to bring
-    an earlier one here."""
+    """There is no session here yet. Send a message to start one, or type /resume to continue an
+    earlier one here."""
 
 
 class NothingToUndo(SessionError):
-    """There is no earlier message of yours to go back to."""
+    """There is no earlier message of yours to undo."""
 
 
 class NothingToRestore(SessionError):
-    """There is nothing to bring back: no messages were undone, or the conversation has gone on
+    """There is nothing to redo: no messages were undone, or the conversation has continued
     since."""
 
 
 class NothingToCompress(SessionError):
-    """There is nothing to compress: little was said since the last summary."""
+    """There is nothing to compress: the part of the conversation that is not summarised yet is too
+    short."""
 
 
 # Titles
@@ -136,42 +137,41 @@ class UnknownPlatform(HandoffError):
 
 
 class PlatformNotSetUp(HandoffError):
-    """The gateway that is running does not serve {platform}. Type `segue setup {platform}`."""
+    """The running gateway does not serve {platform}. Type `segue setup {platform}`."""
 
 
 class PlatformNotEnabled(HandoffError):
-    """The gateway that is running does not serve {platform}. Type `segue config set
+    """The running gateway does not serve {platform}. Type `segue config set
     {setting}` and the bot's token, then `segue gateway stop` and `segue gateway start`."""
 
 
 class PageNotServed(HandoffError):
-    """The gateway that is running does not serve the web page. Type `segue config set web.enabled
-    true`, then `segue gateway stop` and `segue gateway start`."""
+    """The running gateway does not serve the web page. Type `segue config set web.enabled true`,
+    then `segue gateway stop` and `segue gateway start`."""
 
 
 class NoHomeChannel(HandoffError):
-    """There is no home channel on {platform} yet. Send /sethome in the chat where handoffs should
-    arrive; if nobody answers you there, type `segue pair` first."""
+    """No home channel on {platform} yet. Send /sethome in the chat that should receive handoffs. If
+    the bot does not answer there, type `segue pair` first."""
 
 
 class NoGateway(HandoffError):
-    """No gateway is running, and only a gateway can bring a session to {platform}. Type `segue
-    gateway start` in another terminal, then /handoff {platform} again."""
+    """No gateway is running, so the session cannot move to {platform}. Type `segue gateway start`
+    in another terminal, then /handoff {platform} again."""
 
 
 class HandoffInFlight(HandoffError):
-    """This session is already being handed off to {platform}. Wait until that is over, or press
-    Ctrl-C in the terminal that began it."""
+    """This session is already being handed off to {platform}. Wait for that to finish, or press
+    Ctrl-C in the terminal that started it."""
 
 
 class TurnRunning(HandoffError):
-    """The agent is still at work, and a handoff moves what is there when you ask for it. Wait for
-    the answer, or press Ctrl-C; then type /handoff again."""
+    """The agent is still working. Wait for the answer or press Ctrl-C, then type /handoff again."""
 
 
 class UnknownChat(HandoffError):
-    """{chat!r} is not one of your chats on {platform}. Send something to the bot there first, or
-    leave the chat out to use your home channel."""
+    """{chat!r} is not one of your chats on {platform}. Send a message to the bot there first, or
+    leave out the chat to use your home channel."""
 
 
 # Platforms
@@ -182,13 +182,13 @@ class PlatformError(UserError):
 
 
 class BadAdapter(PlatformError):
-    """There is no adapter for {platform}: {reason}. Check platforms.{platform}.adapter with `segue
-    config show`, or set platforms.{platform}.enabled to false."""
+    """The adapter for {platform} cannot be loaded: {reason}. Check platforms.{platform}.adapter
+    with `segue config show`, or set platforms.{platform}.enabled to false."""
 
 
 class LibraryMissing(PlatformError):
-    """{platform} needs one more package. Type `make extra NAME={extra}` in the folder of the
-    project."""
+    """{platform} needs a package that is not installed. Type `make extra NAME={extra}` in the
+    project folder."""
 
 
 class ValuesMissing(PlatformError):
@@ -197,21 +197,23 @@ class ValuesMissing(PlatformError):
 
 
 class NoTerminal(PlatformError):
-    """There is no terminal to ask on, and {platform} needs {labels}. Add {options}; the value - is
+    """{platform} needs {labels}, and there is no terminal to ask on. Add {options}; the value - is
     read from standard input."""
 
 
 class SetupFailed(PlatformError):
-    """It is not set up yet: {reason}. Mend that, and type `segue setup {platform}` again."""
+    """{platform} is not set up yet: {reason}. Fix that, then type `segue setup {platform}`
+    again."""
 
 
 class ConnectFailed(PlatformError):
-    """{platform} cannot be reached: {reason}. It is tried again by itself; type `segue gateway
-    status` to see how it stands."""
+    """{platform} cannot be reached: {reason}. Segue tries again automatically; type `segue gateway
+    status` to see the state of the connection."""
 
 
 class DeliveryFailed(PlatformError):
-    """That did not reach {platform}: {reason}. Type `segue gateway status` to see how it stands."""
+    """The message did not reach {platform}: {reason}. Type `segue gateway status` to see the state
+    of the connection."""
 
     def __init__(
         self,
@@ -235,36 +237,38 @@ class DeliveryFailed(PlatformError):
 
 
 class MustWait(PlatformError):
-    """{platform} asks to wait {seconds} seconds, longer than a handoff may take. The session
-    stayed where it was. Type /handoff {platform} again at {at:%H:%M}."""
+    """{platform} asks to wait {seconds} seconds, longer than a handoff may take. The session stayed
+    where it was. Type /handoff {platform} again at {at:%H:%M}."""
 
 
 # Access
 
 
 class AccessError(UserError):
-    """That is not yours to do."""
+    """You are not allowed to do that."""
 
 
 class PairingRefused(AccessError):
-    """That code is not valid: it was used, or its time is over. Type `segue pair` for another."""
+    """That code is not valid: it was used already, or it has expired. Type `segue pair` for a new
+    one."""
 
 
 class NotPaired(AccessError):
-    """{platform} user {user_id!r} is not paired with you. Type `segue pair list` to see who is."""
+    """{platform} user {user_id!r} is not paired with you. Type `segue pair list` to see your paired
+    accounts."""
 
 
 class ApprovalOver(AccessError):
-    """That question is over: {reason}. Send your request again if you still want it done."""
+    """That question is closed: {reason}. Send your request again if you still want it done."""
 
 
 class ApprovalUnnamed(AccessError):
-    """An answer has to name its question. Type /approve {number} to allow it, /deny {number} to
-    refuse it, /show {number} to see it again."""
+    """Give the number of the question. Type /approve {number} to allow it, /deny {number} to refuse
+    it, or /show {number} to see it again."""
 
 
 class ApprovalNotShown(AccessError):
-    """Question {number} was not delivered yet. Wait until you see it, then answer it."""
+    """Question {number} has not been delivered yet. Wait until you see it, then answer it."""
 
 
 # The gateway
@@ -275,8 +279,8 @@ class GatewayError(UserError):
 
 
 class GatewayRunning(GatewayError):
-    """{name} serves {platforms} already. Type `segue gateway status` to look at it, or `segue
-    gateway stop` first."""
+    """{name} already serves {platforms}. Type `segue gateway status` to look at it, or `segue
+    gateway stop` to stop it first."""
 
 
 class GatewayNotRunning(GatewayError):
@@ -293,8 +297,8 @@ class GatewayElsewhere(GatewayError):
 
 
 class GatewayStuck(GatewayError):
-    """{name} has not ended within {seconds:.0f} seconds. Type `segue gateway logs` to see what it
-    does, or `kill -9 {pid}`: the next one goes on where it stopped."""
+    """{name} did not stop within {seconds:.0f} seconds. Type `segue gateway logs` to see what it is
+    doing, or `kill -9 {pid}`. The next gateway continues its work."""
 
 
 class PlatformLost(GatewayError):
@@ -302,44 +306,46 @@ class PlatformLost(GatewayError):
 
 
 class NoGatewayLog(GatewayError):
-    """There is no log at {path} yet. Type `segue gateway start`: it begins with that."""
+    """There is no log at {path} yet. Type `segue gateway start` to start a gateway, which creates
+    it."""
 
 
 class NoPage(GatewayError):
-    """There is no page that the local network could reach: a gateway of these settings serves none.
-    Type `segue config set web.enabled true`, then try again."""
+    """The web page is disabled, so it cannot be served to the local network. Type `segue config set
+    web.enabled true`, then try again."""
 
 
 # Models
 
 
 class ModelError(UserError):
-    """{provider} answered with an error: {reason}. Try again, or type /model to choose another."""
+    """{provider} answered with an error: {reason}. Try again, or type /model to choose another
+    model."""
 
 
 class NoModel(ModelError):
-    """There is no model to talk to yet: {reason}. Type `segue model` to see what is possible."""
+    """No model is available yet: {reason}. Type `segue model` to see the options."""
 
 
 class ModelUnusable(ModelError):
-    """The model {model!r} cannot be used: {reason}. Type `segue model` to see what is possible."""
+    """The model {model!r} cannot be used: {reason}. Type `segue model` to see the options."""
 
 
 class ForeignServer(ModelError):
-    """{provider} at {place} runs as {account}, not as you, and would hear this conversation. If you
-    trust it, type `segue config set server_accounts {accounts}`."""
+    """{provider} at {place} runs as {account}, not as you, and would receive this conversation. If
+    you trust it, type `segue config set server_accounts {accounts}`."""
 
 
 class BadKey(ModelError):
-    """{provider} does not accept the key. Check {setting}, or type /model to choose another."""
+    """{provider} rejected the API key. Check {setting}, or type /model to choose another model."""
 
 
 class UnknownModel(ModelError):
-    """{provider} has no model {model!r}. Type `segue model list` to see the ones there are."""
+    """{provider} has no model {model!r}. Type `segue model list` to see the available models."""
 
 
 class NoCredit(ModelError):
-    """The account at {provider} has no credit left. Add some there, or type /model to choose
+    """The account at {provider} has no credit left. Add credit there, or type /model to choose
     another model."""
 
 
@@ -348,8 +354,8 @@ class ContextTooLong(ModelError):
 
 
 class ModelRefused(ModelError):
-    """{provider} refused the request: {reason}. Try to put it differently, or type /model to
-    choose another."""
+    """{provider} refused the request: {reason}. Rephrase it, or type /model to choose another
+    model."""
 
 
 class ModelBusy(ModelError):
@@ -361,33 +367,34 @@ class ModelOffline(ModelError):
 
 
 class ModelStalled(ModelError):
-    """{provider} has said nothing for {seconds} seconds. Try again."""
+    """{provider} has sent nothing for {seconds} seconds. Try again."""
 
 
 class ModelCutOff(ModelError):
-    """The connection to {provider} broke in the middle of the answer. Try again."""
+    """The connection to {provider} was lost in the middle of the answer. Try again."""
 
 
 class LocalMissing(ModelError):
-    """The embedded model is not here yet: {missing}. Type `segue model pull` to get it."""
+    """The embedded model is not installed yet: {missing}. Type `segue model pull` to download
+    it."""
 
 
 class LocalFailed(ModelError):
-    """The embedded model did not start: {reason}. Look at {log}, or type /model to choose
-    another."""
+    """The embedded model did not start: {reason}. See {log}, or type /model to choose another
+    model."""
 
 
 class PullFailed(UserError):
-    """The embedded model could not be fetched: {reason}. Type `segue model pull` to go on where it
-    stopped."""
+    """The embedded model could not be downloaded: {reason}. Type `segue model pull` to continue
+    where it stopped."""
 
 
 # The demo
 
 
 class DemoFailed(UserError):
-    """The demo did not get past this step: {reason}. Type `segue doctor` to see whether something
-    is missing; nothing of the demo is left behind."""
+    """The demo failed: {reason}. Type `segue doctor` to check your installation. The demo left
+    nothing behind."""
 
 
 # Commands
@@ -398,7 +405,7 @@ class CommandError(UserError):
 
 
 class UnknownCommand(CommandError):
-    """There is no command /{name} here{hint}. Type /help to see all of them."""
+    """There is no command /{name} here.{hint} Type /help to see all commands."""
 
 
 class BadCommand(CommandError):
@@ -406,14 +413,14 @@ class BadCommand(CommandError):
 
 
 class CommandElsewhere(CommandError):
-    """/{name} {hint}. Type /help to see what can be typed here."""
+    """/{name} {hint}. Type /help to see the commands that work here."""
 
 
 # Notes
 
 
 class NoteError(UserError):
-    """That note cannot be kept."""
+    """That note cannot be saved."""
 
 
 class NoteNotFound(NoteError):
@@ -425,13 +432,13 @@ class NoteEmpty(NoteError):
 
 
 class NoteTooLong(NoteError):
-    """That note has {size} characters; at most {limit} fit, because every conversation begins with
-    all notes. Make it shorter."""
+    """That note has {size} characters; the limit is {limit}, because the agent reads all notes in
+    every session. Make it shorter."""
 
 
 class TooManyNotes(NoteError):
-    """There are {limit} notes already, and every conversation begins with all of them. Type
-    `segue memory` and remove one first."""
+    """You already have {limit} notes, which is the limit, because the agent reads all notes in
+    every session. Type `segue memory` and remove one first."""
 
 
 # Settings
@@ -442,29 +449,29 @@ class SettingsError(UserError):
 
 
 class BadSettings(SettingsError):
-    """The settings in {path} cannot be used: {reason}. Mend that, then try again."""
+    """The settings in {path} cannot be used: {reason}. Fix that, then try again."""
 
 
 class SettingsUnwritable(SettingsError):
-    """The settings in {path} cannot be written: {reason}. Make the file and its folder writable
-    for you."""
+    """The settings in {path} cannot be written: {reason}. Make the file and its folder writable for
+    you."""
 
 
 class HistoryUnwritable(SettingsError):
-    """What you type is not remembered for next time: {path} cannot be written ({reason}). Make it
-    writable for you, or set XDG_STATE_HOME to another folder."""
+    """The input history cannot be saved: {path} is not writable ({reason}). Make it writable for
+    you, or set XDG_STATE_HOME to another folder."""
 
 
 class UnknownSetting(SettingsError):
-    """There is no setting {name!r}{hint}. Type `segue config show` to see the ones there are."""
+    """There is no setting {name!r}{hint}. Type `segue config show` to see all settings."""
 
 
 class SettingRefused(SettingsError):
-    """Nothing was changed: {reason}. Type `segue config show` to see how things are."""
+    """Nothing was changed: {reason}. Type `segue config show` to see the current settings."""
 
 
 class NoEditor(SettingsError):
-    """{reason}. Set EDITOR to an editor of yours, or type `segue config set`."""
+    """{reason}. Set EDITOR to your editor, or type `segue config set`."""
 
 
 # What comes in
@@ -476,17 +483,17 @@ class BadImage(UserError):
 
 
 class MessageTooLong(UserError):
-    """That message has {size:,} bytes; at most {limit:,} fit. Send it as a file, or in parts."""
+    """That message has {size:,} bytes; the limit is {limit:,}. Send it as a file, or in parts."""
 
 
 class BadImport(UserError):
-    """Line {line} of the import is not a message of a Segue export: {reason}. Nothing was
-    imported: mend that line, then try again."""
+    """Line {line} of the import is not a message of a Segue export: {reason}. Nothing was imported.
+    Fix that line, then try again."""
 
 
 class BadDelivery(UserError):
-    """{target!r} is no place to deliver to. Use origin, local, the name of a platform with a home
-    channel, or platform:chat_id."""
+    """{target!r} is not a place to deliver to. Use origin, local, the name of a platform with a
+    home channel, or platform:chat_id."""
 
 
 class OwnerNotFound(UserError):
@@ -494,7 +501,7 @@ class OwnerNotFound(UserError):
 
 
 class AddressTaken(UserError):
-    """The conversation in this chat belongs to somebody else. Begin yours in a direct message."""
+    """The conversation in this chat belongs to another user. Start yours in a direct message."""
 
 
 class IdentityTaken(UserError):
@@ -514,71 +521,71 @@ class BadStoreUrl(StoreError):
 
 
 class StoreFolderMissing(StoreError):
-    """The folder {folder} does not exist. Type `mkdir -p -m 700 {folder}`, or set
-    SEGUE_STORE to another place."""
+    """The folder {folder} does not exist. Type `mkdir -p -m 700 {folder}`, or set SEGUE_STORE to
+    another path."""
 
 
 class StoreMissing(StoreError):
-    """The store {path} is gone, though it was there before. Put it back, or, to begin with an
-    empty one, remove {marker}."""
+    """The store {path} is missing, but it existed before. Restore it, or remove {marker} to start
+    with an empty one."""
 
 
 class StoreForeign(StoreError):
-    """{path} belongs to something else than Segue. Nothing was changed in it: set
-    SEGUE_STORE to another place."""
+    """{path} is not a Segue store. Nothing was changed in it. Set SEGUE_STORE to another path."""
 
 
 class StoreNewer(StoreError):
-    """The store was written by a newer Segue (schema {found}; this one knows {known}). Update
-    Segue: nothing was changed."""
+    """The store was written by a newer version of Segue (schema {found}; this version supports
+    {known}). Nothing was changed. Update Segue."""
 
 
 class StoreCorrupt(StoreError):
-    """The store {path} is damaged: {reason}. Stop Segue, keep a copy of the file, and restore a
-    backup. Nothing was repaired by itself."""
+    """The store {path} is damaged: {reason}. Nothing was repaired. Stop Segue, keep a copy of the
+    file, and restore a backup."""
 
 
 class StoreReadOnly(StoreError):
-    """The store {path} cannot be written: {reason}. Make the file and its folder writable for
-    you, or set SEGUE_STORE to another place."""
+    """The store {path} cannot be written: {reason}. Make the file and its folder writable for you,
+    or set SEGUE_STORE to another path."""
 
 
 class StoreFull(StoreError):
-    """No space is left for the store {path}. Free some, then try again: nothing that was saved is
-    lost."""
+    """No space is left for the store {path}. Everything saved so far is intact. Free some space,
+    then try again."""
 
 
 class StoreBusy(StoreError):
-    """Another program has kept the store {path} locked for too long. Close it, then try again."""
+    """Another program has kept the store {path} locked for too long. Close that program, then try
+    again."""
 
 
 class StoreUnreachable(StoreError):
-    """The database {path} does not answer: {reason}. Check that it runs and that the address and
-    password are right."""
+    """The database {path} does not answer: {reason}. Check that it is running, and that the address
+    and the password are right."""
 
 
 class StoreEncoding(StoreError):
-    """The database {path} has the encoding {encoding}, which cannot keep every character. Type
+    """The database {path} has the encoding {encoding}, which cannot store every character. Type
     `createdb --encoding=UTF8 --template=template0 segue`, and set SEGUE_STORE to that database."""
 
 
 class StoreDriverMissing(StoreError):
-    """Stores on PostgreSQL need one more package. Type `make extra NAME=postgres` in the folder of
-    the project."""
+    """Stores on PostgreSQL need a package that is not installed. Type `make extra NAME=postgres` in
+    the project folder."""
 
 
 class StoreTooOld(StoreError):
     """SQLite {found} can damage a database that several programs share. Segue needs {needed} or
-    newer: reinstall it with its own packages."""
+    newer. Reinstall Segue with its own packages."""
 
 
 class StoreFailed(StoreError):
-    """The store {path} failed: {reason}. The last step was not saved; try it again."""
+    """The store {path} failed: {reason}. The last step was not saved. Try it again."""
 
 
 class StoreUncertain(StoreError):
-    """The connection to the store {path} broke at the very end of the last step, so it may or may
-    not have been saved. Look before you repeat it."""
+    """The connection to the store {path} was lost while the last step was being saved, so it may or
+    may not have been saved. Check before you repeat it."""
 
 
 class TooManyFiles(UserError):

@@ -85,7 +85,7 @@ Event = (
     | TurnInterrupted
 )
 
-NO_ANSWER = "The agent gave no visible answer. Ask again, or put it differently."
+NO_ANSWER = "The agent gave no answer. Ask again, or rephrase your message."
 """Shown at the end of a turn in which the agent produced no visible text."""
 
 

@@ -68,13 +68,13 @@ class Failure(StrEnum):
 REASONS: Mapping[Failure, str] = {
     Failure.CANCELLED: "Cancelled. The session stayed where it was.",
     Failure.EXPIRED: (
-        "No gateway took it up in time. The session stayed where it was. Type `segue gateway"
+        "No gateway accepted it in time. The session stayed where it was. Type `segue gateway"
         " status` to see whether one is running, `segue gateway start` if none is, then /handoff"
         " again."
     ),
     Failure.ABANDONED: (
-        "The gateway stopped in the middle of it, and none went on with it. The session stayed"
-        " where it was. Type `segue gateway status`, then /handoff again."
+        "The gateway stopped during the handoff, and no other gateway continued it. The session"
+        " stayed where it was. Type `segue gateway status`, then /handoff again."
     ),
 }
 """The messages for failures that need no details."""
@@ -151,8 +151,8 @@ class Handoff:
             return ""
         return (
             f"{self.platform} did not confirm that the first message arrived. Look there for a"
-            " message that ends its first line with “goes on here”. If there is none, write"
-            " anything there, and it is sent again."
+            " message that ends its first line with “goes on here”. If there is none, send any"
+            " message there, and it is sent again."
         )
 
     @property
@@ -174,7 +174,7 @@ def stayed(where: Address | None, reason: str) -> str:
     `where` is the session's address. Without one, the session can only be in a terminal.
     """
     place = f"on {where}" if where and where.platform is not Platform.LOCAL else "in the terminal"
-    line = f"The session stayed where it was, {place}: the handoff did not happen."
+    line = f"The handoff failed. The session stayed where it was, {place}."
     # The rest of a reason says what to type in the terminal.
     first = one_line(one_line(reason).partition(". ")[0].rstrip("."), _REASON_LIMIT)
     return f"{line} {first}." if first else line

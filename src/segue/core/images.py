@@ -41,7 +41,7 @@ def image(data: bytes) -> Image:
     """
     media_type = _media_type(data)
     if media_type is None:
-        raise _bad("it is none of the kinds that models can see")
+        raise _bad("its format is not supported")
     if len(data) > LIMIT:
         raise _bad(f"it has {-(-len(data) // 100_000) / 10} megabytes")
     picture = Image(media_type, data)
@@ -49,7 +49,7 @@ def image(data: bytes) -> Image:
     if size is None:
         raise _bad("it is damaged")
     if max(size) > SIDE_LIMIT:
-        raise _bad(f"it is {size[0]} by {size[1]} pixels large, and {SIDE_LIMIT} is the most")
+        raise _bad(f"it is {size[0]} by {size[1]} pixels large; the limit is {SIDE_LIMIT}")
     return picture
 
 

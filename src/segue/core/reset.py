@@ -35,9 +35,9 @@ class ResetPolicy:
 
     def __post_init__(self) -> None:
         if not timedelta(0) < self.idle <= _LONGEST_IDLE:
-            raise ValueError("the idle time of a reset is more than nothing, up to 100 years")
+            raise ValueError("the idle time of a reset must be more than 0 and at most 100 years")
         if not 0 <= self.hour <= 23:
-            raise ValueError("the hour of a reset is from 0 to 23")
+            raise ValueError("the hour of a reset must be from 0 to 23")
 
     def expires(self, *, active: datetime, zone: tzinfo) -> datetime | None:
         """Return when a session last active at `active` ends, in UTC, or None for never.
@@ -91,7 +91,9 @@ class ResetPolicies:
 
     def __post_init__(self) -> None:
         if (None, None) in self.overrides:
-            raise ValueError("what holds for every chat is the default, not an override")
+            raise ValueError(
+                "an override needs a platform or a chat type; use the default for all chats"
+            )
 
     def for_address(self, address: Address) -> ResetPolicy:
         return self.of(address.platform, address.chat_type)

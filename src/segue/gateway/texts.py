@@ -9,76 +9,80 @@ from segue.core.session import EndReason, Session
 from segue.core.text import one_line
 
 INTRODUCTION = (
-    f"Hello, I am Segue, your agent on **{socket.gethostname()}**. What you write here I do there,"
-    " and I ask before I change or run anything. Type /help to see the commands, and /sethome to"
-    " let handoffs arrive in this chat."
+    f"Hello, I am Segue, your agent on **{socket.gethostname()}**. I work there on what you ask"
+    " here, and ask you before I change or run anything. Type /help to see the commands, and"
+    " /sethome to receive handoffs in this chat."
 )
 PAIRING = (
     "You are paired. To pair another account, type `segue pair` in a terminal on"
-    f" **{socket.gethostname()}**, and send the code from that account."
+    f" **{socket.gethostname()}** and send the code from that account."
 )
-CODE_REFUSED = "That code is wrong, was used, or is too old."
-PAIRED = "You are paired: from now on I listen to you here. Type /help to see what I can do."
+CODE_REFUSED = (
+    "That code is not valid: it is wrong, was used already, or has expired. Type `segue pair` in a"
+    " terminal for a new one."
+)
+PAIRED = "You are paired: I answer you here from now on. Type /help to see what I can do."
 PAIRED_AT_HOME = (
-    "You are paired: from now on I listen to you here, and handoffs arrive in this chat. Type"
-    " /sethome in another chat if they should arrive there, and /help to see what I can do."
+    "You are paired: I answer you here from now on, and handoffs arrive in this chat. To receive"
+    " them in another chat, type /sethome there. Type /help to see what I can do."
 )
 TOO_MANY_CODES = (
-    "You are not paired: too many wrong codes came from you before this one, and it is void now."
-    " Wait ten minutes, then type `segue pair` for a new code and send it here."
+    "You are not paired: you sent too many wrong codes, so this one is no longer valid. Wait ten"
+    " minutes, then type `segue pair` in a terminal for a new code and send it here."
 )
-BUSY = "I am busy with what you wrote before, and did not take this up. Send it again in a while."
+BUSY = (
+    "I am still busy with your earlier messages, so I did not accept this one. Send it again later."
+)
 STOPPED = "Stopped."
-NOTHING_TO_STOP = "Nothing is under way here."
+NOTHING_TO_STOP = "There is nothing to stop."
 ANSWERED_ALREADY = (
-    "What you changed was answered already. Send it as a new message, or type /undo first."
+    "The message you edited was already answered. Send it as a new message, or type /undo first."
 )
 HALF = (
-    "I was stopped while I wrote here. If half a message stands above, the whole answer is the one"
-    " that follows it."
+    "I was interrupted while I was writing here. If there is half a message above, ignore it: the"
+    " whole answer follows."
 )
-JOINED = "I am here. Type /sethome if handoffs should arrive in this chat."
+JOINED = "Hello. Type /sethome to receive handoffs in this chat."
 FAULT = (
-    "Something went wrong in Segue itself, and this was not answered. `segue gateway logs` has"
-    " more. Send it again, or something else."
+    "An internal error occurred, and your message was not answered. Send it again. `segue gateway"
+    " logs` has the details."
 )
 UNSENT = (
-    "Something went wrong in Segue itself, and a message could not be sent here. `segue status`"
-    " and `segue gateway logs` have more. Ask me to say it again, or read it with `segue sessions"
-    " show` in a terminal."
+    "An internal error occurred, and a message could not be sent here. Ask me to repeat it, or"
+    " read it with `segue sessions show` in a terminal. `segue gateway logs` has the details."
 )
 GIVEN_UP = (
-    "A message of yours from before the gateway started was given up, and not answered. Send it"
-    " again if it still matters; `segue status` has the reason."
+    "A message that you sent before the gateway started could not be answered. Send it again if it"
+    " still matters. `segue status` has the reason."
 )
-NEVER_DONE = "Each gateway that began with it ended before it was done."
+NEVER_DONE = "Every gateway that tried to answer it stopped before it was done."
 
 _REASONS = {
-    EndReason.IDLE: "nothing was said in it for long enough",
-    EndReason.DAILY: "a new day began",
+    EndReason.IDLE: "it was idle for too long",
+    EndReason.DAILY: "a new day has started",
 }
 
 
 def replaced(former: Session, reason: EndReason | None) -> str:
     """Notice that a new session replaced the one in this chat."""
-    why = _REASONS.get(reason or EndReason.CLOSED, "it was over")
+    why = _REASONS.get(reason or EndReason.CLOSED, "it was closed")
     name = one_line(former.name)
-    return f"This is a new session: {name} ended, because {why}. Type /resume {name} to go back."
+    return f"This is a new session. {name} ended because {why}. Type /resume {name} to go back."
 
 
 def not_ended(name: str) -> str:
     """Notice that a stale session could not be ended."""
     return (
-        f"{one_line(name)} was to end here, because nothing was said in it for long, but something"
-        " went wrong in Segue itself. It goes on; type /new to end it."
+        f"{one_line(name)} should have ended here because it was idle for too long, but an internal"
+        " error occurred. It continues. Type /new to start a new session."
     )
 
 
 def not_handed_off(reason: str) -> str:
     """Error of a handoff that failed unexpectedly."""
     return (
-        f"Something went wrong in Segue itself ({reason}). The session stayed where it was. Type"
-        " `segue gateway logs` to see more, then /handoff again."
+        f"An internal error occurred ({reason}). The session stayed where it was. Type `segue"
+        " gateway logs` to see the details, then /handoff again."
     )
 
 
@@ -86,6 +90,6 @@ def cut_off(tools: Sequence[str]) -> str:
     """Notice that a turn was interrupted while a tool was running."""
     names = ", ".join(f"`{one_line(name, 40)}`" for name in tools)
     return (
-        f"I was stopped in the middle of {names}. Whether it was done is not known, and I do not"
-        " repeat it by myself."
+        f"I was interrupted while running {names}. It may or may not have finished. I do not"
+        " repeat it unless you ask me to."
     )

@@ -28,7 +28,7 @@ _LOOK = 5.0
 _TITLE = 200
 _UNTITLED = "Conversation"
 _NO_NETWORK = (
-    "this machine has no address in a private network, so that no phone could open the page. Type"
+    "this machine has no address in a private network, so no phone could open the page. Type"
     " `segue gateway start` without --lan, and `segue config set web.lan false`"
 )
 _CAPABILITIES = Capabilities(
@@ -165,7 +165,7 @@ class WebAdapter(BaseAdapter):
         self._check(part, buttons)
         edited = await self._store.pages.edit(int(receipt), part.text, _pairs(buttons))
         if edited is None:
-            raise self._refused("that message is gone")
+            raise self._refused("the message no longer exists")
         server.changed(edited.page, edited.no)
 
     async def typing(self, at: Address) -> None:
@@ -189,14 +189,14 @@ class WebAdapter(BaseAdapter):
         else:
             page = await self._store.pages.get(to.thread_id)
         if page is None or page.owner != to.chat_id:
-            raise self._refused("that conversation is gone")
+            raise self._refused("the conversation no longer exists")
         return page.id
 
     async def _begin(self, owner: str, title: str, key: str) -> Page:
         try:
             return await self._store.pages.begin(owner, title or _UNTITLED, key=key)
         except OwnerNotFound as error:
-            raise self._refused("nobody has that page") from error
+            raise self._refused("the page has no owner") from error
 
     def _check(self, part: Part, buttons: Sequence[Button]) -> None:
         with self._failures.delivering():

@@ -142,7 +142,7 @@ class Talk:
         try:
             ask = _parsed(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            await self._put(frames.Refused(reason=f"This page and its server differ: {error}"))
+            await self._put(frames.Refused(reason=f"This page does not match its server: {error}"))
             return
         key = getattr(ask, "key", None)
         try:
@@ -162,7 +162,7 @@ class Talk:
                 page = await self._store.pages.get(ask.chat)
                 if page is None or page.owner != self._visitor.owner:
                     key = getattr(ask, "key", None)
-                    reason = "That conversation is not here."
+                    reason = "That conversation does not exist."
                     await self._put(frames.Refused(reason=reason, key=key))
                 else:
                     await self._in(page, ask)
@@ -189,7 +189,7 @@ class Talk:
                     await self._put(frames.Taken(key=key, chat=page.id))
                     self._changes(page.id, number)
                 else:
-                    await self._put(frames.Refused(reason="That button is gone.", key=key))
+                    await self._put(frames.Refused(reason="That button no longer works.", key=key))
 
     async def _begin(self, key: str) -> Page:
         owner = self._visitor.owner
@@ -227,7 +227,7 @@ class Talk:
 
 def _parsed(frame: str | bytes) -> frames.Ask:
     if isinstance(frame, bytes):
-        raise msgspec.DecodeError("it is no text")
+        raise msgspec.DecodeError("the frame is not text")
     return _ask.decode(frame)
 
 

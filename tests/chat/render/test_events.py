@@ -160,7 +160,7 @@ def test_how_a_turn_ends_is_one_sentence():
     lines = shown(TurnFailed(error))
     assert lines[0].startswith("✗ X answered with an error: a long word")
     assert all(line.startswith("  ") for line in lines[1:])
-    assert " ".join(line[2:] for line in lines).endswith("or type /model to choose another.")
+    assert " ".join(line[2:] for line in lines).endswith("or type /model to choose another model.")
 
 
 def test_what_is_shown_elsewhere_gives_no_line():

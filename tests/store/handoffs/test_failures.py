@@ -212,8 +212,7 @@ async def test_a_thread_is_told_that_the_session_stayed_when_the_handoff_fails(
     assert told is not None
     assert (told.address, told.session_id, told.state) == (TOPIC, session.id, OutgoingState.QUEUED)
     assert told.body == (
-        "The session stayed where it was, in the terminal: the handoff did not happen."
-        " The model is away."
+        "The handoff failed. The session stayed where it was, in the terminal. The model is away."
     )
 
 
@@ -224,13 +223,13 @@ async def test_a_thread_is_told_that_the_session_stayed_when_it_is_cancelled_or_
     assert await store.cancel_handoff(claim.id)
     told = await stayed(store, claim)
     assert told is not None
-    assert told.body.endswith("did not happen. Cancelled.")
+    assert told.body.endswith("in the terminal. Cancelled.")
     claim = await opened(store, session.id)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
     assert await store.expire_handoffs() == 1
     told = await stayed(store, claim)
     assert told is not None
-    assert "The gateway stopped in the middle of it" in told.body
+    assert "The gateway stopped during the handoff" in told.body
 
 
 async def test_a_thread_that_was_still_being_opened_is_told_that_the_session_stayed(
@@ -243,7 +242,7 @@ async def test_a_thread_that_was_still_being_opened_is_told_that_the_session_sta
     told = await stayed(store, claim)
     assert told is not None
     assert told.address == TOPIC
-    assert told.body.endswith("did not happen. Cancelled.")
+    assert told.body.endswith("in the terminal. Cancelled.")
 
 
 async def test_a_thread_is_told_nothing_by_a_gateway_whose_handoff_another_goes_on_with(

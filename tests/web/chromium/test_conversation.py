@@ -34,7 +34,7 @@ async def begun(eyes: Eyes, site: Site, **more: object) -> Page:
     page = await eyes.open(await link(site.store), **more)  # pyright: ignore[reportArgumentType]
     await live(page)
     await page.get_by_role("button", name="New conversation").last.click()
-    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    await expect(page.get_by_text("What can I do for you?")).to_be_visible()
     return page
 
 
@@ -178,7 +178,7 @@ async def test_each_conversation_is_its_own(site: Site, eyes: Eyes):
         await say(page, "one")
         await shows(page, "one", "(1) one")
         await page.get_by_role("button", name="New conversation").first.click()
-        await expect(page.get_by_text("What shall we do?")).to_be_visible()
+        await expect(page.get_by_text("What can I do for you?")).to_be_visible()
         await say(page, "other")
         await shows(page, "other", "(1) other")
         listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")

@@ -69,7 +69,7 @@ async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path
         assert made.exists()
 
         await press(page, "n")
-        await expect(page.get_by_text("What shall we do?")).to_be_visible()
+        await expect(page.get_by_text("What can I do for you?")).to_be_visible()
         await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         await press(page, "Escape")
         await go_to(page, page.get_by_role("link", name="Health"), "Shift+Tab")

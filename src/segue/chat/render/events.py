@@ -63,7 +63,7 @@ class Activity:
             case TextDelta() | MessageAdded() | UsageAdded() | TurnDone():
                 return []
             case Compressing():
-                said = "The conversation has become long: it is told in fewer words first."
+                said = "The conversation is too long for the model, so it is summarised first."
                 return _said(screen.glyphs.dot, said, screen, Style.DIM)
             case TurnInterrupted():
                 return _said(screen.glyphs.stopped, "Interrupted.", screen, Style.YELLOW)

@@ -76,7 +76,7 @@ class Browser:
             async for frame in self._wire:
                 self._hear(_tell.decode(frame))
                 await self._notify()
-        self._refused = "the connection ended"
+        self._refused = "the connection closed"
         await self._notify()
 
     async def _notify(self) -> None:

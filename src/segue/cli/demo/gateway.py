@@ -86,8 +86,8 @@ async def _serving(store: Store, process: asyncio.subprocess.Process, folder: Pa
                 return url
             await wake.wait(_LOOK)
     words = _log(folder).read_text("utf-8", "replace").strip().splitlines()
-    reason = words[-1].strip().rstrip(".")[:_REASON] if words else "it said nothing"
-    raise DemoFailed(reason=f"the gateway ended: {reason}")
+    reason = words[-1].strip().rstrip(".")[:_REASON] if words else "its log is empty"
+    raise DemoFailed(reason=f"the gateway stopped: {reason}")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

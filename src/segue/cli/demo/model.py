@@ -19,9 +19,9 @@ from segue.core.text import count
 from segue.core.transcript import Role, words
 
 _NAMED = re.compile(r"\bcalled ([A-Z]\w+)")
-_NOBODY = (
-    "nobody is here to be asked whether to get the embedded one, so add --yes to get it, or"
-    " --scripted to do with a stand-in"
+_CANNOT_ASK = (
+    "there is no terminal to ask on whether to download the embedded one. Add --yes to download it,"
+    " or --scripted to use scripted answers instead"
 )
 
 
@@ -31,13 +31,13 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
     Raises a ModelError if there is no model.
     """
     if scripted:
-        return Choice(name=SCRIPTED, why="You asked for it; it is no real model.")
+        return Choice(name=SCRIPTED, why="You asked for scripted answers.")
     try:
         return asyncio.run(choose(settings))
     except (NoModel, LocalMissing):
         asked = sys.stdin.isatty() and sys.stdout.isatty()
         if not (yes or asked):
-            raise NoModel(reason=_NOBODY) from None
+            raise NoModel(reason=_CANNOT_ASK) from None
     embedded_model.pull(settings.models_folder, ask=not yes)
     return asyncio.run(choose(settings))
 
@@ -60,6 +60,6 @@ class StandIn:
 def _told(prompt: Prompt) -> str:
     said = [words(message) for message in prompt.messages if message.role is Role.USER]
     names = [found[1] for text in said if (found := _NAMED.search(text))]
-    boat = f"they name a boat: {names[-1]}" if names else "they name no boat"
-    shown = count(len(prompt.messages), "message")
-    return f"I am a scripted stand-in, not a real model. I was shown {shown}, and {boat}."
+    boat = f"which name the boat {names[-1]}" if names else "which do not name a boat"
+    seen = count(len(prompt.messages), "message")
+    return f"I am a script, not a real model. I got {seen}, {boat}."

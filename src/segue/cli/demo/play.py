@@ -66,7 +66,7 @@ class Play:
             await segue.store.open(self._settings.store) as store,
             contextlib.AsyncExitStack() as until_the_end,
         ):
-            async with self._step("gateway", "A gateway starts, in a process of its own.", _QUICK):
+            async with self._step("gateway", "A gateway starts in a separate process.", _QUICK):
                 gateway = running(store, self._folder, self._choice.name)
                 url = await until_the_end.enter_async_context(gateway)
                 self._report.line(f"It serves the page at {url}.")
@@ -75,10 +75,10 @@ class Play:
                 async with self._step("page", "A browser opens the link.", _QUICK):
                     browser = await until_closed.enter_async_context(opened(link))
                     self._report.line(_seen(browser))
-                asks = "On the page: a question that only the terminal's words answer."
+                asks = "On the page: a question about what was said in the terminal."
                 async with self._step("reply", asks, _SLOW):
                     await self._ask(store, session, browser)
-            async with self._step("back", "Back in the terminal, as `segue resume` does.", _QUICK):
+            async with self._step("back", "Back in the terminal, as with `segue resume`.", _QUICK):
                 await self._come_back(store, session)
 
     @contextlib.asynccontextmanager
@@ -89,7 +89,7 @@ class Play:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            raise DemoFailed(reason=f"it took longer than {seconds:.0f} seconds") from None
+            raise DemoFailed(reason=f"this step took longer than {seconds:.0f} seconds") from None
         ms = round((time.monotonic() - began) * 1000)
         self._record.steps.append(Step(name, ms))
         self._report.ends(ms)
@@ -104,7 +104,7 @@ class Play:
         )
         self._record.session = session.id
         async with hold(store, session.id, holder(), address=address(session.id)) as held:
-            async with self._step("terminal", "In the terminal: a session begins.", _SLOW):
+            async with self._step("terminal", "In the terminal: a session starts.", _SLOW):
                 await self._tell_fact(store, held)
             async with self._step("handoff", "In the terminal: /handoff web", _SLOW):
                 done = await self._hand_off(store, held)
@@ -147,7 +147,7 @@ class Play:
                         raise DemoFailed(reason=done.error or "the handoff failed")
                     case _:
                         pass
-        raise RuntimeError("a handoff came to no end")
+        raise RuntimeError("a handoff ended without a result")
 
     # On the page
 
@@ -161,7 +161,7 @@ class Play:
         reply = await _last(store, session.id)
         if reply.role is not Role.ASSISTANT:
             words = text(shown[-1].html)
-            raise DemoFailed(reason=f"the agent gave no answer there; the page says: {words}")
+            raise DemoFailed(reason=f"the agent did not answer; the page says: {words}")
         await browser.until(lambda: _shows(browser, asked, reply))
         self._record.reply = reply.content
         self._record.saw_earlier = _knew(await store.transcripts.load(session.id), reply)
@@ -171,7 +171,7 @@ class Play:
         """Return whether the page shows an answer, the turn is over and the outbox is empty."""
         shown = browser.answers(asked)
         if any(message.buttons for message in shown):
-            raise DemoFailed(reason="the model wants to use a tool, which nobody is here to allow")
+            raise DemoFailed(reason="the model asked to use a tool, which the demo cannot approve")
         there = await store.sessions.get(session.id)
         if there is None or there.address is None or not shown:
             return False
@@ -187,7 +187,7 @@ class Play:
         self._record.roles = [message.role.value for message in transcript]
         if QUESTION not in [message.content for message in transcript]:
             raise DemoFailed(reason="what was said on the page is not in the transcript")
-        self._report.line(f"The transcript is one: {', '.join(self._record.roles)}.")
+        self._report.line(f"One transcript holds it all: {', '.join(self._record.roles)}.")
 
 
 def _ms(begun: datetime, over: datetime | None) -> int | None:
@@ -205,7 +205,7 @@ def _seen(browser: Browser) -> str:
     if all(FACT not in text(line.html) for line in browser.history):
         raise DemoFailed(reason="the page does not show what was said in the terminal")
     history = count(len(browser.history), "message")
-    return f"It is let in once, and shows {history} from the terminal."
+    return f"The link works once. The page shows {history} from the terminal."
 
 
 def _shows(browser: Browser, asked: int, reply: Message) -> bool:

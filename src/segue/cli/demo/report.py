@@ -109,13 +109,13 @@ class Words:
     def end(self, record: Record) -> None:
         whole = seconds(sum(step.ms for step in record.steps))
         pickup, moved = record.pickup_ms, seconds(record.handoff_ms or 0)
-        knew = "knew" if record.saw_earlier else "did not know"
+        used = "used" if record.saw_earlier else "did not use"
         say(
             "\n"
             + folded(
                 f"Done in {whole}. The handoff was picked up after {pickup} ms and completed after"
-                f" {moved}. The reply on the page {knew} what was said in the terminal. Nothing of"
-                " this is left behind.",
+                f" {moved}. The reply on the page {used} what was said in the terminal. The demo"
+                " left nothing behind.",
                 self._width,
             )
         )

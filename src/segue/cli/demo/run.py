@@ -24,7 +24,7 @@ from segue.core.text import one_line
 COMPLETED = 0
 FAILED = 1
 INTERRUPTED = 130
-_INTERRUPTED = "The demo was interrupted. Nothing of it is left behind."
+_INTERRUPTED = "The demo was interrupted. It left nothing behind."
 
 
 def run(*, as_json: bool, yes: bool, scripted: bool) -> int:

@@ -55,6 +55,6 @@ function summary({ name, what }) {
 function result({ html, what }) {
   const told = el("div", { class: "prose result" });
   if (what) told.append(el("p", { class: "tool-call" }, what));
-  told.append(html ? prose(html) : el("p", { class: "faint" }, "No result is recorded."));
+  told.append(html ? prose(html) : el("p", { class: "faint" }, "No result was recorded."));
   return told;
 }

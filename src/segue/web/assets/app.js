@@ -187,7 +187,7 @@ function takeBack(key) {
 function begin() {
   awaitsNew ??= newKey();
   if (live.send({ do: "new", key: awaitsNew }, awaitsNew)) return;
-  toast("Segue cannot be reached at the moment. It begins as soon as it can.");
+  toast("Segue cannot be reached at the moment. The conversation starts when it is back.");
 }
 
 function askEarlier() {
@@ -264,7 +264,7 @@ function drawAround() {
   byId("working").hidden = !chat || chat.working < Date.now();
   const where = entry(chat?.id)?.where ?? "here";
   byId("elsewhere").hidden = where === "here";
-  byId("elsewhere").textContent = `This conversation goes on ${where}. What you write here begins a new session.`;
+  byId("elsewhere").textContent = `This conversation continues ${where}. A message here starts a new session.`;
   composer.open(chat && !chat.trouble ? chat.id : null);
   drawBlank(chat, host);
 }

@@ -29,7 +29,7 @@ export function drawState(state, until) {
   } else text.textContent = state === "live" ? "Live" : "Connecting…";
   if (state !== "connecting" && wasAway !== isAway(state)) {
     wasAway = !wasAway;
-    speak(wasAway ? "Offline" : "Live again");
+    speak(wasAway ? "Offline" : "Connected again");
   }
 }
 
@@ -58,14 +58,14 @@ export function drawBlank(chat, host) {
   if (blank.hidden || blank.dataset.shows === shows) return;
   blank.dataset.shows = shows;
   const title = (text) => el("p", { class: "blank-title" }, text);
-  if (chat?.trouble) blank.replaceChildren(title("Not here"), el("p", {}, ...typed(chat.trouble)));
+  if (chat?.trouble) blank.replaceChildren(title("Not available"), el("p", {}, ...typed(chat.trouble)));
   else if (chat) {
     const told = `Segue works on ${host}, and asks before it changes or runs anything.`;
-    blank.replaceChildren(title("What shall we do?"), el("p", {}, told));
+    blank.replaceChildren(title("What can I do for you?"), el("p", {}, told));
   } else {
     blank.replaceChildren(
       title("No conversations yet"),
-      el("p", {}, ...typed("Begin one here, or type `/handoff web` in the terminal to bring one along.")),
+      el("p", {}, ...typed("Start one here, or type `/handoff web` in the terminal to move one here.")),
       el("button", { class: "button first", "data-new": true }, "New conversation"),
     );
   }

@@ -17,7 +17,7 @@ export function drawHealth({ gateway, handoffs, troubles }) {
   byId("health-column").replaceChildren(
     gateway ? running(gateway) : card("Gateway", [empty("No gateway is running. Type `segue gateway start`.")]),
     card("Handoffs", handoffs.length ? [rows(handoffs.map(handoff))] : [empty("None yet. Type `/handoff web` in the terminal.")]),
-    card("Not delivered", troubles.length ? [rows(troubles.map(trouble))] : [empty("Nothing. All that was said has arrived.")]),
+    card("Not delivered", troubles.length ? [rows(troubles.map(trouble))] : [empty("Nothing. All messages were delivered.")]),
   );
 }
 

@@ -4,11 +4,11 @@ import { byId } from "./dom.js";
 
 const LINK_FAILED = {
   title: "This link no longer works",
-  text: "It was used before, it is too old, or the gateway was started again since. Ask for a new one:",
+  text: "It was used already, has expired, or the gateway was restarted since. To get a new one:",
 };
 const NOT_PAIRED = {
   title: "This browser is not paired yet",
-  text: "Segue lets in only the browsers of its owner. To pair this one:",
+  text: "Only browsers paired by the owner can use this page. To pair this one:",
 };
 
 function only(shown) {

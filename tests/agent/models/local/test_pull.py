@@ -132,7 +132,7 @@ async def test_a_connection_that_breaks_is_taken_up_where_it_broke(tmp_path: Pat
 async def test_a_site_that_brings_nothing_is_given_up(tmp_path: Path):
     shop = Shop(breaks=[200_000, 0, 0, 0])
     async with serving(shop.handle) as url:
-        with pytest.raises(PullFailed, match=r"the site: .*Type `segue model pull` to go on"):
+        with pytest.raises(PullFailed, match=r"the site: .*Type `segue model pull` to continue"):
             await fetch(tmp_path, unheard, weights(site(url)))
     assert part(tmp_path).stat().st_size > 0
     assert part(tmp_path).stat().st_mode & 0o777 == 0o600
