@@ -265,6 +265,26 @@ async def test_a_handler_that_takes_too_long_is_cancelled(
 # Floods
 
 
+async def test_what_follows_a_request_is_not_kept(door: Door, hook: Recorder):
+    release = asyncio.Event()
+
+    async def wait(request: WebhookRequest) -> WebhookResponse:
+        await release.wait()
+        return WebhookResponse()
+
+    hook.then = wait
+    async with connection(door, post(b"1") + post(b"2")) as (reader, writer):
+        await until(lambda: bool(hook.requests))
+        for _ in range(10):
+            writer.write(b"x" * 100_000)
+            await writer.drain()
+        [one] = door.server.connections
+        assert len(one._wire.trailing_data[0]) < 1000
+        release.set()
+        assert parse(await reader.read()).status == 200
+    assert [request.body for request in hook.requests] == [b"1"]
+
+
 async def test_too_many_bodies_at_once_send_the_oldest_away(door: Door, hook: Recorder):
     async with contextlib.AsyncExitStack() as stack:
         unfinished = post(b"x" * 100)[:-1]

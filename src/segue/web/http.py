@@ -91,15 +91,19 @@ class HttpConnection(asyncio.Protocol):
         self._site.senders.remove(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self._is_answered:  # else the client has sent more than was wanted
+        if self._is_arriving:  # else the client has sent more than was wanted
             self._wire.receive_data(data)
             self._read()
 
     def eof_received(self) -> bool:
-        """Keep the connection open if a complete request is being answered."""
-        return self._wire.their_state is h11.DONE and not self._is_answered
+        """Keep the connection open if a complete request is being handled."""
+        return not self._is_arriving and not self._is_answered
 
     # The request
+
+    @property
+    def _is_arriving(self) -> bool:
+        return not self._is_answered and self._wire.their_state in {h11.IDLE, h11.SEND_BODY}
 
     def _read(self) -> None:
         try:
@@ -183,21 +187,25 @@ class HttpConnection(asyncio.Protocol):
     def answer(self, response: Response) -> None:
         """Send the response. Until the client closes the connection, what it sends is discarded: it
         might not read the response of a connection that is closed while it sends."""
-        self._deadline.cancel()
-        self._body.clear()
-        self._site.senders.remove(self._transport)
         if self._is_answered or self._transport.is_closing():
             return
         self._is_answered = True
+        self._body.clear()
+        self._site.senders.remove(self._transport)
+        self._deadline.cancel()
         self._deadline = self._loop.call_later(OPENING, self._transport.abort)
         self._transport.write(response.serialize())
         with contextlib.suppress(OSError):  # the client has gone
             self._transport.write_eof()
 
     def send_away(self) -> None:
-        """Answer with 503, unless there was an answer, and close the connection."""
-        self.answer(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
-        self._transport.close()
+        """Answer with 503 and close the connection. A client that is still reading an answer is cut
+        off."""
+        if self._is_answered:
+            self._transport.abort()
+        else:
+            self.answer(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+            self._transport.close()
 
 
 def _request(head: h11.Request) -> Request:
