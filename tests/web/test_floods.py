@@ -208,7 +208,7 @@ async def test_who_does_not_read_a_response_is_let_go(door: Door, monkeypatch: p
     async def unread_response() -> socket.socket:
         made = with_little_room(door)
         made.send(f"GET /app.js HTTP/1.1\r\nHost: {door.host}\r\n\r\n".encode())
-        await until(lambda: any(c._is_answered for c in door.server.connections))
+        await until(lambda: any(c._is_done for c in door.server.connections))
         [connection] = door.server.connections
         assert connection._transport.get_write_buffer_size()
         return made

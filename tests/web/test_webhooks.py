@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -520,3 +522,15 @@ async def test_a_gateway_that_needs_no_server_has_none(tmp_path: Path):
     settings = config.load({"SEGUE_CONFIG": str(path)})
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         assert platforms.load(settings, store) == ([], None)
+
+
+def test_the_server_is_imported_only_to_serve():
+    """It would slow down every command."""
+    script = (
+        "import sys\n"
+        "import segue.chat.page_links, segue.cli.pair, segue.gateway.service\n"
+        "print(sys.modules.keys() & {'h11', 'websockets', 'segue.web.server'})"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout == "set()\n"

@@ -27,10 +27,10 @@ def load(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer
     has_page = settings.web.enabled and Platform.WEB not in enabled
     if not has_page and not any(isinstance(adapter, Webhook) for adapter in found):
         return found, None
-    server = import_module(_SERVER).make(settings.web, store)
+    server = import_module(_SERVER).SharedServer(settings.web, store)
     if has_page:
         # The web page runs in this process and keeps its content in our store.
-        found.append(import_module(_PAGE).make(store, server))
+        found.append(import_module(_PAGE).WebAdapter(store, server))
     return found, server
 
 

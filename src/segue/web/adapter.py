@@ -49,10 +49,6 @@ _CAPABILITIES = Capabilities(
 )
 
 
-def make(store: Store, server: SharedServer) -> WebAdapter:
-    return WebAdapter(store, server)
-
-
 class WebAdapter:
     platform = Platform.WEB
     capabilities = _CAPABILITIES

@@ -73,7 +73,8 @@ class HttpConnection(asyncio.Protocol):
         self._body = bytearray()
         self._chunks = 0
         self._path = ""
-        self._is_answered = False
+        self._is_done = False
+        """Answered or upgraded: nothing more is read."""
 
     # Called by asyncio
 
@@ -97,21 +98,20 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Keep the connection open if a complete request is being handled."""
-        return not self._is_arriving and not self._is_answered
+        return not self._is_arriving and not self._is_done
 
     # The request
 
     @property
     def _is_arriving(self) -> bool:
-        return not self._is_answered and self._wire.their_state in {h11.IDLE, h11.SEND_BODY}
+        return not self._is_done and self._wire.their_state in {h11.IDLE, h11.SEND_BODY}
 
     def _read(self) -> None:
         try:
-            while not self._is_answered:
+            while not self._is_done:
                 match self._wire.next_event():
                     case h11.Request() as head:
-                        if not self._route(_request(head)):
-                            return
+                        self._route(_request(head))
                     case h11.Data(data=data, chunk_start=is_chunk):
                         self._take(data, is_chunk=is_chunk)
                     case h11.EndOfMessage():
@@ -121,27 +121,25 @@ class HttpConnection(asyncio.Protocol):
         except h11.RemoteProtocolError as error:
             self.answer(files.refusal(HTTPStatus(error.error_status_hint)))
 
-    def _route(self, request: Request) -> bool:
-        """Answer, or prepare for the body. Return whether this connection is still HTTP."""
+    def _route(self, request: Request) -> None:
         self._path = request.path.partition("?")[0]
         if request.protocol not in {"HTTP/1.0", "HTTP/1.1"}:
             self.answer(files.refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED))
-            return True
+            return
         # A head that arrives at once is not limited by h11.
         if len(request.serialize()) > HEAD_LIMIT:
             self.answer(files.refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
-            return True
+            return
         match self._site.route(request):
             case None:
                 self._upgrade(request)
-                return False
             case Response() as response:
                 self.answer(response)
             case Receiver() as receiver:
                 self._expect(receiver)
-        return True
 
     def _upgrade(self, request: Request) -> None:
+        self._is_done = True
         self._deadline.cancel()
         self._site.connections.discard(self)
         self._transport.set_protocol(self._websocket)
@@ -171,7 +169,9 @@ class HttpConnection(asyncio.Protocol):
         if self._receiver is not None:
             self._deadline.cancel()
             self._site.senders.remove(self._transport)
-            self._receiver.start(bytes(self._body)).add_done_callback(self._finish)
+            body = bytes(self._body)
+            self._body.clear()
+            self._receiver.start(body).add_done_callback(self._finish)
 
     def _finish(self, task: asyncio.Task[Response]) -> None:
         if task.cancelled():
@@ -187,9 +187,9 @@ class HttpConnection(asyncio.Protocol):
     def answer(self, response: Response) -> None:
         """Send the response. Until the client closes the connection, what it sends is discarded: it
         might not read the response of a connection that is closed while it sends."""
-        if self._is_answered or self._transport.is_closing():
+        if self._is_done or self._transport.is_closing():
             return
-        self._is_answered = True
+        self._is_done = True
         self._body.clear()
         self._site.senders.remove(self._transport)
         self._deadline.cancel()
@@ -201,7 +201,7 @@ class HttpConnection(asyncio.Protocol):
     def send_away(self) -> None:
         """Answer with 503 and close the connection. A client that is still reading an answer is cut
         off."""
-        if self._is_answered:
+        if self._is_done:
             self._transport.abort()
         else:
             self.answer(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))

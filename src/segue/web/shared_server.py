@@ -27,10 +27,6 @@ _NO_NETWORK = (
 logger = logging.getLogger(__name__)
 
 
-def make(settings: WebSettings, store: Store) -> SharedServer:
-    return SharedServer(settings, store)
-
-
 class SharedServer:
     def __init__(self, settings: WebSettings, store: Store) -> None:
         self._settings = settings
