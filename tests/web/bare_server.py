@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import segue.store
+from segue.config import WebSettings
 from segue.store import Store
 from segue.testing.clock import FakeClock
+from segue.web.adapter import WebAdapter
+from segue.web.page import WebPage
 from segue.web.server import Server
+from segue.web.shared_server import SharedServer
 from tests.web.browser import WITHIN, Browser
 from tests.web.handshake import Key, entered, opened, pair, prove
 
@@ -52,6 +57,11 @@ class Door:
     """Has two owners: `me` and `you`."""
     clock: FakeClock
     """The store's clock."""
+
+    @property
+    def page(self) -> WebPage:
+        assert self.server.page is not None
+        return self.server.page
 
     @property
     def host(self) -> str:
@@ -124,6 +134,18 @@ class Door:
             yield Browser(wire, hello)
 
 
+def page_server(store: Store, addresses: Sequence[str] = ("127.0.0.1",)) -> Server:
+    """A server of the page, not yet started."""
+    server = Server(addresses)
+    server.open_page(WebPage(store))
+    return server
+
+
+def web_adapter(store: Store, **settings: Any) -> WebAdapter:
+    """An adapter with a server of its own."""
+    return WebAdapter(store, SharedServer(WebSettings(**settings), store))
+
+
 @contextlib.contextmanager
 def opened_door(folder: Path, runner: asyncio.Runner) -> Generator[Door]:
     """A server whose store is in that folder."""
@@ -133,7 +155,7 @@ def opened_door(folder: Path, runner: asyncio.Runner) -> Generator[Door]:
         store = await segue.store.open(f"sqlite://{folder}/segue.db", clock=clock)
         await store.owners.ensure("me")
         await store.owners.ensure("you")
-        server = Server(store)
+        server = page_server(store)
         await server.start(0)
         return Door(server, store, clock)
 

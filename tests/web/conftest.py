@@ -48,8 +48,8 @@ class Site:
         async with await segue.store.open(self.settings.store) as store:
             turns = Turns(store, Agents(store, self.settings, Offered(self.model)), titles=False)
             async with turns:
-                adapters = platforms.adapters(self.settings, store)
-                gateway = Gateway(store, turns, self.settings, adapters)
+                loaded = platforms.load(self.settings, store)
+                gateway = Gateway(store, turns, self.settings, *loaded)
                 running = asyncio.create_task(gateway.run(stop))
                 try:
                     await self._connected(running)

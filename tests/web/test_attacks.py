@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from segue.web import files
-from segue.web.server import Server
 from segue.web.strangers import MOST, Strangers
 from tests.web.bare_server import Door, opened_door, parse
 from tests.web.browser import WITHIN
+from tests.web.door import Door, opened_door, page_server, parse
 from tests.web.handshake import opened
 
 SAFE = {
@@ -50,7 +50,7 @@ async def is_as_it_was(door: Door) -> None:
     assert (await door.ask("/")).status == 200
     assert await door.store.pages.list("me") == ()
     assert not await door.store.pages.unheard()
-    assert not door.server._talks
+    assert not door.page.talks
 
 
 @pytest.fixture
@@ -97,16 +97,25 @@ async def test_a_request_under_another_name_is_misdirected(door: Door, host: str
         assert (await door.ask(path, host=named)).status == 421, path
 
 
-async def test_a_request_without_a_name_is_misdirected(door: Door):
+async def test_a_request_without_a_name_is_refused(door: Door):
     for path in EVERY_PATH:
-        assert (await door.ask(path, host=None)).status == 421, path
+        assert (await door.ask(path, host=None)).status == 400, path
         assert (await door.ask(path, [("Host", "")], host=None)).status == 421, path
 
 
-async def test_a_request_with_two_names_is_misdirected(door: Door):
+async def test_a_request_with_two_names_is_refused(door: Door):
     for path in EVERY_PATH:
-        assert (await door.ask(path, [("Host", "evil.test")])).status == 421, path
-        assert (await door.ask(path, [("Host", door.host)])).status == 421, path
+        assert (await door.ask(path, [("Host", "evil.test")])).status == 400, path
+        assert (await door.ask(path, [("Host", door.host)])).status == 400, path
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For"])
+async def test_a_request_through_a_proxy_is_misdirected(door: Door, header: str):
+    """A proxy or tunnel for webhooks may rewrite the Host."""
+    for path in EVERY_PATH:
+        assert (await door.ask(path, [(header, "for=192.0.2.1")])).status == 421, path
+    origin = ("Origin", f"http://{door.host}")
+    assert await door.upgrade([origin, (header, "192.0.2.1")]) == 421
 
 
 async def test_an_old_request_without_a_name_is_misdirected(door: Door):
@@ -208,7 +217,9 @@ async def test_a_form_of_another_site_does_nothing(door: Door):
 async def test_a_request_with_a_body_is_not_read(door: Door):
     for length in (b"Content-Length: 5", b"Transfer-Encoding: chunked"):
         head = b"POST / HTTP/1.1\r\nHost: " + door.host.encode() + b"\r\n" + length
-        assert await door.send(head + b"\r\n\r\nhello") is None
+        answer = await door.send(head + b"\r\n\r\nhello")
+        assert answer is not None
+        assert answer.status == 405
 
 
 # Paths
@@ -246,21 +257,22 @@ async def test_an_odd_path_leads_nowhere(door: Door, path: str):
 
 
 @pytest.mark.parametrize(
-    "raw",
+    ("raw", "status"),
     [
-        b"GET / HTTP/1.1\nHost: {host}\n\n",
-        b"GET  / HTTP/1.1\r\nHost: {host}\r\n\r\n",
-        b"GET / HTTP/2.0\r\nHost: {host}\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: {host}\r\n X: folded\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost : {host}\r\n\r\n",
-        b"GET /\xc3\xa9 HTTP/1.1\r\nHost: {host}\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: {host}\r\nX: a\0b\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello over TLS\r\n\r\n",
-        b"\r\n\r\n",
+        (b"GET  / HTTP/1.1\r\nHost: {host}\r\n\r\n", 400),
+        (b"GET / HTTP/2.0\r\nHost: {host}\r\n\r\n", 505),
+        (b"GET / HTTP/1.1\r\nHost: {host}\r\n X: folded\r\n\r\n", 421),
+        (b"GET / HTTP/1.1\r\nHost : {host}\r\n\r\n", 400),
+        (b"GET /\xc3\xa9 HTTP/1.1\r\nHost: {host}\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: {host}\r\nX: a\0b\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello over TLS\r\n\r\n", 400),
+        (b"\r\n\r\n", 400),
     ],
 )
-async def test_what_is_no_request_is_not_answered(door: Door, raw: bytes):
-    assert await door.send(raw.replace(b"{host}", door.host.encode())) is None
+async def test_a_malformed_request_is_refused(door: Door, raw: bytes, status: int):
+    answer = await door.send(raw.replace(b"{host}", door.host.encode()))
+    assert answer is not None
+    assert answer.status == status
     assert (await door.ask("/")).status == 200
 
 
@@ -270,15 +282,14 @@ async def test_what_is_no_request_is_not_answered(door: Door, raw: bytes):
 async def test_every_answer_says_what_keeps_a_browser_safe(door: Door):
     host = ("Host", door.host)
     origin = ("Origin", f"http://{door.host}")
-    long, many = ("X-Long", "x" * 9000), [("X-Many", "x")] * 200
+    long, many = ("X-Long", "x" * 20_000), [("X-Many", "x" * 100)] * 200
     answers = {
         200: await door.ask("/"),
         307: await door.ask("/", host=f"localhost:{door.port}"),
         403: await door.ask("/", [("Origin", "https://evil.test")]),
         404: await door.ask("/nothing"),
         405: await door.ask("/", method="POST"),
-        414: await door.ask("/" + "x" * 9000),
-        421: await door.ask("/", [host]),
+        421: await door.ask("/", host="evil.test"),
         426: await door.ask("/live", [origin]),
         431: await door.ask("/", [long]),
         400: await door.ask("/live", [origin, ("Connection", "Upgrade"), ("Upgrade", "websocket")]),
@@ -286,7 +297,9 @@ async def test_every_answer_says_what_keeps_a_browser_safe(door: Door):
     assert {status: answer.status for status, answer in answers.items()} == {
         status: status for status in answers
     }
-    for answer in (*answers.values(), await door.ask("/", many)):
+    others = (await door.ask("/", many), await door.ask("/" + "x" * 20_000))
+    assert [answer.status for answer in others] == [431, 431]
+    for answer in (*answers.values(), await door.ask("/", [host]), *others):
         assert {name for name, _ in answer.headers} >= SAFE, answer
         assert answer.one("X-Content-Type-Options") == "nosniff"
         assert not answer.all("Server")
@@ -337,7 +350,7 @@ async def test_the_server_is_on_loopback_only(door: Door):
 
 
 async def test_the_page_is_served_at_the_addresses_that_are_named_and_no_other(door: Door):
-    server = Server(door.store, ["127.0.0.1", "127.0.0.2"])
+    server = page_server(door.store, ["127.0.0.1", "127.0.0.2"])
     place = await server.start(0)
     try:
         assert place.addresses == ("127.0.0.1", "127.0.0.2")
@@ -361,8 +374,8 @@ async def test_the_page_is_served_at_the_addresses_that_are_named_and_no_other(d
 
 
 async def test_a_request_that_never_ends_is_given_up(door: Door, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("segue.web.server.OPENING", 0.3)
-    slow = Server(door.store)
+    monkeypatch.setattr("segue.web.http.OPENING", 0.3)
+    slow = page_server(door.store)
     await slow.start(0)
     try:
         port = Door(slow, door.store, door.clock).port
@@ -405,7 +418,7 @@ async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
             await browser.new()
             await before.new()
             assert await own_door.pair(await own_door.store.pages.link("me"))
-        assert len(own_door.server._strangers) <= MOST
+        assert len(own_door.server.strangers) <= MOST
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 

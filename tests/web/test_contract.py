@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import segue.store
-from segue.config import WebSettings
 from segue.core.address import Platform
 from segue.core.session import ME
 from segue.platforms.base import Adapter
@@ -26,6 +25,7 @@ from segue.web.adapter import WebAdapter
 from segue.web.server import Server
 from tests.web.bare_server import Door
 from tests.web.browser import Browser
+from tests.web.door import Door, web_adapter
 from tests.web.handshake import Key
 
 
@@ -47,7 +47,7 @@ class WebRig(Rig):
 
     def __init__(self, store: Store, port: int) -> None:
         self._store = store
-        self._settings = WebSettings(port=port)
+        self._port = port
         self._open = contextlib.AsyncExitStack()
         self._pages: dict[tuple[str, Server], Browser] = {}
         self._followed: set[tuple[int, str]] = set()
@@ -72,13 +72,14 @@ class WebRig(Rig):
         await self.adapter.close()
 
     def _serving(self) -> list[Server]:
-        return [adapter._server for adapter in self._adapters if adapter._server is not None]
+        servers = (adapter._server.server for adapter in self._adapters)
+        return [server for server in servers if server is not None]
 
     def _door(self, server: Server) -> Door:
         return Door(server, self._store, FakeClock())
 
     def another(self) -> Adapter:
-        self._adapters.append(WebAdapter(self._settings, self._store))
+        self._adapters.append(web_adapter(self._store, port=self._port))
         return self._adapters[-1]
 
     def has_threads(self, shape: str) -> bool:
@@ -95,11 +96,11 @@ class WebRig(Rig):
             async with self._door(server).browser(self._keys[who]) as browser:
                 yield browser
             return
-        adapter = WebAdapter(WebSettings(port=0), self._store)
+        adapter = web_adapter(self._store, port=0)
         await adapter.connect()
         try:
-            assert adapter._server is not None
-            door = self._door(adapter._server)
+            assert adapter._server.server is not None
+            door = self._door(adapter._server.server)
             async with door.browser(await door.key(ME)) as browser:
                 yield browser
         finally:
@@ -256,7 +257,7 @@ async def test_the_page_is_a_home_for_what_nobody_asked_for(tmp_path: FilePath):
     """What is sent to the page itself has a conversation of its own, the same again and again."""
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         await store.owners.ensure(ME)
-        adapter = WebAdapter(WebSettings(port=0), store)
+        adapter = web_adapter(store, port=0)
         await adapter.connect()
         try:
             [home] = await store.owners.homes(ME)

@@ -154,7 +154,7 @@ async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
 
 def unread(door: Door) -> int:
     """The bytes that the server keeps for pages that do not read them."""
-    return sum(c.transport.get_write_buffer_size() for c in door.server.connections)
+    return sum(c.transport.get_write_buffer_size() for c in door.server.websockets)
 
 
 def with_little_room(door: Door) -> socket.socket:
@@ -168,7 +168,7 @@ def with_little_room(door: Door) -> socket.socket:
 
 
 def talks(door: Door) -> int:
-    return len(door.server._talks)
+    return len(door.page.talks)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -181,7 +181,7 @@ async def test_who_asks_without_reading_is_answered_no_further(door: Door):
     async with deaf(door), door.browser(await door.key()) as browser:
         await until(lambda: unread(door) > 0)
         await browser.new()  # the others are served
-        [stuck] = [t for t in door.server._talks if t._connection.transport.get_write_buffer_size()]
+        [stuck] = [t for t in door.page.talks if t._connection.transport.get_write_buffer_size()]
         # Of hundreds of answers one is on its way, and the news of the other's chat; the other
         # answers are not even begun.
         assert stuck._out.qsize() <= 2
@@ -200,8 +200,27 @@ async def test_who_does_not_read_is_let_go_when_too_much_waits(door: Door):
     async with deaf(door):
         await until(lambda: unread(door) > 0)
         for _ in range(2000):
-            door.server.listed("me")
+            door.page.listed("me")
         await until(lambda: not talks(door))
+
+
+async def test_who_does_not_read_a_response_is_let_go(door: Door, monkeypatch: pytest.MonkeyPatch):
+    async def unread_response() -> socket.socket:
+        made = with_little_room(door)
+        made.send(f"GET /app.js HTTP/1.1\r\nHost: {door.host}\r\n\r\n".encode())
+        await until(lambda: any(c._is_done for c in door.server.connections))
+        [connection] = door.server.connections
+        assert connection._transport.get_write_buffer_size()
+        return made
+
+    with await unread_response():  # to make room for others
+        [connection] = door.server.connections
+        connection.send_away()
+        await until(lambda: not door.server.connections)
+    monkeypatch.setattr("segue.web.http.OPENING", 0.2)
+    with await unread_response():
+        await until(lambda: not door.server.connections)
+    assert len(door.server.strangers) == 0
 
 
 async def test_who_pings_without_reading_is_let_go(door: Door):
@@ -253,7 +272,7 @@ async def test_a_store_that_fails_under_a_talk_ends_it_loudly(
 
     async def broken(browser: Browser) -> None:
         await door.store.close()
-        door.server.listed("me")
+        door.page.listed("me")
         await browser.until("never")
 
     async with door.browser(await door.key()) as browser:

@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import segue.store
-from segue.config import WebSettings, accounts
+from segue.config import accounts
 from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import ConnectFailed
@@ -20,8 +20,8 @@ from segue.core.session import ME
 from segue.store.pages import Place
 from segue.store.processes import machine
 from segue.web import networks, ports
-from segue.web.adapter import WebAdapter
 from segue.web.ports import USUAL, PortHeld
+from tests.web.door import Door, web_adapter
 from tests.web.bare_server import Door
 from tests.web.handshake import Key, opened, prove
 
@@ -134,7 +134,7 @@ async def test_a_page_whose_port_another_account_has_is_not_served_elsewhere(
             sender = Sender(platform=Platform.WEB, user_id=f"{n}")
             link, _ = proof.of_link(await store.pages.link(ME))
             await store.pages.admit(link, sender, "00", origin)
-        adapter = WebAdapter(WebSettings(), store)
+        adapter = web_adapter(store)
         with impostor(port):
             with pytest.raises(ConnectFailed) as failed:
                 await adapter.connect()
@@ -223,4 +223,4 @@ async def test_without_a_private_network_the_page_says_so(
     monkeypatch.setattr("segue.web.networks.private_addresses", lambda: ())
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         with pytest.raises(ConnectFailed, match="no address in a private network"):
-            await WebAdapter(WebSettings(lan=True), store).connect()
+            await web_adapter(store, lan=True).connect()

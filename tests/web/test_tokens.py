@@ -19,10 +19,10 @@ from segue.core.proof import Exchange
 from segue.core.transcript import Message, Role, spoken
 from segue.store import Tx
 from segue.store.pairings import SECONDS
-from segue.web.server import Server
 from tests.web.bare_server import Door
 from tests.web.browser import WITHIN, Browser
 from tests.web.conftest import Site
+from tests.web.door import Door, page_server
 from tests.web.handshake import Key, ask, link_key, opened, prove
 
 # Links
@@ -79,7 +79,7 @@ async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
     """An impostor on the port of a gateway that was stopped may have been shown it."""
     token = await door.store.pages.link("me")
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as again:
-        server = Server(again)
+        server = page_server(again)
         await server.start(0)
         assert await Door(server, again, door.clock).pair(token) is None
         await server.stop()
@@ -143,7 +143,7 @@ async def test_the_servers_own_proof_is_not_a_browsers(door: Door):
 async def test_what_a_page_proves_at_one_port_is_worth_nothing_at_another(door: Door):
     """An impostor that holds the port of before cannot carry messages to where the gateway is."""
     key = await door.key()
-    moved = Server(door.store)
+    moved = page_server(door.store)
     await moved.start(0)
     try:
         there = Door(moved, door.store, door.clock)
@@ -211,7 +211,7 @@ async def test_a_page_can_try_a_few_keys_and_no_more(door: Door):
 async def test_a_page_that_proves_nothing_in_time_is_closed(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.web.server.PROVING", 0.05)
+    monkeypatch.setattr("segue.web.page.PROVING", 0.05)
     assert await refused(door) == []
 
 
@@ -341,9 +341,9 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
         own = await browser.new()
         assert await asked(browser, "press", chat=own, **press) == "That button no longer works."
         # Nor is anything of it told by itself.
-        door.server.changed(page.id, shown.no)
-        door.server.working(page.id, 5.0)
-        door.server.listed("me")
+        door.page.changed(page.id, shown.no)
+        door.page.working(page.id, 5.0)
+        door.page.listed("me")
         await browser.ask("health")
         await browser.until("health")
         assert await asked(browser, "open", chat="no such") == not_here
@@ -420,7 +420,7 @@ async def test_a_page_that_is_open_ends_when_its_browser_is_revoked(door: Door, 
         assert closed.value.rcvd is not None
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "revoked")
         shown = await door.store.pages.show(chat, "1", "too late")
-        door.server.changed(chat, shown.no)
+        door.page.changed(chat, shown.no)
     assert "too late" not in repr(browser.told)
 
 

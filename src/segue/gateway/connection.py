@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from segue import commands
 from segue.commands.base import Where
@@ -16,6 +16,7 @@ from segue.gateway.containment import contained
 from segue.gateway.inbound import Inbounds
 from segue.gateway.pace import Backoff
 from segue.platforms.base import Adapter, MenuEntry
+from segue.platforms.webhook import Webhook, WebhookServer
 from segue.store import Store
 from segue.store.gateways import Link
 
@@ -32,6 +33,8 @@ class Connection:
         inbounds: Inbounds,
         lost: Callable[[], None],
         backoff: Backoff | None = None,
+        *,
+        webhooks: WebhookServer | None = None,
     ) -> None:
         """`lost` is called when another gateway turns out to serve the platform."""
         self.adapter = adapter
@@ -42,6 +45,7 @@ class Connection:
         self._inbounds = inbounds
         self._lost = lost
         self._backoff = backoff or Backoff()
+        self._webhooks = webhooks
 
     @property
     def platform(self) -> Platform:
@@ -67,8 +71,24 @@ class Connection:
             await self._down(str(error.fields.get("reason", error)))
 
     async def _hear(self) -> None:
+        await self.adapter.connect()
+        async with self._mounted():
+            await self._receive()
+
+    @contextlib.asynccontextmanager
+    async def _mounted(self) -> AsyncGenerator[None]:
+        """Pass the platform's requests to the adapter, if it receives webhooks."""
+        if self._webhooks is None or not isinstance(self.adapter, Webhook):
+            yield
+            return
+        try:
+            await self._webhooks.mount(self.platform, self.adapter)
+            yield
+        finally:
+            await self._webhooks.unmount(self.platform)
+
+    async def _receive(self) -> None:
         adapter = self.adapter
-        await adapter.connect()
         logger.info("%s is connected as %s", adapter.platform, adapter.account)
         self.connected = self.tried = True
         await self._store.gateways.report(

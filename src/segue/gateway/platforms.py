@@ -1,4 +1,5 @@
-"""The adapters of a gateway: the platforms from the settings, plus the built-in web page."""
+"""The adapters of a gateway: the platforms from the settings, plus the built-in web page. And the
+HTTP server of the page and of webhooks."""
 
 from __future__ import annotations
 
@@ -10,21 +11,28 @@ from segue.core.errors import UserError
 from segue.platforms import registry
 from segue.platforms.absent import Absent
 from segue.platforms.base import Adapter
+from segue.platforms.webhook import Webhook, WebhookServer
 from segue.platforms.spec import PlatformSettings
 from segue.store import Store
 
 _PAGE = "segue.web.adapter"
+_SERVER = "segue.web.shared_server"
 
 
-def adapters(settings: Settings, store: Store) -> list[Adapter]:
-    """Create the adapters, importing each module only now. A platform that fails to load is
-    replaced by an Absent adapter and does not affect the others."""
+def load(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer | None]:
+    """Create the adapters, and the HTTP server if the page or a webhook needs it. Each module is
+    imported only now. A platform that fails to load is replaced by an Absent adapter and does not
+    affect the others."""
     enabled = {name: given for name, given in settings.platforms.items() if given.enabled}
     found = [_made(platform, given) for platform, given in enabled.items()]
-    if settings.web.enabled and Platform.WEB not in enabled:
+    has_page = settings.web.enabled and Platform.WEB not in enabled
+    if not has_page and not any(isinstance(adapter, Webhook) for adapter in found):
+        return found, None
+    server = import_module(_SERVER).SharedServer(settings.web, store)
+    if has_page:
         # The web page runs in this process and keeps its content in our store.
-        found.append(import_module(_PAGE).make(settings.web, store))
-    return found
+        found.append(import_module(_PAGE).WebAdapter(store, server))
+    return found, server
 
 
 def _made(platform: Platform, given: PlatformSettings) -> Adapter:

@@ -31,6 +31,7 @@ from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.gateway.turns import Conversations
 from segue.platforms.base import Adapter
+from segue.platforms.webhook import WebhookServer
 from segue.store import Store, retries
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -47,14 +48,9 @@ LAST_WORDS = 5.0
 logger = logging.getLogger(__name__)
 
 
-async def serve(
-    settings: Settings,
-    adapters: Sequence[Adapter] | None = None,
-    *,
-    models: Models | None = None,
-) -> None:
+async def serve(settings: Settings, *, models: Models | None = None) -> None:
     """Run the gateway until SIGTERM or SIGINT. Raise GatewayRunning if there is already one.
-    `adapters` and `models` replace those from the settings."""
+    `models` replace those from the settings."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(Exhaustion())
@@ -65,15 +61,22 @@ async def serve(
         Turns(store, Agents(store, settings, models)) as turns,
     ):
         await store.owners.ensure(ME)
-        gateway = Gateway(store, turns, settings, adapters or platforms.adapters(settings, store))
+        gateway = Gateway(store, turns, settings, *platforms.load(settings, store))
         await gateway.run(stop)
 
 
 class Gateway:
     def __init__(
-        self, store: Store, turns: Turns, settings: Settings, adapters: Sequence[Adapter]
+        self,
+        store: Store,
+        turns: Turns,
+        settings: Settings,
+        adapters: Sequence[Adapter],
+        webhooks: WebhookServer | None = None,
     ) -> None:
+        """`webhooks` is needed by adapters that receive webhooks."""
         self._store = store
+        self._webhooks = webhooks
         self._adapters: Mapping[Platform, Adapter] = {a.platform: a for a in adapters}
         self._name = f"a gateway on {socket.gethostname()} (process {os.getpid()})"
         self._is_shared = not settings.store.startswith("sqlite")
@@ -186,7 +189,13 @@ class Gateway:
             await self._outbound.take_over(new)
             await self.inbounds.go_on(new)
         for platform in sorted(new):
-            link = Connection(self._store, self._adapters[platform], self.inbounds, self._lost.set)
+            link = Connection(
+                self._store,
+                self._adapters[platform],
+                self.inbounds,
+                self._lost.set,
+                webhooks=self._webhooks,
+            )
             self._links[platform] = link
             self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")
 

@@ -3,11 +3,9 @@ now or later. User actions are recorded before they are delivered to the gateway
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import AsyncGenerator, Sequence
 
-from segue.config import WebSettings
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import ConnectFailed, DeliveryFailed, OwnerNotFound
 from segue.core.session import ME
@@ -18,19 +16,14 @@ from segue.platforms.base import Button, Capabilities, Dialect, Inbound, Inbound
 from segue.platforms.errors import Failures
 from segue.store import Store, Topic
 from segue.store.pages import Act, Page, PageUpdate
-from segue.store.processes import machine
 from segue.store.wake import Waiter
-from segue.web import addresses, networks
-from segue.web.ports import PortHeld
-from segue.web.server import Server
+from segue.web import addresses
+from segue.web.page import WebPage
+from segue.web.shared_server import SharedServer
 
 _LOOK = 5.0
 _TITLE = 200
 _UNTITLED = "Conversation"
-_NO_NETWORK = (
-    "this machine has no address in a private network, so no phone could open the page. Type"
-    " `segue gateway start` without --lan, and `segue config set web.lan false`"
-)
 _CAPABILITIES = Capabilities(
     threads=True,
     edits=True,
@@ -45,58 +38,27 @@ _CAPABILITIES = Capabilities(
     edit_seconds=0.15,
 )
 
-logger = logging.getLogger(__name__)
-
-
-def make(settings: WebSettings, store: Store) -> WebAdapter:
-    return WebAdapter(settings, store)
-
 
 class WebAdapter(BaseAdapter):
     platform = Platform.WEB
     capabilities = _CAPABILITIES
     account = "page"
 
-    def __init__(self, settings: WebSettings, store: Store) -> None:
+    def __init__(self, store: Store, server: SharedServer) -> None:
         self._failures = Failures(self.platform)
-        self._settings = settings
         self._store = store
-        self._server: Server | None = None
+        self._server = server
+        self._served: WebPage | None = None
+        """None while the page is not served."""
+        self._url = ""
         self._wake: Waiter | None = None
 
     async def connect(self) -> None:
-        if self._server is None:
-            self._server = await self._started()
+        if self._served is None:
+            page = WebPage(self._store)
+            self._url = await self._server.mount_page(page)
+            self._served = page
         await self._make_home()
-
-    async def _started(self) -> Server:
-        server = Server(self._store, self._addresses())
-        last = await self._store.pages.place(machine())
-        try:
-            place = await server.start(self._settings.port, last and last.port)
-        except PortHeld as error:
-            if error.is_foreign:
-                await self._forget(error.port)
-            raise self._failed(str(error)) from error
-        except OSError as error:
-            raise self._failed(error.strerror or str(error)) from error
-        if last is not None and last.port != place.port:
-            logger.warning("page moved port=%d before=%d", place.port, last.port)
-        await self._store.pages.settle(machine(), place)
-        return server
-
-    def _addresses(self) -> tuple[str, ...]:
-        if not self._settings.lan:
-            return (networks.LOOPBACK,)
-        if not (private := networks.private_addresses()):
-            raise self._failed(_NO_NETWORK)
-        return (networks.LOOPBACK, *private)
-
-    async def _forget(self, port: int) -> None:
-        """Unpair the browsers of this port. A process of another account holds it, and may have
-        served pages there that can use the browsers' keys."""
-        if forgotten := await self._store.pages.forget(port):
-            logger.warning("browsers unpaired port=%d number=%d", port, forgotten)
 
     async def _make_home(self) -> None:
         """Set the home channel, so that handoffs can arrive without /sethome: the page is the only
@@ -107,11 +69,10 @@ class WebAdapter(BaseAdapter):
             await self._store.owners.set_home(ME, home)
 
     async def close(self) -> None:
-        server, self._server = self._server, None
+        self._served = None
         if self._wake is not None:
             self._wake.wake(self._closed())
-        if server is not None:
-            await server.stop()
+        await self._server.unmount_page()
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         async with self._store.listen(Topic.PAGES) as self._wake:
@@ -122,10 +83,10 @@ class WebAdapter(BaseAdapter):
                     await self._store.pages.heard(update.no)
                 await self._wake.wait(_LOOK)
 
-    def _connected(self) -> Server:
-        if self._server is None:
+    def _connected(self) -> WebPage:
+        if self._served is None:
             raise self._closed()
-        return self._server
+        return self._served
 
     def _closed(self) -> ConnectFailed:
         return self._failed("the page is not being served")
@@ -151,36 +112,36 @@ class WebAdapter(BaseAdapter):
     async def send(
         self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
     ) -> Receipt:
-        server = self._connected()
+        served = self._connected()
         self._check(part, buttons)
         page = await self._page(to)
         shown = await self._store.pages.show(page, key, part.text, _pairs(buttons))
-        server.changed(page, shown.no)
+        served.changed(page, shown.no)
         return Receipt(str(shown.no))
 
     async def edit(
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
     ) -> None:
-        server = self._connected()
+        served = self._connected()
         self._check(part, buttons)
         edited = await self._store.pages.edit(int(receipt), part.text, _pairs(buttons))
         if edited is None:
             raise self._refused("the message no longer exists")
-        server.changed(edited.page, edited.no)
+        served.changed(edited.page, edited.no)
 
     async def typing(self, at: Address) -> None:
-        server = self._connected()
+        served = self._connected()
         if at.thread_id is not None:
-            server.working(at.thread_id, self.capabilities.typing_seconds)
+            served.working(at.thread_id, self.capabilities.typing_seconds)
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
-        server = self._connected()
+        served = self._connected()
         page = await self._begin(home.chat_id, one_line(title, _TITLE), f"handoff:{key}")
-        server.listed(home.chat_id)
+        served.listed(home.chat_id)
         return addresses.of(home.chat_id, page.id)
 
     def pairing_link(self, code: str) -> str | None:
-        return None if self._server is None else f"{self._server.url}/#t={code}"
+        return None if self._served is None else f"{self._url}/#t={code}"
 
     async def _page(self, to: Address) -> str:
         """The conversation at that address. Messages to the page itself get a separate one."""

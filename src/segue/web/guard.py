@@ -12,6 +12,8 @@ from websockets.datastructures import Headers
 from segue.core.address import Platform
 from segue.store import Store
 
+_PROXIED = ("Forwarded", "X-Forwarded-For")
+"""Headers of requests that come through a reverse proxy or a tunnel."""
 _OWN_FETCHES = frozenset({"same-origin", "none"})
 """Sec-Fetch-Site of requests from the page itself, and of a URL that the user typed."""
 
@@ -32,11 +34,25 @@ class Visitor:
     owner: str
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a server."""
+
+    hosts: frozenset[str] = frozenset()
+    alias: str = ""
+    """A name that users may type. localhost can also mean other addresses, where another program
+    could listen, so this name only redirects to the page's address."""
+    url: str = ""
+
+
 def check_names(headers: Headers, names: Collection[str], *, origin: bool) -> str:
     """Return the entry of `names` that the request is for. Raise Refused if it is for another host,
-    or comes from another site. With `origin`, the Origin header is required."""
+    or comes from another site or through a proxy. With `origin`, the Origin header is required."""
     hosts = headers.get_all("Host")
     if len(hosts) != 1 or hosts[0] not in names:
+        raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
+    # A proxy for webhooks may rewrite the Host. The page is not for those whom it lets in.
+    if any(name in headers for name in _PROXIED):
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
     origins = headers.get_all("Origin")
     if len(origins) > 1 or (origin and not origins):

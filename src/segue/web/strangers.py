@@ -1,5 +1,5 @@
-"""Connections that are not authenticated. Their number is limited: beyond MOST, the address with
-the most connections loses its oldest one."""
+"""Connections that are not authenticated. Their number is limited: beyond it, the address with the
+most connections loses its oldest one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class _Stranger(NamedTuple):
 
 
 class Strangers:
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._strangers: dict[Hashable, _Stranger] = {}
         """By connection, oldest first."""
 
@@ -24,9 +25,10 @@ class Strangers:
         return len(self._strangers)
 
     def add(self, connection: Hashable, address: str, send_away: Callable[[], None]) -> None:
-        """`send_away` closes the connection, saying that there are too many."""
+        """`send_away` closes the connection, saying that there are too many. A connection that is
+        added again keeps its age."""
         self._strangers[connection] = _Stranger(address, send_away)
-        if len(self) > MOST:
+        if len(self) > self._most:
             self._make_room()
 
     def remove(self, connection: Hashable) -> None:

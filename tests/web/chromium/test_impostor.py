@@ -17,9 +17,9 @@ from playwright.async_api import Page, expect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request
 
-from segue.web.server import Server
 from tests.web.chromium.watched_page import Eyes, link, live, say, shows
 from tests.web.conftest import Site
+from tests.web.door import page_server
 from tests.web.handshake import ask, opened
 
 pytestmark = pytest.mark.real
@@ -113,7 +113,7 @@ async def test_an_impostor_cannot_carry_messages_to_where_the_gateway_is_now(
     async with site.gateway():
         page = await eyes.open(await link(site.store))
         await live(page)
-    elsewhere = Server(site.store)
+    elsewhere = page_server(site.store)
     await elsewhere.start(0)
 
     async def relays(told: Json) -> list[Json]:

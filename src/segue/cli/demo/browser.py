@@ -22,7 +22,7 @@ from segue.core import proof
 from segue.core.errors import DemoFailed
 from segue.core.proof import Exchange
 from segue.web import frames
-from segue.web.server import LIVE
+from segue.web.page import LIVE
 
 _TAG = re.compile(r"<[^>]*>")
 

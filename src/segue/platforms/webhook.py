@@ -1,0 +1,64 @@
+"""Requests that a platform sends to us. An adapter that is also a `Webhook` receives them at
+`/hooks/<platform>` of the gateway's HTTP server, as long as the gateway receives its updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Protocol, runtime_checkable
+
+from segue.core.address import Platform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRules:
+    """The requests that a webhook accepts."""
+
+    methods: tuple[str, ...] = ("POST",)
+    body_limit: int = 1024 * 1024
+    """Maximum bytes of a body."""
+    seconds: float = 10.0
+    """How long a handler may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRequest:
+    method: str
+    query: Mapping[str, str]
+    """Decoded. Of a repeated name, the last value."""
+    headers: Mapping[str, str]
+    """Names are lower-case. Values of a repeated name are joined by commas."""
+    body: bytes
+    """The bytes as sent, over which signatures are computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookResponse:
+    status: HTTPStatus = HTTPStatus.OK
+    body: bytes = b""
+    media_type: str = "text/plain"
+
+
+@runtime_checkable
+class Webhook(Protocol):
+    """Anyone can send these requests: the handler authenticates them."""
+
+    @property
+    def webhook_rules(self) -> WebhookRules: ...
+
+    async def handle_webhook(self, request: WebhookRequest) -> WebhookResponse:
+        """Answer the request. The platform gets the response when this returns, so return once the
+        updates in it are recorded. The platform gets 500 after an exception, and 503 if this takes
+        too long or is cancelled; most platforms then send the request again."""
+        ...
+
+
+class WebhookServer(Protocol):
+    async def mount(self, platform: Platform, webhook: Webhook) -> None:
+        """Pass requests to `webhook`, or raise ConnectFailed if there is no port to serve on."""
+        ...
+
+    async def unmount(self, platform: Platform) -> None:
+        """Stop passing requests. Running handlers are cancelled. Idempotent; never raises."""
+        ...

@@ -1,0 +1,223 @@
+"""One HTTP/1.1 connection: it carries one request, and is then closed or becomes a WebSocket.
+
+h11 parses the request, so that bodies and their limits are read by one tested parser. Requests and
+responses are the values of the `websockets` library, to which an upgraded connection is passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Protocol, cast
+
+import h11
+from websockets.asyncio.server import ServerConnection
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
+
+from segue.web import files
+from segue.web.strangers import Strangers
+
+HEAD_LIMIT = 16 * 1024
+"""Maximum bytes of a request line and its headers."""
+OPENING = 10.0
+"""Seconds for a request's head to arrive, and again for its response to be read."""
+SENDING = 10.0
+"""Seconds for a request's body to arrive."""
+_CHUNKS = 4096
+"""Maximum chunks of a body. Parsing millions of tiny ones would block the event loop."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Takes a request's body of at most `limit` bytes, and answers the request."""
+
+    limit: int
+    start: Callable[[bytes], asyncio.Task[Response]]
+
+
+class HttpSite(Protocol):
+    @property
+    def connections(self) -> set[HttpConnection]:
+        """The connections that are not closed and not upgraded."""
+        ...
+
+    @property
+    def strangers(self) -> Strangers:
+        """The connections that are not authenticated."""
+        ...
+
+    @property
+    def senders(self) -> Strangers:
+        """Those of them whose bodies are arriving. They are fewer, to limit the memory in use."""
+        ...
+
+    def route(self, request: Request) -> Response | Receiver | None:
+        """The response, or what receives the request's body. None to upgrade the connection."""
+        ...
+
+
+class HttpConnection(asyncio.Protocol):
+    def __init__(self, site: HttpSite, websocket: ServerConnection) -> None:
+        """`websocket` takes over the connection if it is upgraded."""
+        self._site = site
+        self._websocket = websocket
+        self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
+        self._receiver: Receiver | None = None
+        self._body = bytearray()
+        self._chunks = 0
+        self._path = ""
+        self._is_done = False
+        """Answered or upgraded: nothing more is read."""
+
+    # Called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.call_later(OPENING, self._transport.abort)
+        self._site.connections.add(self)
+        self._site.strangers.add(transport, address(transport), self.send_away)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        self._site.connections.discard(self)
+        self._site.strangers.remove(self._transport)
+        self._site.senders.remove(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_arriving:  # else the client has sent more than was wanted
+            self._wire.receive_data(data)
+            self._read()
+
+    def eof_received(self) -> bool:
+        """Keep the connection open if a complete request is being handled."""
+        return not self._is_arriving and not self._is_done
+
+    # The request
+
+    @property
+    def _is_arriving(self) -> bool:
+        return not self._is_done and self._wire.their_state in {h11.IDLE, h11.SEND_BODY}
+
+    def _read(self) -> None:
+        try:
+            while not self._is_done:
+                match self._wire.next_event():
+                    case h11.Request() as head:
+                        self._route(_request(head))
+                    case h11.Data(data=data, chunk_start=is_chunk):
+                        self._take(data, is_chunk=is_chunk)
+                    case h11.EndOfMessage():
+                        self._start()
+                    case _:
+                        return
+        except h11.RemoteProtocolError as error:
+            self.answer(files.refusal(HTTPStatus(error.error_status_hint)))
+
+    def _route(self, request: Request) -> None:
+        self._path = request.path.partition("?")[0]
+        if request.protocol not in {"HTTP/1.0", "HTTP/1.1"}:
+            self.answer(files.refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED))
+            return
+        # A head that arrives at once is not limited by h11.
+        if len(request.serialize()) > HEAD_LIMIT:
+            self.answer(files.refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+            return
+        match self._site.route(request):
+            case None:
+                self._upgrade(request)
+            case Response() as response:
+                self.answer(response)
+            case Receiver() as receiver:
+                self._expect(receiver)
+
+    def _upgrade(self, request: Request) -> None:
+        self._is_done = True
+        self._deadline.cancel()
+        self._site.connections.discard(self)
+        self._transport.set_protocol(self._websocket)
+        self._websocket.connection_made(self._transport)
+        self._websocket.data_received(request.serialize() + self._wire.trailing_data[0])
+
+    def _expect(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._deadline.cancel()
+        self._deadline = self._loop.call_later(SENDING, self._time_out)
+        self._site.senders.add(self._transport, address(self._transport), self.send_away)
+        if self._wire.they_are_waiting_for_100_continue:
+            go_on = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+            self._transport.write(self._wire.send(go_on) or b"")
+
+    def _time_out(self) -> None:
+        self.answer(files.refusal(HTTPStatus.REQUEST_TIMEOUT))
+
+    def _take(self, data: bytes, *, is_chunk: bool) -> None:
+        self._body += data
+        self._chunks += is_chunk
+        too_long = self._receiver is not None and len(self._body) > self._receiver.limit
+        if too_long or self._chunks > _CHUNKS:
+            self.answer(files.refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+
+    def _start(self) -> None:
+        if self._receiver is not None:
+            self._deadline.cancel()
+            self._site.senders.remove(self._transport)
+            body = bytes(self._body)
+            self._body.clear()
+            self._receiver.start(body).add_done_callback(self._finish)
+
+    def _finish(self, task: asyncio.Task[Response]) -> None:
+        if task.cancelled():
+            self.answer(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+        elif error := task.exception():
+            logger.error("request failed path=%s", self._path, exc_info=error)
+            self.answer(files.refusal(HTTPStatus.INTERNAL_SERVER_ERROR))
+        else:
+            self.answer(task.result())
+
+    # The response
+
+    def answer(self, response: Response) -> None:
+        """Send the response. Until the client closes the connection, what it sends is discarded: it
+        might not read the response of a connection that is closed while it sends."""
+        if self._is_done or self._transport.is_closing():
+            return
+        self._is_done = True
+        self._body.clear()
+        self._site.senders.remove(self._transport)
+        self._deadline.cancel()
+        self._deadline = self._loop.call_later(OPENING, self._transport.abort)
+        self._transport.write(response.serialize())
+        with contextlib.suppress(OSError):  # the client has gone
+            self._transport.write_eof()
+
+    def send_away(self) -> None:
+        """Answer with 503 and close the connection. A client that is still reading an answer is cut
+        off."""
+        if self._is_done:
+            self._transport.abort()
+        else:
+            self.answer(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+            self._transport.close()
+
+
+def _request(head: h11.Request) -> Request:
+    return Request(
+        path=head.target.decode("ascii"),
+        headers=Headers([(n.decode("ascii"), v.decode("latin-1")) for n, v in head.headers]),
+        method=head.method.decode("ascii"),
+        protocol=f"HTTP/{head.http_version.decode('ascii')}",
+    )
+
+
+def address(transport: asyncio.BaseTransport) -> str:
+    """The client's address."""
+    found, *_ = transport.get_extra_info("peername", ("",))
+    return found

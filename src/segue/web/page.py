@@ -1,0 +1,103 @@
+"""The page: static files, and one WebSocket for everything private."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+from websockets.http11 import Request, Response
+
+from segue.store import Store
+from segue.web import admission, files, guard
+from segue.web.frames import FRAME_LIMIT
+from segue.web.guard import Names
+from segue.web.session import Talk
+from segue.web.strangers import Strangers
+
+LIVE = "/live"
+PROVING = 10.0
+"""Seconds for a page to authenticate."""
+
+logger = logging.getLogger(__name__)
+
+
+class WebPage:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._files = files.load()
+        self.talks: set[Talk] = set()
+
+    # Called by the adapter
+
+    def changed(self, page: str, no: int) -> None:
+        for talk in self.talks:
+            talk.changed(page, no)
+
+    def working(self, page: str, seconds: float) -> None:
+        for talk in self.talks:
+            talk.working(page, seconds)
+
+    def listed(self, owner: str) -> None:
+        for talk in self.talks:
+            talk.listed(owner)
+
+    # Called by the server
+
+    def answer(self, request: Request, names: Names) -> Response | None:
+        """Return the response, or None to open the WebSocket. Raise guard.Refused."""
+        path = request.path.partition("?")[0]
+        if path == "/" and request.headers.get_all("Host") == [names.alias]:
+            return files.refusal(HTTPStatus.TEMPORARY_REDIRECT, Location=f"{names.url}/")
+        is_live = path == LIVE and bool(request.headers.get_all("Upgrade"))
+        host = guard.check_names(request.headers, names.hosts, origin=is_live)
+        if request.method != "GET":
+            return files.refusal(HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET")
+        if path == LIVE:
+            return None if is_live else files.refusal(HTTPStatus.UPGRADE_REQUIRED)
+        if path not in self._files:
+            return files.refusal(HTTPStatus.NOT_FOUND)
+        kind, body = self._files[path]
+        return files.response(HTTPStatus.OK, host, body, kind)
+
+    async def talk(self, connection: ServerConnection, strangers: Strangers) -> None:
+        """Serve an open WebSocket until it is closed."""
+        try:
+            async with asyncio.timeout(PROVING):
+                visitor = await self._proven(connection)
+        except (TimeoutError, admission.NotProven):
+            logger.debug("page connection refused: nothing proven")
+            await connection.close(CloseCode.POLICY_VIOLATION, "not proven")
+            return
+        except ConnectionClosed:
+            return
+        # Lift the limits for strangers.
+        strangers.remove(connection.transport)
+        connection.protocol.max_message_size = FRAME_LIMIT
+        talk = Talk(self._store, connection, visitor, self.changed, self.listed)
+        self.talks.add(talk)
+        try:
+            await talk.run()
+        except* ConnectionClosed:
+            pass
+        finally:
+            self.talks.discard(talk)
+
+    async def _proven(self, connection: ServerConnection) -> guard.Visitor:
+        if connection.request is None:
+            raise admission.NotProven
+        headers = connection.request.headers
+        name = _browser(" ".join(headers.get_all("User-Agent")))
+        return await admission.admit(self._store, connection, headers["Origin"], name)
+
+
+def _browser(agent: str) -> str:
+    """A name for the browser that the user recognises."""
+    known = ("Edg", "Firefox", "Chrome", "Safari")
+    kind = next((name for name in known if name in agent), "a browser")
+    systems = ("iPhone", "iPad", "Android", "Windows", "Mac", "Linux")
+    system = next((name for name in systems if name in agent), "")
+    return f"{kind.replace('Edg', 'Edge')} on {system}" if system else kind
