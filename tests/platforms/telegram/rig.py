@@ -12,8 +12,6 @@ from segue.testing.telegram import (
     Hands,
     Kind,
     Message,
-    Origin,
-    OriginKind,
     Peer,
     Settings,
     Trouble,
@@ -130,8 +128,10 @@ class TelegramRig:
 
     async def forward(self, at: Place, author: str, text: str) -> str:
         chat, thread = _numbers(at)
-        origin = Origin(kind=OriginKind.USER, id=await self.hands.user(author))
-        said = await self.hands.say(self._annas[chat], chat, text, thread=thread, origin=origin)
+        writer = await self.hands.user(author)
+        said = await self.hands.say(
+            self._annas[chat], chat, text, thread=thread, forwarded_from=writer
+        )
         self._said[str(said)] = chat
         return str(said)
 
@@ -178,7 +178,7 @@ class TelegramRig:
         return sum(seen.times for seen in shown.typing if seen.thread == thread)
 
     async def threads(self, at: Place) -> int:
-        return len((await self.hands.look(int(at.chat))).topics)
+        return len((await self.hands.look(int(at.chat))).threads)
 
     # The platform
 
