@@ -81,8 +81,8 @@ async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person
             assert await shown.end() == 0
             assert peer.token not in shown.text
         seen = await arrived(hands, chat)
-        (topic,) = seen.topics
-        assert topic.name == "Segue is set up"
+        (topic,) = seen.threads
+        assert topic.title == "Segue is set up"
         (message,) = [m for m in seen.messages if "It works." in m.text]
         assert message.thread == topic.id
         assert peer.token in kept(person)
@@ -97,7 +97,7 @@ async def test_a_script_answers_everything_by_flags(person: Person):
         told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert told.returncode == 0, told.stderr
         assert "The bot may manage topics there." in told.stdout
-        assert (await arrived(hands, chat)).topics
+        assert (await arrived(hands, chat)).threads
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
             (home,) = [h for h in await store.owners.homes(ME) if h.platform == "telegram"]
         assert (home.address.chat_id, home.name) == (str(chat), "Home")
@@ -161,7 +161,7 @@ async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: P
         assert code == 0, errors
         assert "turn Threaded Mode on" in " ".join(told.split())
         assert "Done." in rest
-        assert (await arrived(hands, chat)).topics == ()
+        assert (await arrived(hands, chat)).threads == ()
 
 
 async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):

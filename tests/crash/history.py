@@ -30,7 +30,7 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
         messages=tuple(m for m in shown.messages if m.author != world.anna and m.id not in threads),
         threads=shown.threads,
         keys=world.rules.keys,
-        refused=tuple(refused.refusal.code for refused in shown.refused),
+        refused=shown.refused,
         asked=world.mind.asked,
         tasks=frozenset(life.tasks),
         kills=life.kills,

@@ -48,14 +48,13 @@ async def test_only_the_owner_answers_with_a_button(home: Home):
 async def test_the_commands_are_on_the_menu_from_the_one_table(home: Home):
     await home.at_home(Shape.DM)
     async with home.gateway():
-        shown = await home.hands.until(lambda shown: bool(shown.menus))
-    (menu,) = shown.menus
+        shown = await home.hands.until(lambda shown: bool(shown.menu))
     table = {c.name: c.summary for c in commands.available(Where.CHAT)}
-    assert {c.command: c.description for c in menu.commands} == table
-    polls = (await home.hands.look()).counts.get("getUpdates", 0)
+    assert {c.command: c.description for c in shown.menu} == table
+    polls = (await home.hands.look()).calls.get("getUpdates", 0)
     async with home.gateway():
-        await home.hands.until(lambda shown: shown.counts.get("getMyCommands", 0) == 2)
-        await home.hands.until(lambda shown: shown.counts.get("getUpdates", 0) > polls)
+        await home.hands.until(lambda shown: shown.calls.get("getMyCommands", 0) == 2)
+        await home.hands.until(lambda shown: shown.calls.get("getUpdates", 0) > polls)
     assert len(await home.hands.calls("setMyCommands")) == 1
 
 

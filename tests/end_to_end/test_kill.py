@@ -198,7 +198,7 @@ async def account(town: Town, moved: Moved) -> Account:
         transcript=(await store.transcripts.load(moved.session_id)).messages,
         outgoing=await outgoing(store, str(moved.chat)),
         messages=[m for m in shown.messages if m.author != moved.person],
-        topics=shown.topics,
+        topics=shown.threads,
     )
 
 

@@ -185,9 +185,9 @@ async def test_a_handoff_while_the_network_is_down_leaves_the_session_where_it_i
             assert failed.state is State.FAILED
             assert "no connection can be made" in (failed.error or "")
             await desk.says("two")
-        assert (await home.hands.look(chat)).topics == ()
+        assert (await home.hands.look(chat)).threads == ()
         assert (await desk.hand_off()).state is State.COMPLETED
-        (topic,) = (await home.hands.look(chat)).topics
+        (topic,) = (await home.hands.look(chat)).threads
         await home.sees(HANDED_OFF, chat, thread=topic.id)
 
 
@@ -200,7 +200,7 @@ async def test_a_topic_that_may_be_there_is_named_and_not_opened_again_by_itself
         assert len(await home.hands.calls("createForumTopic")) == 1
         done = await desk.hand_off()
         assert done.state is State.COMPLETED
-    left, used = (await home.hands.look(chat)).topics
+    left, used = (await home.hands.look(chat)).threads
     assert done.thread is not None
     assert done.thread.thread_id == str(used.id)
     assert home.spoken(await home.hands.look(chat), left.id) == []
@@ -273,5 +273,5 @@ async def test_a_topic_that_was_closed_is_opened_again_for_an_answer(home: Home)
         await home.hands.close_topic(home.anna, chat, thread)
         home.mind.let_go()
         await home.sees("(3) think about it", chat, thread=thread)
-    (topic,) = (await home.hands.look(chat)).topics
+    (topic,) = (await home.hands.look(chat)).threads
     assert not topic.closed

@@ -22,10 +22,10 @@ async def place(home: Home, chat: int, shape: Shape) -> int | None:
     """The topic that the session has come to; None where it is the chat itself."""
     shown = await home.hands.look(chat)
     if not shape.has_topics:
-        assert shown.topics == ()
+        assert shown.threads == ()
         return None
-    (topic,) = shown.topics
-    assert topic.name == "Sums"
+    (topic,) = shown.threads
+    assert topic.title == "Sums"
     return topic.id
 
 

@@ -32,15 +32,15 @@ async def test_where_there_are_previews_the_answer_is_one_message(house: House):
     model = Thoughtful()
     async with house.gateway(model=model):
         await house.hands.say(house.anna, chat, "hello")
-        shown = await house.hands.until(lambda shown: bool(shown.previews), chat=chat)
-        assert shown.previews[0].text.endswith("…")
+        shown = await house.hands.until(lambda shown: bool(shown.drafts), chat=chat)
+        assert shown.drafts[0].text.endswith("…")
         assert shown.texts == ["hello"]
         model.go.set()
         await house.hands.message("(1) hello", chat=chat)
         await house.idle()
     shown = await house.hands.look(chat)
     assert shown.texts == ["hello", "(1) hello"]
-    assert shown.previews == ()
+    assert shown.drafts == ()
     assert "edit" not in shown.calls
 
 

@@ -16,8 +16,6 @@ from segue.testing.telegram import (
     Hands,
     Kind,
     Message,
-    Origin,
-    OriginKind,
     Peer,
     Settings,
     Upload,
@@ -128,8 +126,10 @@ class TelegramRig(FakeRig[Hands]):
 
     async def forward(self, at: Place, author: str, text: str) -> str:
         chat, thread = _numbers(at)
-        origin = Origin(kind=OriginKind.USER, id=await self.hands.user(author))
-        said = await self.hands.say(self._annas[chat], chat, text, thread=thread, origin=origin)
+        writer = await self.hands.user(author)
+        said = await self.hands.say(
+            self._annas[chat], chat, text, thread=thread, forwarded_from=writer
+        )
         self._said[str(said)] = chat
         return str(said)
 
@@ -176,7 +176,7 @@ class TelegramRig(FakeRig[Hands]):
         return sum(seen.times for seen in shown.typing if seen.thread == thread)
 
     async def threads(self, at: Place) -> int:
-        return len((await self.hands.look(int(at.chat))).topics)
+        return len((await self.hands.look(int(at.chat))).threads)
 
     # The platform
 

@@ -104,7 +104,7 @@ async def test_what_is_being_sent_goes_on_while_the_bot_connects_again(rig: Tele
         home = await home_of(rig, ear, await rig.place(Shape.DM))
     await rig.hands.fail("sendMessage", Trouble.DELAY, seconds=0.3)
     sending = asyncio.ensure_future(rig.adapter.send(home, part("Slowly."), key="1"))
-    await rig.hands.until(lambda shown: shown.counts.get("sendMessage", 0) == 1)
+    await rig.hands.until(lambda shown: shown.calls.get("sendMessage", 0) == 1)
     await rig.adapter.connect()
     await sending
     assert await rig.seen("Slowly.")
@@ -122,8 +122,8 @@ async def test_commands_are_on_the_menu_as_telegram_takes_them(rig: TelegramRig)
         MenuEntry("resume", "long " * 100),
     ]
     await rig.adapter.offer(menu)
-    [shown] = (await rig.hands.look()).menus
-    assert [(it.command, it.description[:10]) for it in shown.commands] == [
+    menu = (await rig.hands.look()).menu
+    assert [(it.command, it.description[:10]) for it in menu] == [
         ("status", "See how th"),
         ("help", "help"),
         ("resume", "long long "),

@@ -71,7 +71,7 @@ async def test_short_buttons_stand_side_by_side_and_long_ones_below_each_other(r
 
 
 async def is_closed(rig: TelegramRig) -> bool:
-    [found] = (await rig.hands.look()).topics
+    [found] = (await rig.hands.look()).threads
     return found.closed
 
 
@@ -173,7 +173,7 @@ async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: TelegramR
 async def test_the_name_of_a_topic_is_cut_between_characters(rig: TelegramRig):
     at = await home_at(rig, Shape.FORUM)
     await rig.adapter.create_handoff_thread(at, "🇩🇪" * 100, key="1")
-    name = (await rig.hands.topic(int(at.chat_id))).name
+    name = (await rig.hands.thread(int(at.chat_id))).title
     assert name == "🇩🇪" * 31 + "…"
 
 

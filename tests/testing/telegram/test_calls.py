@@ -59,7 +59,8 @@ async def test_what_is_malformed_is_refused_and_noted() -> None:
             assert (status, description[:13]) == (400, "Bad Request: ")
         twice = await at.http.post("getChat", content=b"chat_id=1&chat_id=2")
         assert twice.status_code == 400
-        assert (await at.hands.errors())[1] == "sendMessage: SendMessage has no parameter 'to'"
+        unknown = "sendMessage: Bad Request: SendMessage has no parameter 'to'"
+        assert (await at.hands.errors())[1] == unknown
         assert not (await at.hands.look()).messages
 
 

@@ -31,7 +31,7 @@ async def test_an_update_comes_until_it_is_confirmed() -> None:
 async def test_one_bot_polls_at_a_time_and_none_beside_a_webhook() -> None:
     async with stage() as at:
         polling = asyncio.ensure_future(at.bot.get_updates(timeout=10))
-        await at.hands.until(lambda shown: shown.counts.get("getUpdates") == 1)
+        await at.hands.until(lambda shown: shown.calls.get("getUpdates") == 1)
         assert (await at.http.get("getUpdates")).json() == {"ok": True, "result": []}
         assert (await refusal(polling)).startswith("Conflict: terminated by other getUpdates")
         await at.hands.bot(Settings(webhook="https://example.org"))

@@ -1,39 +1,50 @@
-"""The common part of the chat platform fakes: a process, real HTTP, and a control interface.
+"""The common part of the chat platform fakes: a process, real HTTP, state, and a control interface.
 
 A fake is a **peer** of the gateway. It listens at two **doors**. At one it answers the bot in the
 platform's protocol. At the other, which stays open while the platform is down, it takes orders from
-a test; the test's **hands** send them. Its whole state is its world, which `Clear` resets.
+a test; the test's **hands** send them.
 
 A fake of another platform is a package with these modules:
 
-    control.py   what its users can do, each an `Order`; `Shown`; the union of all, with `Shared`
-    world.py     a `World`: its state, its updates, and a handler for each order
-    server.py    a `Doors`: answers the bot's requests
-    driver.py    a `Hands`: the orders as methods
+    snapshot.py  its settings, and its chats, threads and messages: what it adds to the shared types
+    state.py     a `State`: ids, lookups, and the platform's rules for chats and threads
+    methods.py   the calls of the bot: parameters, strict checks, effect, answer
+    control.py   a `Control`: what its users can do, and the updates that this causes
+    driver.py    a `Hands`: names the actions of the control
+    server.py    a `Server`: parses requests, encodes answers
     process.py   a `Peer`, and the `Fake` that starts it: `running`, `serving`
     __main__.py  calls `main` with that `Fake`
+
+Updates wait in `State.updates`, which can hold, repeat and confirm them. The bot polls for them, or
+the fake takes them from there and pushes them, through a socket or a webhook.
 """
 
 from __future__ import annotations
 
-from segue.testing.peers.control import Clear as Clear
-from segue.testing.peers.control import Fail as Fail
-from segue.testing.peers.control import Look as Look
-from segue.testing.peers.control import Order as Order
-from segue.testing.peers.control import Shared as Shared
-from segue.testing.peers.control import Shown as Shown
-from segue.testing.peers.control import Trouble as Trouble
+from segue.testing.peers.control import Control as Control
 from segue.testing.peers.driver import WITHIN as WITHIN
+from segue.testing.peers.driver import Action as Action
 from segue.testing.peers.driver import Hands as Hands
 from segue.testing.peers.driver import Obey as Obey
 from segue.testing.peers.driver import OrderRefused as OrderRefused
+from segue.testing.peers.errors import Malformed as Malformed
 from segue.testing.peers.errors import Refuse as Refuse
-from segue.testing.peers.faults import Faults as Faults
-from segue.testing.peers.faults import Garble as Garble
+from segue.testing.peers.faults import Trouble as Trouble
 from segue.testing.peers.main import main as main
 from segue.testing.peers.process import Fake as Fake
 from segue.testing.peers.process import Peer as Peer
 from segue.testing.peers.pulse import Pulse as Pulse
-from segue.testing.peers.server import Doors as Doors
-from segue.testing.peers.server import Steps as Steps
+from segue.testing.peers.server import Record as Record
+from segue.testing.peers.server import Server as Server
+from segue.testing.peers.snapshot import Button as Button
+from segue.testing.peers.snapshot import Called as Called
+from segue.testing.peers.snapshot import Chat as Chat
+from segue.testing.peers.snapshot import Draft as Draft
+from segue.testing.peers.snapshot import Message as Message
+from segue.testing.peers.snapshot import Shown as Shown
+from segue.testing.peers.snapshot import Thread as Thread
+from segue.testing.peers.snapshot import Upload as Upload
+from segue.testing.peers.snapshot import User as User
+from segue.testing.peers.state import State as State
 from segue.testing.peers.tls import tls as tls
+from segue.testing.peers.updates import Updates as Updates

@@ -1,130 +1,96 @@
-"""The control interface that all fakes share: the orders of a test, and the state it sees."""
+"""The control interface: what a test can do to a fake, over HTTP or in the fake's event loop.
+
+An action is a method of the fake's `Control`. Its parameters and its result travel as JSON and are
+checked against its signature, so it is written once. A `Hands` names it for the test:
+
+    say = Action(Control.say)
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Generic, Protocol, TypeAlias, TypeVar
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, get_type_hints
 
-from msgspec import Struct
+import msgspec
 
-
-class Trouble(StrEnum):
-    """A fault injected into a call."""
-
-    BUSY = "busy"
-    """429 with a retry time; the call has no effect."""
-    BROKEN = "broken"
-    """500; the call has no effect, but the bot cannot know that."""
-    FORBIDDEN = "forbidden"
-    """403; the call has no effect."""
-    DROP_BEFORE = "drop_before"
-    """The connection is dropped before the call has an effect, but the bot cannot know that."""
-    DROP_AFTER = "drop_after"
-    """The call takes effect, and the connection is dropped before the answer."""
-    GARBLED = "garbled"
-    """The call takes effect, and the answer is 200 with an invalid body."""
-    DELAY = "delay"
-    """The call takes effect after some seconds."""
-    HANG = "hang"
-    """The call has no effect and no answer, until `Calm` drops the connection."""
-    HANG_AFTER = "hang_after"
-    """The call takes effect but gets no answer, until `Calm` drops the connection."""
+from segue.testing.peers.faults import Fault, Trouble
+from segue.testing.peers.snapshot import Called
+from segue.testing.peers.state import State
 
 
-# Orders
+class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The name of an action, and its parameters."""
+
+    action: str
+    given: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=str.lower):
-    """Base class of all orders."""
+@functools.cache
+def parameters(action: Callable[..., object]) -> type[msgspec.Struct]:
+    """The parameters of an action, as a type."""
+    hints = get_type_hints(action)
+    fields: list[Any] = [
+        (it.name, hints[it.name], *([] if it.default is it.empty else [it.default]))
+        for it in inspect.signature(action).parameters.values()
+        if it.name != "self"
+    ]
+    return msgspec.defstruct("Given", fields, kw_only=True, forbid_unknown_fields=True)
 
 
-class Fail(Order, frozen=True):
-    """Inject a fault into the next calls of a method, only in `chat` if it is given."""
-
-    method: str
-    trouble: Trouble
-    times: int = 1
-    seconds: float = 0.05
-    """How long BUSY asks the bot to wait, and how long DELAY waits."""
-    chat: str | None = None
+def result(action: Callable[..., object]) -> Any:
+    """The type of an action's result."""
+    return get_type_hints(action)["return"]
 
 
-class Calm(Order, frozen=True):
-    """Remove all faults, and drop the connections of hanging calls."""
+AnyState = TypeVar("AnyState", bound=State[Any, Any, Any, Any, Any])
 
 
-class Inject(Order, frozen=True):
-    """Deliver these frames as updates without checking them."""
+class Control(Generic[AnyState]):
+    """The actions of a test. Each fake adds those of its users."""
 
-    frames: tuple[str, ...]
+    def __init__(self, state: AnyState) -> None:
+        self.state = state
 
+    def fail(
+        self,
+        method: str,
+        trouble: Trouble,
+        *,
+        times: int = 1,
+        seconds: float = 0.05,
+        chat: int | str | None = None,
+    ) -> None:
+        """Inject a fault into the next calls of that method, only in `chat` if it is given."""
+        where = None if chat is None else str(chat)
+        self.state.faults.add(Fault(method, trouble, times, seconds, where))
 
-class Repeat(Order, frozen=True):
-    """Deliver the last updates again, confirmed or not."""
+    def calm(self) -> None:
+        """Remove all faults and drop the connections of hanging calls."""
+        self.state.faults.calm()
 
-    last: int = 1
+    def inject(self, frames: Sequence[str]) -> None:
+        """Deliver these frames as updates without checking them."""
+        for frame in frames:
+            self.state.updates.inject(frame)
 
+    def repeat(self, last: int = 1) -> None:
+        """Deliver the last updates again."""
+        self.state.updates.repeat(last)
 
-class Hold(Order, frozen=True):
-    """Hold updates back until `Release`."""
+    def hold(self) -> None:
+        """Hold updates back until `release`."""
+        self.state.updates.hold()
 
+    def release(self, *, backwards: bool = False) -> None:
+        """Deliver the held updates, in reverse order if `backwards`."""
+        self.state.updates.release(backwards=backwards)
 
-class Release(Order, frozen=True):
-    backwards: bool = False
+    def calls(self, method: str | None = None) -> list[Called]:
+        """The calls so far, without polls; only of `method` if it is given."""
+        return [call for call in self.state.calls if method in (None, call.method)]
 
-
-class Shut(Order, frozen=True):
-    """Take the platform down: drop its connections and refuse new ones."""
-
-
-class Open(Order, frozen=True):
-    """Bring the platform back up at the same address."""
-
-
-Shared: TypeAlias = Fail | Calm | Inject | Repeat | Hold | Release | Shut | Open
-"""The orders that every fake takes."""
-
-Chat = TypeVar("Chat")
-Settings = TypeVar("Settings")
-
-
-class Clear(Order, Generic[Settings], frozen=True):
-    """Reset the fake to its initial state, with these settings."""
-
-    settings: Settings
-
-
-class Look(Order, Generic[Chat], frozen=True):
-    """Return what is shown once its version exceeds `after`, or when `seconds` have passed."""
-
-    after: int = -1
-    seconds: float = 0.0
-    chat: Chat | None = None
-    """Show only this chat."""
-
-
-# The visible state
-
-
-class _Message(Protocol):
-    @property
-    def text(self) -> str: ...
-
-
-Message = TypeVar("Message", bound=_Message)
-
-
-class Shown(Struct, Generic[Message], frozen=True, kw_only=True):
-    """A snapshot of what a test can see."""
-
-    version: int
-    messages: tuple[Message, ...]
-    """In order of arrival."""
-    hanging: int
-    """The number of calls that hang now."""
-    unconfirmed: int
-    """The number of updates that the bot has not confirmed."""
-
-    @property
-    def texts(self) -> list[str]:
-        return [message.text for message in self.messages]
+    def errors(self) -> tuple[str, ...]:
+        """The bot's mistakes. Must be empty at the end of every test."""
+        return tuple(self.state.errors)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 import httpx2
 import msgspec
 
-from segue.testing.peers import control
-from segue.testing.peers.control import Order, Trouble
+from segue.testing.peers import control, snapshot
 from segue.testing.peers.tls import tls
 
 WITHIN = 10.0
@@ -20,23 +20,44 @@ _LOOK_SECONDS = 5.0
 Obey: TypeAlias = Callable[[bytes], Awaitable[tuple[bool, bytes]]]
 """Carries out an order given as JSON. Returns whether it succeeded, and the answer as JSON."""
 
+_Shared: TypeAlias = control.Control[Any]
+P = ParamSpec("P")
 T = TypeVar("T")
-Chat = TypeVar("Chat")
-Message = TypeVar("Message")
-Shown = TypeVar("Shown", bound=control.Shown[Any])
+Id = TypeVar("Id", int, str)
+Settings = TypeVar("Settings", bound=msgspec.Struct)
+AnyMessage = TypeVar("AnyMessage", bound=snapshot.Message[Any])
+AnyThread = TypeVar("AnyThread", bound=snapshot.Thread[Any])
+AnyShown = TypeVar("AnyShown", bound=snapshot.Shown[Any, Any, Any])
 
 
 class OrderRefused(Exception):
     """The test ordered something impossible."""
 
 
-class Hands(Generic[Chat, Message, Shown]):
-    """Drives a running fake and reads its state. Each fake adds methods for what its users do.
+class Action(Generic[P, T]):
+    """A method of `Hands` that calls the method of `Control` given here."""
+
+    def __init__(self, do: Callable[Concatenate[Any, P], T]) -> None:
+        self._do = do
+        self._signature = inspect.signature(do)
+
+    def __get__(
+        self, hands: Hands[Any, Any, Any, Any, Any], owner: object = None
+    ) -> Callable[P, Coroutine[Any, Any, T]]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+            _, *given = self._signature.bind(None, *args, **kwargs).arguments.items()
+            return hands.do(self._do.__name__, control.result(self._do), **dict(given))
+
+        return call
+
+
+class Hands(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
+    """Drives a running fake and reads its state. Each fake adds the actions of its users.
 
     Any process can connect through the control URL. In the fake's own event loop no URL is needed.
     """
 
-    def __init__(self, to: str | Obey, shown: type[Shown]) -> None:
+    def __init__(self, to: str | Obey, shown: type[AnyShown]) -> None:
         """`to` is the control URL, or the function that takes orders in this event loop."""
         self._shown = shown
         self._far: _Far | None = None
@@ -55,19 +76,27 @@ class Hands(Generic[Chat, Message, Shown]):
         if self._far is not None:
             await self._far.close()
 
+    async def do(self, action: str, result: Any, **given: object) -> Any:
+        """Carry out an action and return its result. Raises OrderRefused if it is impossible."""
+        order = {"action": action, "given": given}
+        done, answer = await self._obey(msgspec.json.encode(order))
+        if not done:
+            raise OrderRefused(f"{action} {given}: {msgspec.json.decode(answer, type=str)}")
+        return msgspec.json.decode(answer, type=result)
+
     # Reading
 
-    async def look(self, chat: Chat | None = None) -> Shown:
-        """The current state."""
-        return await self._ask(control.Look(chat=chat), self._shown)
+    async def look(self, chat: Id | None = None) -> AnyShown:
+        """The current state, only of `chat` if it is given."""
+        return await self.do("look", self._shown, chat=chat)
 
     async def until(
         self,
-        condition: Callable[[Shown], bool],
+        condition: Callable[[AnyShown], bool],
         *,
-        chat: Chat | None = None,
+        chat: Id | None = None,
         within: float = WITHIN,
-    ) -> Shown:
+    ) -> AnyShown:
         """Return the state once the condition holds.
 
         Raises AssertionError, with the last state, if it does not hold within the timeout.
@@ -76,75 +105,51 @@ class Hands(Generic[Chat, Message, Shown]):
         try:
             async with asyncio.timeout(within):
                 while not condition(shown):
-                    order = control.Look(after=shown.version, seconds=_LOOK_SECONDS, chat=chat)
-                    shown = await self._ask(order, self._shown)
+                    shown = await self.do(
+                        "look", self._shown, chat=chat, after=shown.version, seconds=_LOOK_SECONDS
+                    )
         except TimeoutError:
             raise AssertionError(f"not within {within} s; there is {shown}") from None
         return shown
 
     async def message(
-        self, text: str, *, chat: Chat | None = None, within: float = WITHIN
-    ) -> Message:
+        self, text: str, *, chat: Id | None = None, within: float = WITHIN
+    ) -> AnyMessage:
         """Wait for a message with exactly this text and return the newest."""
         shown = await self.until(lambda shown: text in shown.texts, chat=chat, within=within)
         return next(message for message in reversed(shown.messages) if message.text == text)
 
+    async def thread(self, chat: Id, *, within: float = WITHIN) -> AnyThread:
+        """Wait for a thread in that chat and return the newest."""
+        shown = await self.until(lambda shown: bool(shown.threads), chat=chat, within=within)
+        return shown.threads[-1]
+
+    calls = Action(_Shared.calls)
+    errors = Action(_Shared.errors)
+
     # The platform
 
-    async def fail(
-        self,
-        method: str,
-        trouble: Trouble,
-        *,
-        times: int = 1,
-        seconds: float = 0.05,
-        chat: Chat | None = None,
-    ) -> None:
-        """Inject a fault into the next calls of that method."""
-        name = None if chat is None else str(chat)
-        order = control.Fail(
-            method=method, trouble=trouble, times=times, seconds=seconds, chat=name
-        )
-        await self._do(order)
-
-    async def calm(self) -> None:
-        """Remove all faults and drop the connections of hanging calls."""
-        await self._do(control.Calm())
+    fail = Action(_Shared.fail)
+    calm = Action(_Shared.calm)
+    repeat = Action(_Shared.repeat)
+    hold = Action(_Shared.hold)
+    release = Action(_Shared.release)
 
     async def inject(self, frames: Iterable[str]) -> None:
         """Deliver these frames as updates without checking them."""
-        await self._do(control.Inject(frames=tuple(frames)))
-
-    async def repeat(self, last: int = 1) -> None:
-        """Deliver the last updates again."""
-        await self._do(control.Repeat(last=last))
-
-    async def hold(self) -> None:
-        """Hold updates back until `release`."""
-        await self._do(control.Hold())
-
-    async def release(self, *, backwards: bool = False) -> None:
-        """Deliver the held updates, in reverse order if `backwards`."""
-        await self._do(control.Release(backwards=backwards))
+        await self.do("inject", None, frames=tuple(frames))
 
     async def down(self) -> None:
         """Drop the bot's connections and refuse new ones, until `up`."""
-        await self._do(control.Shut())
+        await self.do("down", None)
 
     async def up(self) -> None:
-        await self._do(control.Open())
+        """Listen at the same address again."""
+        await self.do("up", None)
 
-    # Transport
-
-    async def _do(self, order: Order) -> bytes:
-        """Send an order and return the answer as JSON. Raises OrderRefused if it is impossible."""
-        done, answer = await self._obey(msgspec.json.encode(order))
-        if not done:
-            raise OrderRefused(f"{order}: {msgspec.json.decode(answer, type=str)}")
-        return answer
-
-    async def _ask(self, order: Order, answer: type[T]) -> T:
-        return msgspec.json.decode(await self._do(order), type=answer)
+    async def clear(self, settings: Settings | None = None) -> None:
+        """Reset the fake to its initial state, with these settings or the default ones."""
+        await self.do("clear", None, settings={} if settings is None else settings)
 
 
 class _Far:

@@ -1,10 +1,25 @@
-"""The base class of a fake's refusals."""
+"""The exceptions that end a call early."""
 
 from __future__ import annotations
 
+from segue.testing.http import Response
+
 
 class Refuse(Exception):
-    """Raised by the handler of a call or an order to refuse it.
+    """Refuses a call with this response, or an action of the test with this reason.
 
-    Each fake has its own subclass with the answer that the bot gets. A test gets the message.
+    A `mistake` is a call that no bot should make: the fake also records it as an error.
     """
+
+    def __init__(self, reason: str, response: Response, *, mistake: bool = False) -> None:
+        super().__init__(reason)
+        self.response = response
+        self.mistake = mistake
+
+
+class Malformed(Exception):
+    """The request cannot be parsed. The fake refuses it in its own format."""
+
+
+class Garble(Exception):
+    """The answer must be invalid."""

@@ -5,30 +5,63 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from enum import StrEnum
 
 from segue.testing.http import HangUp
-from segue.testing.peers.control import Fail, Trouble
+from segue.testing.peers.errors import Garble, Refuse
 from segue.testing.peers.pulse import Pulse
 
 
-class Garble(Exception):
-    """The answer must be invalid."""
+class Trouble(StrEnum):
+    """A fault injected into a call."""
+
+    BUSY = "busy"
+    """429 with a retry time; the call has no effect."""
+    BROKEN = "broken"
+    """500; the call has no effect, but the bot cannot know that."""
+    FORBIDDEN = "forbidden"
+    """403; the call has no effect."""
+    DROP_BEFORE = "drop_before"
+    """The connection is dropped before the call has an effect, but the bot cannot know that."""
+    DROP_AFTER = "drop_after"
+    """The call takes effect, and the connection is dropped before the answer."""
+    GARBLED = "garbled"
+    """The call takes effect, and the answer is 200 with an invalid body."""
+    DELAY = "delay"
+    """The call takes effect after some seconds."""
+    HANG = "hang"
+    """The call has no effect and no answer, until `calm` drops the connection."""
+    HANG_AFTER = "hang_after"
+    """The call takes effect but gets no answer, until `calm` drops the connection."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """A fault for the next calls of a method, only in `chat` if it is given."""
+
+    method: str
+    trouble: Trouble
+    times: int
+    seconds: float
+    """How long BUSY asks the bot to wait, and how long DELAY waits."""
+    chat: str | None
 
 
 class Faults:
-    def __init__(self, pulse: Pulse, refusal: Callable[[Fail], Exception]) -> None:
-        """`refusal` makes this platform's error for BUSY, BROKEN and FORBIDDEN."""
+    def __init__(self, pulse: Pulse, refusal: Callable[[Trouble, float], Refuse]) -> None:
+        """`refusal` makes the platform's error for BUSY, BROKEN and FORBIDDEN."""
         self._pulse = pulse
         self._refusal = refusal
-        self._waiting: list[tuple[Fail, int]] = []
-        """Each fault with the number of times left."""
+        self._waiting: list[Fault] = []
         self._calm = asyncio.Event()
         self.hanging = 0
 
-    def order(self, fail: Fail) -> None:
-        self._waiting.append((fail, fail.times))
+    def add(self, fault: Fault) -> None:
+        self._waiting.append(fault)
 
     def calm(self) -> None:
+        """Remove all faults, and drop the connections of hanging calls."""
         self._waiting.clear()
         self._calm.set()
         self._calm = asyncio.Event()
@@ -43,17 +76,19 @@ class Faults:
         if fault is not None:
             await self._after(fault)
 
-    def _take(self, method: str, chat: str | None) -> Fail | None:
-        for index, (fail, left) in enumerate(self._waiting):
-            if fail.method == method and fail.chat in (None, chat):
-                self._waiting[index : index + 1] = [(fail, left - 1)] if left > 1 else []
-                return fail
+    def _take(self, method: str, chat: str | None) -> Fault | None:
+        for fault in self._waiting:
+            if fault.method == method and fault.chat in (None, chat):
+                fault.times -= 1
+                if fault.times <= 0:
+                    self._waiting.remove(fault)
+                return fault
         return None
 
-    async def _before(self, fault: Fail) -> None:
+    async def _before(self, fault: Fault) -> None:
         match fault.trouble:
             case Trouble.BUSY | Trouble.BROKEN | Trouble.FORBIDDEN:
-                raise self._refusal(fault)
+                raise self._refusal(fault.trouble, fault.seconds)
             case Trouble.DROP_BEFORE:
                 raise HangUp
             case Trouble.DELAY:
@@ -63,7 +98,7 @@ class Faults:
             case Trouble.DROP_AFTER | Trouble.HANG_AFTER | Trouble.GARBLED:
                 pass
 
-    async def _after(self, fault: Fail) -> None:
+    async def _after(self, fault: Fault) -> None:
         if fault.trouble is Trouble.DROP_AFTER:
             raise HangUp
         if fault.trouble is Trouble.GARBLED:

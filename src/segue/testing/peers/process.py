@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from segue.testing.peers.driver import Obey
-from segue.testing.peers.server import Doors
+from segue.testing.peers.server import Server
 
 _STOP_SECONDS = 10.0
 
@@ -45,7 +45,7 @@ class Fake(Generic[Settings, AnyPeer]):
     """The bot's default token."""
     settings: type[Settings]
     """The platform's settings; the defaults suit most tests."""
-    doors: type[Doors[Settings, Any]]
+    server: type[Server[Settings, Any, Any]]
     peer: type[AnyPeer]
 
     @contextlib.asynccontextmanager
@@ -59,17 +59,18 @@ class Fake(Generic[Settings, AnyPeer]):
     ) -> AsyncGenerator[AnyPeer]:
         """Run the fake in this process: fast to start, and gone when this process dies."""
         token = self.token if token is None else token
-        doors = self.doors(settings or self.settings(), token=token, port=port, journal=journal)
+        settings = settings or self.settings()
+        server = self.server(settings, token=token, port=port, journal=journal)
         try:
-            await doors.open()
+            await server.open()
             yield self.peer(
-                url=doors.bot.url,
-                control=f"{doors.test.url}/control",
+                url=server.bot.url,
+                control=f"{server.test.url}/control",
                 token=token,
-                obey=doors.obey,
+                obey=server.obey,
             )
         finally:
-            await doors.close()
+            await server.close()
 
     @contextlib.contextmanager
     def running(

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from segue.testing import http
 from segue.testing.http import Handler, Request, Response
-from segue.testing.peers import control
-from segue.testing.peers.control import Clear, Look, Order
-from segue.testing.peers.errors import Refuse
-from segue.testing.peers.faults import Faults
+from segue.testing.peers.control import Control, Order, parameters
+from segue.testing.peers.errors import Garble, Malformed, Refuse
 from segue.testing.peers.pulse import Pulse
-
-Steps = Mapping[type[Any], Callable[[Any], object]]
-"""The handler for each type of order. Its return value is the answer."""
+from segue.testing.peers.snapshot import Called
+from segue.testing.peers.state import State
 
 
 class Door:
@@ -55,78 +54,122 @@ def _bound(port: int) -> socket.socket:
     return bound
 
 
-class _Updates(Protocol):
-    """The updates waiting for the bot."""
+Settings = TypeVar("Settings", bound=msgspec.Struct)
+AnyState = TypeVar("AnyState", bound=State[Any, Any, Any, Any, Any])
+Call = TypeVar("Call")
 
-    def inject(self, frames: Sequence[str]) -> None: ...
-    def repeat(self, last: int) -> None: ...
-    def hold(self) -> None: ...
-    def release(self, *, backwards: bool) -> None: ...
-
-
-class World(Protocol):
-    """The whole state of a fake."""
-
-    @property
-    def faults(self) -> Faults: ...
-    @property
-    def updates(self) -> _Updates: ...
-    def steps(self) -> Steps:
-        """The handlers of the orders that only this fake takes."""
-        ...
-
-    def shown(self, chat: Any) -> object:
-        """The visible state, only of `chat` if it is given."""
-        ...
+_GARBLED = Response(body=b'{"ok": <html>')
+_MINE = ("look", "clear", "down", "up")
+"""The actions on the server. All others are the control's."""
 
 
-Settings = TypeVar("Settings")
-AnyWorld = TypeVar("AnyWorld", bound=World)
+@dataclass(slots=True)
+class Record:
+    """A call in progress."""
+
+    method: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict[str, object])
+    description: str = ""
 
 
-class Doors(ABC, Generic[Settings, AnyWorld]):
-    """Serves the bot at one door, which each fake implements, and the test at the other."""
+class Server(ABC, Generic[Settings, AnyState, Call]):
+    """Serves the bot at one door, in the platform's protocol, and the test at the other."""
 
-    orders: ClassVar[Any]
-    """The union of the orders that the test may give."""
+    control: type[Control[AnyState]]
+    polls: str = ""
+    """The method that is recorded only if it fails, because the bot calls it all the time."""
 
     def __init__(
         self, settings: Settings, *, token: str, port: int = 0, journal: Path | None = None
     ) -> None:
-        self._token = token
+        self.token = token
+        self.pulse = Pulse()
+        self.state = self.fresh(settings)
         self._journal = journal
-        self._pulse = Pulse()
-        self._world = self._fresh(settings)
         self.bot = Door(port)
         self.test = Door()
-        self._steps: Mapping[type[Any], Callable[[Any], Awaitable[object]]] = {
-            Look: self._look,
-            Clear: self._clear,
-            control.Shut: lambda _: self.bot.shut(),
-            control.Open: lambda _: self._open_to_bot(),
-        }
-        """The handlers of orders that concern the doors. The world handles the others."""
+
+    # What each fake implements
 
     @abstractmethod
-    def _fresh(self, settings: Settings) -> AnyWorld:
-        """Return a world in its initial state."""
+    def fresh(self, settings: Settings) -> AnyState:
+        """Return the initial state."""
 
     @abstractmethod
-    async def _answer_bot(self, request: Request) -> Response: ...
+    def shown(self, chat: Any) -> object:
+        """Return a snapshot, only of `chat` if it is given."""
+
+    @abstractmethod
+    def parse(self, request: Request, record: Record) -> tuple[Call, str | None]:
+        """Return the call and its chat. Raises Refuse or Malformed.
+
+        Sets the method of `record` as soon as it is known, and its parameters.
+        """
+
+    @abstractmethod
+    def carry_out(self, call: Call) -> object:
+        """Return the result of the call, or an awaitable of it. Raises Refuse."""
+
+    @abstractmethod
+    def encode(self, result: object) -> Response: ...
+
+    @abstractmethod
+    def malformed(self, reason: str) -> Refuse: ...
+
+    # Both doors
 
     async def open(self) -> None:
-        await self._open_to_bot()
+        await self.up()
         await self.test.open(self._answer_test)
 
     async def close(self) -> None:
         await self.bot.close()
         await self.test.close()
 
-    def _note(self, entry: object) -> None:
-        """Append an entry to the journal, if there is one."""
+    async def _answer_bot(self, request: Request) -> Response:
+        state, record, status = self.state, Record(), 0
+        try:
+            response = await self._respond(state, request, record)
+            status = response.status
+        except (Refuse, Malformed) as error:
+            refuse = error if isinstance(error, Refuse) else self.malformed(str(error))
+            if refuse.mistake:
+                state.errors.append(f"{record.method}: {refuse}")
+            record.description = str(refuse)
+            response, status = refuse.response, refuse.response.status
+        except Garble:
+            response, status = _GARBLED, _GARBLED.status
+        finally:
+            self._note(state, record, status)
+        return response
+
+    async def _respond(self, state: AnyState, request: Request, record: Record) -> Response:
+        try:
+            call, chat = self.parse(request, record)
+        finally:
+            state.counts[record.method] += 1
+            self.pulse.beat()
+        async with state.faults.around(record.method, chat):
+            result = self.carry_out(call)
+            if inspect.isawaitable(result):
+                result = await result
+        return self.encode(result)
+
+    def _note(self, state: AnyState, record: Record, status: int) -> None:
+        """Record the call, also in the journal if there is one."""
+        self.pulse.beat()
+        if record.method == self.polls and status < 400:
+            return
+        called = Called(
+            method=record.method,
+            parameters=record.parameters,
+            status=status,
+            description=record.description,
+        )
+        state.calls.append(called)
         if self._journal is not None:
             with self._journal.open("ab") as journal:
-                journal.write(msgspec.json.encode(entry) + b"\n")
+                journal.write(msgspec.json.encode(called) + b"\n")
 
     async def _answer_test(self, request: Request) -> Response:
         done, answer = await self.obey(request.body)
@@ -135,39 +178,37 @@ class Doors(ABC, Generic[Settings, AnyWorld]):
     async def obey(self, said: bytes) -> tuple[bool, bytes]:
         """Carry out an order given as JSON. Return whether it succeeded, and the answer as JSON."""
         try:
-            order: Order = msgspec.json.decode(said, type=self.orders)
+            order = msgspec.json.decode(said, type=Order)
             return True, msgspec.json.encode(await self._obey(order))
         except (msgspec.MsgspecError, Refuse) as refused:
             return False, msgspec.json.encode(str(refused))
 
     async def _obey(self, order: Order) -> object:
-        if (step := self._steps.get(type(order))) is not None:
-            return await step(order)
-        steps = {**_shared(self._world.faults, self._world.updates), **self._world.steps()}
-        result = steps[type(order)](order)
-        self._pulse.beat()
+        owner: object = self if order.action in _MINE else self.control(self.state)
+        action = getattr(type(owner), order.action)
+        given = msgspec.json.decode(order.given, type=parameters(action))
+        result = action(owner, **msgspec.structs.asdict(given))
+        if owner is self:
+            return await result
+        self.pulse.beat()
         return result
 
-    async def _look(self, order: Look[Any]) -> object:
-        await self._pulse.until(lambda: self._pulse.count > order.after, order.seconds)
-        return self._world.shown(order.chat)
+    async def look(self, chat: int | str | None, after: int = -1, seconds: float = 0.0) -> object:
+        """Return what is shown once its version exceeds `after`, or when `seconds` have passed."""
+        await self.pulse.until(lambda: self.pulse.count > after, seconds)
+        return self.shown(chat)
 
-    async def _clear(self, order: Clear[Settings]) -> None:
-        self._world.faults.calm()
-        self._world = self._fresh(order.settings)
-        await self._open_to_bot()
+    async def clear(self, settings: msgspec.Raw) -> None:
+        """Reset the fake to its initial state."""
+        self.state.faults.calm()
+        kind = cast("type[Settings]", type(self.state.settings))
+        self.state = self.fresh(msgspec.json.decode(settings, type=kind))
+        await self.up()
 
-    async def _open_to_bot(self) -> None:
+    async def down(self) -> None:
+        """Drop the bot's connections and refuse new ones."""
+        await self.bot.shut()
+
+    async def up(self) -> None:
+        """Listen for the bot, at the same address as before."""
         await self.bot.open(self._answer_bot)
-
-
-def _shared(faults: Faults, updates: _Updates) -> Steps:
-    """The handlers of the orders that every fake takes."""
-    return {
-        control.Fail: faults.order,
-        control.Calm: lambda _: faults.calm(),
-        control.Inject: lambda order: updates.inject(order.frames),
-        control.Repeat: lambda order: updates.repeat(order.last),
-        control.Hold: lambda _: updates.hold(),
-        control.Release: lambda order: updates.release(backwards=order.backwards),
-    }

@@ -1,182 +1,112 @@
-"""The control interface of this platform: the orders of a test, and the state it sees."""
+"""What the users of the test platform can do."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from msgspec import Struct, field
+from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Clear, Look, Shared
-from segue.testing.platform.wire import Refusal, Rules, WireButton, WireEntry
+from segue.testing.peers import Upload, User
+from segue.testing.platform.errors import missing
+from segue.testing.platform.snapshot import Chat, Message, Shape
+from segue.testing.platform.state import State
+from segue.testing.platform.wire import Joined, Pressed, Rules, WireFile
 
 
-class Shape(StrEnum):
-    """The kinds of chat."""
+class Control(peers.Control[State]):
+    def rules(self, rules: Rules) -> None:
+        """Change the platform's features and limits from now on."""
+        self.state.settings = rules
 
-    DM = "dm"
-    """One user and the bot; threads are topics."""
-    GROUP = "group"
-    """Threads start at a message that the platform posts with the title."""
-    CHANNEL = "channel"
-    """Like a group, with many members."""
-    FORUM = "forum"
-    """A group whose threads are topics."""
-    NO_THREADS = "no_threads"
-    """A group without threads."""
-    THREADS_REFUSED = "threads_refused"
-    """A group in which the bot may not open threads."""
+    def user(self, name: str, *, bot: bool = False) -> str:
+        """Add a user and return their id."""
+        user = User(id=self.state.name("user"), name=name, bot=bot)
+        self.state.users[user.id] = user
+        return user.id
 
+    def chat(self, shape: Shape, members: Sequence[str], *, name: str = "", topic: str = "") -> str:
+        """Add a chat with these members and the bot, and return its id."""
+        chat = Chat(
+            id=self.state.name(f"!{shape}"),
+            shape=shape,
+            title=name,
+            topic=topic,
+            members=tuple(self.state.user(member).id for member in members),
+        )
+        self.state.chats[chat.id] = chat
+        return chat.id
 
-# Orders
+    def say(
+        self,
+        user: str,
+        chat: str,
+        text: str,
+        *,
+        thread: str | None = None,
+        files: Sequence[Upload] = (),
+        forwarded_from: str | None = None,
+        reply_to: str | None = None,
+        command: bool = False,
+    ) -> str:
+        """Send a message and return its id.
 
+        `forwarded_from` is the name of the original author. `reply_to` is a message id. If
+        `command`, the platform marks the message as a command.
+        """
+        self.state.place(chat, thread)
+        message = Message(
+            id=self.state.name("message"),
+            chat=chat,
+            thread=thread,
+            author=self.state.user(user).id,
+            text=text,
+            forwarded_from=forwarded_from,
+            reply_to=reply_to,
+        )
+        self.state.say(message, files=tuple(map(self._file, files)), command=command)
+        return message.id
 
-class AddUser(peers.Order, frozen=True):
-    """Returns the user's id."""
+    def command(self, user: str, chat: str, text: str, *, thread: str | None = None) -> str:
+        """Send a message that the platform marks as a command, and return its id."""
+        return self.say(user, chat, text, thread=thread, command=True)
 
-    name: str
-    bot: bool = False
+    def _file(self, upload: Upload) -> WireFile:
+        return WireFile(
+            id=self.state.add_file(upload.content),
+            name=upload.name,
+            media_type=upload.media_type,
+            size=len(upload.content),
+        )
 
+    def edit(self, message: str, text: str) -> None:
+        """Edit a user's message."""
+        before = self._message(message)
+        self.state.change(before, replace(before, text=text))
 
-class AddChat(peers.Order, frozen=True):
-    """Returns the chat's id."""
+    def press(self, user: str, message: str, label: str, data: str | None = None) -> None:
+        """Press the button with that label.
 
-    shape: Shape
-    members: tuple[str, ...]
-    """The ids of the members other than the bot."""
-    name: str = ""
-    topic: str = ""
+        `data` is the button's data as the user last saw it, if the button may be gone by now.
+        """
+        at = self._message(message)
+        there = (button.data for button in at.buttons if button.label == label)
+        if (data := data or next(there, None)) is None:
+            raise missing("button", label)
+        self.state.tell(Pressed, at, user, message=at.id, data=data)
 
+    def join(self, user: str, chat: str) -> None:
+        """Start the chat with the bot, or add the bot to it."""
+        at = Message(id="", chat=self.state.chat(chat).id, author=user)
+        self.state.tell(Joined, at)
 
-class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: str
-    media_type: str
-    content: bytes
+    def delete_thread(self, thread: str) -> None:
+        found = next((it for it in self.state.threads if it[1] == thread), None)
+        if found is None:
+            raise missing("thread", thread)
+        del self.state.threads[found]
 
-
-class Say(peers.Order, frozen=True):
-    """Returns the message's id."""
-
-    user: str
-    chat: str
-    text: str
-    thread: str | None = None
-    command: bool = False
-    """The platform marks the message as a command."""
-    files: tuple[Upload, ...] = ()
-    forwarded_from: str | None = None
-    """The name of the original author, for a message forwarded from another chat."""
-    reply_to: str | None = None
-
-
-class Rewrite(peers.Order, frozen=True):
-    """A user edits their message."""
-
-    message: str
-    text: str
-
-
-class Press(peers.Order, frozen=True):
-    """A user presses the button with that label."""
-
-    user: str
-    message: str
-    label: str
-    data: str | None = None
-    """The button's data as the user last saw it, if the button may be gone by now."""
-
-
-class Join(peers.Order, frozen=True):
-    """A user starts a chat with the bot, or adds the bot to a chat."""
-
-    user: str
-    chat: str
-
-
-class DeleteThread(peers.Order, frozen=True):
-    thread: str
-
-
-class SetRules(peers.Order, frozen=True):
-    rules: Rules
-
-
-Order: TypeAlias = (
-    AddUser
-    | AddChat
-    | Say
-    | Rewrite
-    | Press
-    | Join
-    | DeleteThread
-    | SetRules
-    | Clear[Rules]
-    | Look[str]
-    | Shared
-)
-
-
-# The visible state
-
-
-class Message(Struct, frozen=True, kw_only=True):
-    """One message as the platform shows it."""
-
-    id: str
-    chat: str
-    thread: str | None
-    author: str
-    """A user's id, or the id of the bot's account."""
-    text: str
-    format: str = "plain"
-    buttons: tuple[WireButton, ...] = ()
-    earlier: tuple[str, ...] = ()
-    """The text before each edit, oldest first."""
-    key: str | None = None
-    """The idempotency key of the call that sent it."""
-    file: str | None = None
-    """The name of the attached file."""
-    forwarded_from: str | None = None
-    reply_to: str | None = None
-    at: float = field(default_factory=time.monotonic)
-    """When it got this text, on the monotonic clock that all processes of the machine share."""
-
-
-class Thread(Struct, frozen=True, kw_only=True):
-    id: str
-    chat: str
-    title: str
-    key: str | None = None
-
-
-class TypingSeen(Struct, frozen=True, kw_only=True):
-    chat: str
-    thread: str | None
-    times: int
-
-
-class PreviewSeen(Struct, frozen=True, kw_only=True):
-    chat: str
-    thread: str | None
-    text: str
-
-
-class Refused(Struct, frozen=True, kw_only=True):
-    method: str
-    refusal: Refusal
-
-
-class Shown(peers.Shown[Message], frozen=True, kw_only=True):
-    """A snapshot of what a test can see."""
-
-    threads: tuple[Thread, ...]
-    typing: tuple[TypingSeen, ...]
-    previews: tuple[PreviewSeen, ...]
-    """Previews not yet replaced by a message."""
-    menu: tuple[WireEntry, ...]
-    calls: Mapping[str, int]
-    """The number of calls of each method, including refused ones."""
-    refused: tuple[Refused, ...]
+    def _message(self, name: str) -> Message:
+        """The message with that id, which is unique in all chats."""
+        chat = next((chat for chat, message in self.state.messages if message == name), "")
+        return self.state.message(chat, name)

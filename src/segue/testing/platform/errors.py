@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from segue.testing import peers
-from segue.testing.peers import Fail, Trouble
+from segue.testing.http import Response
+from segue.testing.peers import Trouble
 from segue.testing.platform.wire import Refusal
 
 
@@ -13,9 +16,10 @@ class Refuse(peers.Refuse):
     def __init__(
         self, status: int, code: str, reason: str, *, retry_after: float | None = None
     ) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.refusal = Refusal(code=code, reason=reason, retry_after=retry_after)
+        headers = {} if retry_after is None else {"Retry-After": f"{retry_after:.3f}"}
+        refusal = Refusal(code=code, reason=reason, retry_after=retry_after)
+        response = Response(status, headers, msgspec.json.encode(refusal))
+        super().__init__(f"{code}: {reason}", response)
 
 
 def malformed(reason: object) -> Refuse:
@@ -32,10 +36,10 @@ def too_often(seconds: float) -> Refuse:
     )
 
 
-def ordered(fail: Fail) -> Refuse:
+def injected(trouble: Trouble, seconds: float) -> Refuse:
     """Return the error for a fault that a test ordered."""
-    if fail.trouble is Trouble.BUSY:
-        return too_often(fail.seconds)
-    if fail.trouble is Trouble.FORBIDDEN:
+    if trouble is Trouble.BUSY:
+        return too_often(seconds)
+    if trouble is Trouble.FORBIDDEN:
         return Refuse(403, "forbidden", "The bot may not do that.")
     return Refuse(500, "internal", "Something went wrong.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segue.testing import peers
 from segue.testing.platform.driver import Hands
-from segue.testing.platform.server import Doors
+from segue.testing.platform.server import Server
 from segue.testing.platform.wire import Rules
 
 TOKEN = "the-token-of-the-bot"  # noqa: S105 - it opens nothing but this
@@ -19,7 +19,7 @@ class Peer(peers.Peer):
 
 
 FAKE = peers.Fake(
-    package="segue.testing.platform", token=TOKEN, settings=Rules, doors=Doors, peer=Peer
+    package="segue.testing.platform", token=TOKEN, settings=Rules, server=Server, peer=Peer
 )
 running = FAKE.running
 serving = FAKE.serving

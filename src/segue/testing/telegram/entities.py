@@ -7,7 +7,7 @@ follows `clean_input_string` of tdlib/td (td/telegram/misc.cpp): a tab becomes a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,12 +33,14 @@ class Entity(Struct, frozen=True, kw_only=True, omit_defaults=True):
     length: int
     url: str | None = None
     language: str | None = None
-    custom_emoji_id: str | None = None
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
 
     def of(self, text: str) -> str:
         """The part of `text` that this entity covers."""
-        units = text.encode("utf-16-le")
-        return units[2 * self.offset : 2 * (self.offset + self.length)].decode("utf-16-le")
+        return text.encode("utf-16-le")[2 * self.offset : 2 * self.end].decode("utf-16-le")
 
 
 class Formatted(Struct, frozen=True):
@@ -66,38 +68,29 @@ def is_empty(text: str) -> bool:
 def trimmed(formatted: Formatted) -> Formatted:
     """Strip whitespace at both ends, except at the start where an entity covers it."""
     text = formatted.text.rstrip()
-    end = units(text)
-    kept = [_cut(entity, end) for entity in formatted.entities if entity.offset < end]
-    blank = len(text) - len(text.lstrip())
-    first = min((entity.offset for entity in kept), default=blank)
-    lead = min(blank, first)
-    moved = tuple(replace(entity, offset=entity.offset - lead) for entity in kept)
-    return Formatted(text[lead:], moved)
+    end, blank = units(text), len(text) - len(text.lstrip())
+    kept = [it for it in formatted.entities if it.offset < end]
+    lead = min(blank, *(it.offset for it in kept)) if kept else blank
+    moved = (
+        replace(it, offset=it.offset - lead, length=min(it.end, end) - it.offset) for it in kept
+    )
+    return Formatted(text[lead:], tuple(moved))
 
 
-def _cut(entity: Entity, end: int) -> Entity:
-    return replace(entity, length=min(entity.length, end - entity.offset))
-
-
-def found(text: str) -> tuple[Entity, ...]:
-    """The commands, mentions and links that Telegram detects."""
-    return tuple(sorted(_find(text), key=lambda entity: entity.offset))
+def found(text: str, solid: Sequence[Entity] = ()) -> tuple[Entity, ...]:
+    """The commands, mentions and links that Telegram detects outside of `solid` entities."""
+    matches = [(kind, it) for kind, pattern in _FOUND.items() for it in pattern.finditer(text)]
+    entities = (
+        Entity(type=kind, offset=units(text[: it.start()]), length=units(it[0]))
+        for kind, it in matches
+    )
+    free = (e for e in entities if not any(it.offset < e.end and e.offset < it.end for it in solid))
+    return tuple(sorted(free, key=lambda it: it.offset))
 
 
 def with_found(formatted: Formatted) -> Formatted:
     """Add the detected entities, except inside code and links."""
-    solid = [entity for entity in formatted.entities if entity.type in _SOLID]
-    more = [entity for entity in found(formatted.text) if not _touches(entity, solid)]
-    entities = sorted((*formatted.entities, *more), key=lambda it: (it.offset, -it.length))
-    return Formatted(formatted.text, tuple(entities))
-
-
-def _find(text: str) -> Iterator[Entity]:
-    for kind, pattern in _FOUND.items():
-        for match in pattern.finditer(text):
-            yield Entity(type=kind, offset=units(text[: match.start()]), length=units(match[0]))
-
-
-def _touches(entity: Entity, others: Sequence[Entity]) -> bool:
-    end = entity.offset + entity.length
-    return any(it.offset < end and entity.offset < it.offset + it.length for it in others)
+    solid = [it for it in formatted.entities if it.type in _SOLID]
+    entities = (*formatted.entities, *found(formatted.text, solid))
+    by_place = sorted(entities, key=lambda it: (it.offset, -it.length))
+    return Formatted(formatted.text, tuple(by_place))

@@ -2,84 +2,62 @@
 
 Their format is documented at core.telegram.org/bots/api#making-requests and #responseparameters.
 The texts are from tdlib/telegram-bot-api (`Client.cpp`: `fail_query_with_error`,
-`check_chat_access`, `check_message`) and from tdlib/td, which it is built on. Where a module names
-no source, the text is as reported by bots.
+`check_chat_access`, `check_message`) and from tdlib/td, which it is built on. Texts in capitals
+come from the servers behind it. Where a module names no source, the text is as reported by bots.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+
+import msgspec
 
 from segue.testing import peers
-from segue.testing.peers import Fail, Trouble
+from segue.testing.http import Response
+from segue.testing.peers import Trouble
 
-NOT_MODIFIED = (
-    "message is not modified: specified new message content and reply markup are exactly the same "
-    "as a current content and reply markup of the message"
-)
-OTHER_POLL = (
-    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is "
-    "running"
-)
-WEBHOOK_SET = (
-    "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete "
-    "the webhook first"
-)
+_BAD_GATEWAY = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
 
 
 class Refuse(peers.Refuse):
     """Raised by the handler of a call: it is answered with this status and description."""
 
     def __init__(
-        self, status: int, description: str, parameters: Mapping[str, int] | None = None
+        self, status: int, description: str, *, mistake: bool = False, **parameters: int
     ) -> None:
-        super().__init__(description)
-        self.status = status
-        self.description = description
-        self.parameters = parameters
-
-
-class Malformed(Exception):
-    """A call that no bot should make.
-
-    It is answered with 400, or 404 if the method does not exist, and recorded as an error.
-    """
-
-    def __init__(self, reason: str, *, refuse: Refuse | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.refuse = refuse or bad(reason)
-
-
-class BadGateway(Exception):
-    """The proxy in front of Telegram's servers answers instead of them: 502 with an HTML body."""
+        answer: dict[str, object] = {"ok": False, "error_code": status, "description": description}
+        if parameters:
+            answer["parameters"] = parameters
+        response = Response(status, body=msgspec.json.encode(answer))
+        super().__init__(description, response, mistake=mistake)
 
 
 def bad(reason: str) -> Refuse:
     return Refuse(400, f"Bad Request: {reason}")
 
 
+def mistake(reason: str) -> Refuse:
+    """A call that no bot should make, such as one with a parameter that does not exist."""
+    return Refuse(400, f"Bad Request: {reason}", mistake=True)
+
+
 def forbidden(reason: str) -> Refuse:
     return Refuse(403, f"Forbidden: {reason}")
 
 
-def migrated(to: int) -> Refuse:
-    return Refuse(
-        400,
-        "Bad Request: group chat was upgraded to a supergroup chat",
-        {"migrate_to_chat_id": to},
-    )
+def too_often(seconds: float) -> Refuse:
+    wait = max(math.ceil(seconds), 1)
+    return Refuse(429, f"Too Many Requests: retry after {wait}", retry_after=wait)
 
 
-def too_often(seconds: int) -> Refuse:
-    return Refuse(429, f"Too Many Requests: retry after {seconds}", {"retry_after": seconds})
+def injected(trouble: Trouble, seconds: float) -> peers.Refuse:
+    """Return the error for a fault that a test ordered.
 
-
-def ordered(fail: Fail) -> Refuse | BadGateway:
-    """Return the error for a fault that a test ordered."""
-    if fail.trouble is Trouble.BUSY:
-        return too_often(max(math.ceil(fail.seconds), 1))
-    if fail.trouble is Trouble.FORBIDDEN:
+    BROKEN is the answer of the proxy in front of Telegram's servers: 502 with an HTML body.
+    """
+    if trouble is Trouble.BUSY:
+        return too_often(seconds)
+    if trouble is Trouble.FORBIDDEN:
         return forbidden("bot was kicked from the supergroup chat")
-    return BadGateway("Bad Gateway")
+    response = Response(502, {"Content-Type": "text/html"}, _BAD_GATEWAY)
+    return peers.Refuse("Bad Gateway", response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segue.testing import peers
 from segue.testing.telegram.driver import Hands
-from segue.testing.telegram.server import Doors
+from segue.testing.telegram.server import Server
 from segue.testing.telegram.snapshot import Settings
 
 TOKEN = "7000000001:the_token_of_the_bot_for_tests_00001"  # noqa: S105 - it opens nothing but this
@@ -27,7 +27,7 @@ class Peer(peers.Peer):
 
 
 FAKE = peers.Fake(
-    package="segue.testing.telegram", token=TOKEN, settings=Settings, doors=Doors, peer=Peer
+    package="segue.testing.telegram", token=TOKEN, settings=Settings, server=Server, peer=Peer
 )
 running = FAKE.running
 serving = FAKE.serving

@@ -9,146 +9,95 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Mapping
 
 import msgspec
 
 from segue.testing import peers
-from segue.testing.http import HangUp, Request, Response
-from segue.testing.peers import Garble
-from segue.testing.telegram import requests, wire
-from segue.testing.telegram.control import Order
-from segue.testing.telegram.errors import BadGateway, Malformed, Refuse
-from segue.testing.telegram.requests import Parameters
-from segue.testing.telegram.snapshot import Called, Settings
-from segue.testing.telegram.world import World
+from segue.testing.http import Request, Response
+from segue.testing.peers import Malformed, Record, forms
+from segue.testing.telegram.control import Control
+from segue.testing.telegram.errors import Refuse, mistake
+from segue.testing.telegram.methods import LARGEST_FILE, METHODS, Call, Download
+from segue.testing.telegram.snapshot import Settings, Shown
+from segue.testing.telegram.state import State
 
 DOWNLOAD = "download"
 """The name of a file download, where a method name is expected."""
 _TOKEN = re.compile(r"[0-9]{6,20}:[A-Za-z0-9_-]{30,64}")
 _TARGET = re.compile(r"(/file)?/bot([^/]*)/([^?]*)(?:\?.*)?")
-_BAD_GATEWAY = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
+_OTHER_PARAMETERS = 1024 * 1024
+"""The maximum size of a request without its file."""
 
 
-class Doors(peers.Doors[Settings, World]):
-    orders = Order
+class Server(peers.Server[Settings, State, Call]):
+    control = Control
+    polls = "getUpdates"
 
-    def _fresh(self, settings: Settings) -> World:
-        return World(settings, int(self._token.partition(":")[0]), self._pulse)
+    def fresh(self, settings: Settings) -> State:
+        return State(settings, int(self.token.partition(":")[0]), self.pulse)
 
-    async def _answer_bot(self, request: Request) -> Response:
-        world, noted = self._world, _Noted()
-        try:
-            response = await self._respond(world, request, noted)
-        except Malformed as malformed:
-            world.errors.append(f"{noted.method}: {malformed.reason}")
-            response = _refusal(malformed.refuse)
-            noted.description = malformed.refuse.description
-        except Refuse as refuse:
-            response = _refusal(refuse)
-            noted.description = refuse.description
-        except BadGateway as broken:
-            response = Response(502, {"Content-Type": "text/html"}, _BAD_GATEWAY)
-            noted.description = str(broken)
-        except Garble:
-            response = Response(body=b'{"ok": <html>')
-        except HangUp:
-            self._end(world, noted, 0)
-            raise
-        self._end(world, noted, response.status)
-        return response
+    def shown(self, chat: int | None) -> Shown:
+        return self.state.snapshot(chat)
 
-    async def _respond(self, world: World, request: Request, noted: _Noted) -> Response:
+    def parse(self, request: Request, record: Record) -> tuple[Call, str | None]:
         file, name = self._authorized(request)
         if file:
-            noted.method = DOWNLOAD
-            noted.parameters = {"file_path": name}
-            self._begin(world, noted)
-            async with world.faults.around(DOWNLOAD, None):
-                content = world.asking.content(name)
-            return Response(headers={"Content-Type": "application/octet-stream"}, body=content)
-        kind = self._kind(name, noted)
-        self._begin(world, noted)
-        given = requests.parameters(request)
-        noted.parameters = given.values
-        call = requests.call(kind, given)
-        noted.parameters = _given(call, given)
+            record.method, record.parameters = DOWNLOAD, {"file_path": name}
+            return Download(file_path=name), None
+        record.method = name
+        if (kind := METHODS.get(name.lower())) is None:
+            raise Refuse(404, "Not Found", mistake=True)
+        record.method = kind.__name__[0].lower() + kind.__name__[1:]
+        if record.method in self.state.settings.missing:
+            raise Refuse(404, "Not Found")
+        if len(request.body) > LARGEST_FILE + _OTHER_PARAMETERS:
+            raise Refuse(413, "Request Entity Too Large")
+        form = forms.read(request)
+        record.parameters = form.values
+        call = _call(kind, form)
+        files = {
+            name: {"name": it.name, "media_type": it.media_type, "size": len(it.content)}
+            for name, it in form.files.items()
+        }
+        given = {name: msgspec.to_builtins(getattr(call, name)) for name in form.values}
+        record.parameters = {**given, **files}
         chat = getattr(call, "chat_id", None)
-        async with world.faults.around(noted.method, None if chat is None else str(chat)):
-            if isinstance(call, wire.GetUpdates):
-                frames = await world.updates.poll(call)
-                return Response(body=f'{{"ok":true,"result":[{",".join(frames)}]}}'.encode())
-            result = world.carry_out(call, given.files)
-        return Response(body=msgspec.json.encode({"ok": True, "result": result}))
+        return call, None if chat is None else str(chat)
 
     def _authorized(self, request: Request) -> tuple[bool, str]:
         """Check the token. Return whether this is a file request, and the method or file path."""
         match = _TARGET.fullmatch(request.target)
         if match is None:
-            raise Malformed(
-                f"there is nothing at {request.target!r}", refuse=Refuse(404, "Not Found")
-            )
+            raise Refuse(404, "Not Found", mistake=True)
         if _TOKEN.fullmatch(token := urllib.parse.unquote(match[2])) is None:
             raise Refuse(404, "Not Found")
-        if token != self._token or self._world.state.settings.revoked:
+        if token != self.token or self.state.settings.revoked:
             raise Refuse(401, "Unauthorized")
         if request.method not in ("GET", "POST"):
-            raise Malformed(f"calls are got or posted, not {request.method}")
+            raise mistake(f"calls are got or posted, not {request.method}")
         return match[1] is not None, urllib.parse.unquote(match[3])
 
-    def _kind(self, name: str, noted: _Noted) -> type[wire.Call]:
-        noted.method = name
-        kind = wire.METHODS.get(name.lower())
-        if kind is None:
-            raise Malformed(f"there is no method {name!r}", refuse=Refuse(404, "Not Found"))
-        noted.method = kind.__name__[0].lower() + kind.__name__[1:]
-        if noted.method in self._world.state.settings.missing:
-            raise Refuse(404, "Not Found")
-        return kind
+    def carry_out(self, call: Call) -> object:
+        return call.answer(self.state)
 
-    def _begin(self, world: World, noted: _Noted) -> None:
-        world.counts[noted.method] += 1
-        self._pulse.beat()
+    def encode(self, result: object) -> Response:
+        if isinstance(result, bytes):
+            return Response(headers={"Content-Type": "application/octet-stream"}, body=result)
+        return Response(body=msgspec.json.encode({"ok": True, "result": result}))
 
-    def _end(self, world: World, noted: _Noted, status: int) -> None:
-        self._pulse.beat()
-        if noted.method == "getUpdates":
-            return
-        called = Called(
-            method=noted.method,
-            parameters=noted.parameters,
-            status=status,
-            description=noted.description,
-        )
-        world.calls.append(called)
-        self._note(called)
+    def malformed(self, reason: str) -> Refuse:
+        return mistake(reason)
 
 
-class _Noted:
-    """The record of a call in progress."""
-
-    def __init__(self) -> None:
-        self.method = ""
-        self.parameters: Mapping[str, object] = {}
-        self.description = ""
-
-
-def _given(call: wire.Call, given: Parameters) -> Mapping[str, object]:
-    """The parsed parameters, with the name, type and size of each file."""
-    parsed: dict[str, object] = msgspec.to_builtins(call)
-    files = {
-        name: {"name": sent.name, "media_type": sent.media_type, "size": len(sent.content)}
-        for name, sent in given.files.items()
-    }
-    return {name: parsed[name] for name in given.values} | files
-
-
-def _refusal(refuse: Refuse) -> Response:
-    answer: dict[str, object] = {
-        "ok": False,
-        "error_code": refuse.status,
-        "description": refuse.description,
-    }
-    if refuse.parameters is not None:
-        answer["parameters"] = refuse.parameters
-    return Response(refuse.status, body=msgspec.json.encode(answer))
+def _call(kind: type[Call], form: forms.Form) -> Call:
+    """Return the call with these parameters. In a form, values other than text are JSON."""
+    fields = {it.name: it.type for it in msgspec.structs.fields(kind)}
+    values: dict[str, object] = {}
+    for name, value in {**form.values, **form.files}.items():
+        if name not in fields:
+            raise Malformed(f"{kind.__name__} has no parameter {name!r}")
+        values[name] = forms.value(value, fields[name]) if form.as_text else value
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"{kind.__name__}: {error}") from error

@@ -1,0 +1,127 @@
+"""The state that all platforms have in common, as types: users, chats, threads and messages.
+
+A fake adds the fields that only its platform has. A test sees them in a `Shown`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
+
+Id = TypeVar("Id", bound=int | str)
+"""The type of the platform's ids."""
+
+
+class User(Struct, Generic[Id], frozen=True, kw_only=True):
+    id: Id
+    name: str
+    username: str = ""
+    bot: bool = False
+
+
+class Chat(Struct, Generic[Id], frozen=True, kw_only=True):
+    id: Id
+    title: str = ""
+    members: tuple[Id, ...] = ()
+    """The members other than the bot."""
+
+
+class Thread(Struct, Generic[Id], frozen=True, kw_only=True):
+    id: Id
+    chat: Id
+    title: str
+
+
+class Button(Struct, frozen=True, kw_only=True):
+    label: str
+    data: str
+    row: int = 0
+
+
+class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file that a user sends."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
+class Message(Struct, Generic[Id], frozen=True, kw_only=True):
+    """One message as users see it."""
+
+    id: Id
+    chat: Id
+    thread: Id | None = None
+    author: Id
+    text: str = ""
+    """The displayed text, or a file's caption."""
+    buttons: tuple[Button, ...] = ()
+    reply_to: Id | None = None
+    earlier: tuple[str, ...] = ()
+    """The text before each edit, oldest first."""
+    at: float = field(default_factory=time.monotonic)
+    """When it got this text, on the monotonic clock that all processes of the machine share."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(button.label for button in self.buttons)
+
+
+class Typing(Struct, Generic[Id], frozen=True, kw_only=True):
+    chat: Id
+    thread: Id | None
+    times: int
+
+
+class Draft(Struct, Generic[Id], frozen=True, kw_only=True):
+    """A preview of a message, shown until a message replaces it."""
+
+    chat: Id
+    thread: Id | None
+    text: str
+    id: int = 0
+    times: int = 1
+    """The number of changes."""
+
+
+class Called(Struct, frozen=True, kw_only=True):
+    """A call and its result."""
+
+    method: str
+    parameters: Mapping[str, object]
+    status: int
+    """0 if the connection was dropped."""
+    description: str = ""
+    """The reason for a refusal."""
+    at: float = field(default_factory=time.monotonic)
+
+
+AnyMessage = TypeVar("AnyMessage", bound=Message[Any])
+AnyThread = TypeVar("AnyThread", bound=Thread[Any])
+
+
+class Shown(Struct, Generic[Id, AnyMessage, AnyThread], frozen=True, kw_only=True):
+    """A snapshot of what a test can see, only of one chat if the test asked for one."""
+
+    version: int
+    messages: tuple[AnyMessage, ...]
+    """In order of arrival."""
+    threads: tuple[AnyThread, ...]
+    """Threads that are not deleted."""
+    typing: tuple[Typing[Id], ...]
+    drafts: tuple[Draft[Id], ...]
+    calls: Mapping[str, int]
+    """The number of calls of each method, including refused ones."""
+    errors: tuple[str, ...]
+    """The bot's mistakes. Must be empty at the end of every test."""
+    hanging: int
+    """The number of calls that hang now."""
+    unconfirmed: int
+    """The number of updates that the bot has not confirmed."""
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.text for message in self.messages]

@@ -1,0 +1,100 @@
+"""The state that all fakes share. `clear` replaces it with a fresh one."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from msgspec.structs import replace
+
+from segue.testing.peers.errors import Refuse
+from segue.testing.peers.faults import Faults, Trouble
+from segue.testing.peers.limits import Meter
+from segue.testing.peers.pulse import Pulse
+from segue.testing.peers.snapshot import (
+    AnyMessage,
+    AnyThread,
+    Called,
+    Chat,
+    Draft,
+    Id,
+    Typing,
+    User,
+)
+from segue.testing.peers.updates import Updates
+
+Settings = TypeVar("Settings")
+AnyChat = TypeVar("AnyChat", bound=Chat[Any])
+
+
+class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
+    """Users, chats, threads, messages and files, and the updates, faults and calls of the bot."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        pulse: Pulse,
+        updates: Updates,
+        refusal: Callable[[Trouble, float], Refuse],
+    ) -> None:
+        """`refusal` makes the platform's error for an injected fault."""
+        self.settings = settings
+        self.pulse = pulse
+        self.updates = updates
+        self.faults = Faults(pulse, refusal)
+        self.meter = Meter()
+        self.users: dict[Id, User[Id]] = {}
+        self.chats: dict[Id, AnyChat] = {}
+        self.threads: dict[tuple[Id, Id], AnyThread] = {}
+        """By chat and id, as the messages are: some platforms number them per chat."""
+        self.messages: dict[tuple[Id, Id], AnyMessage] = {}
+        self.typing: Counter[tuple[Id, Id | None]] = Counter()
+        self.drafts: dict[tuple[Id, Id | None], Draft[Id]] = {}
+        self.counts: Counter[str] = Counter()
+        self.calls: list[Called] = []
+        """Every call except successful polls."""
+        self.errors: list[str] = []
+
+    def post(self, message: AnyMessage) -> AnyMessage:
+        """Show the message, in place of any draft."""
+        self.drafts.pop((message.chat, message.thread), None)
+        return self.keep(message)
+
+    def edit(self, before: AnyMessage, after: AnyMessage) -> AnyMessage:
+        """Replace a message by its new version."""
+        earlier = (*before.earlier, before.text)
+        return self.keep(replace(after, earlier=earlier, at=time.monotonic()))
+
+    def keep(self, message: AnyMessage) -> AnyMessage:
+        self.messages[message.chat, message.id] = message
+        return message
+
+    def draft(self, draft: Draft[Id]) -> None:
+        """Show the draft, in place of the one before."""
+        before = self.drafts.get((draft.chat, draft.thread))
+        times = before.times + 1 if before is not None and before.id == draft.id else 1
+        self.drafts[draft.chat, draft.thread] = replace(draft, times=times)
+
+    def shown(self, chat: Id | None) -> Mapping[str, Any]:
+        """The fields of a `Shown` that all platforms have, only of `chat` if it is given."""
+        typing = [
+            Typing(chat=where, thread=thread, times=times)
+            for (where, thread), times in self.typing.items()
+        ]
+
+        def inside(them: Iterable[Any]) -> tuple[Any, ...]:
+            return tuple(it for it in them if chat in (None, it.chat))
+
+        return {
+            "version": self.pulse.count,
+            "messages": inside(self.messages.values()),
+            "threads": inside(self.threads.values()),
+            "typing": inside(typing),
+            "drafts": inside(self.drafts.values()),
+            "calls": dict(self.counts),
+            "errors": tuple(self.errors),
+            "hanging": self.faults.hanging,
+            "unconfirmed": len(self.updates.waiting),
+        }
