@@ -9,12 +9,12 @@ import pytest
 
 from segue.platforms import registry
 from tests import program
+from tests.cli.test_completion import offered
+from tests.harness.gateways import none_left, segue_says
+from tests.harness.pty import CODE
+from tests.harness.terminal import Person
 from tests.platforms.specs import REGISTERED, SPECS, WRONG
 from tests.program import constants
-from tests.terminal.conftest import Person
-from tests.terminal.gateways import none_left, segue_says
-from tests.terminal.pty import CODE
-from tests.terminal.test_completion import offered
 
 
 @pytest.fixture

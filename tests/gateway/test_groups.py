@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from segue.config import Groups, PlatformSettings
 from segue.core.address import Platform
 from segue.gateway import texts
+from segue.platforms.spec import Groups, PlatformSettings
 from segue.testing.platform import Rules, Shape
 from tests.gateway.conftest import House
 from tests.gateway.test_commands import told

@@ -8,7 +8,7 @@ from segue.core.address import Address, Platform
 from segue.platforms import registry
 from segue.platforms.base import Adapter, Finding
 from segue.platforms.spec import SERVER, Field, Kind, PlatformSettings, PlatformSpec
-from tests.terminal.quiet import Quiet
+from tests.harness.quiet_adapter import Quiet
 
 MAKE = "tests.platforms.specs:make"
 WRONG = "wrong"

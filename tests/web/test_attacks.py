@@ -13,9 +13,8 @@ import pytest
 
 from segue.web import files
 from segue.web.strangers import MOST, Strangers
-from tests.web.bare_server import Door, opened_door, parse
+from tests.web.bare_server import Door, opened_door, page_server, parse
 from tests.web.browser import WITHIN
-from tests.web.door import Door, opened_door, page_server, parse
 from tests.web.handshake import opened
 
 SAFE = {

@@ -23,9 +23,8 @@ from segue.testing.contract.suite import AdapterContract
 from segue.web import render
 from segue.web.adapter import WebAdapter
 from segue.web.server import Server
-from tests.web.bare_server import Door
+from tests.web.bare_server import Door, web_adapter
 from tests.web.browser import Browser
-from tests.web.door import Door, web_adapter
 from tests.web.handshake import Key
 
 

@@ -21,8 +21,7 @@ from segue.store.pages import Place
 from segue.store.processes import machine
 from segue.web import networks, ports
 from segue.web.ports import USUAL, PortHeld
-from tests.web.door import Door, web_adapter
-from tests.web.bare_server import Door
+from tests.web.bare_server import Door, web_adapter
 from tests.web.handshake import Key, opened, prove
 
 NOBODY = 65534

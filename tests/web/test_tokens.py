@@ -19,10 +19,9 @@ from segue.core.proof import Exchange
 from segue.core.transcript import Message, Role, spoken
 from segue.store import Tx
 from segue.store.pairings import SECONDS
-from tests.web.bare_server import Door
+from tests.web.bare_server import Door, page_server
 from tests.web.browser import WITHIN, Browser
 from tests.web.conftest import Site
-from tests.web.door import Door, page_server
 from tests.web.handshake import Key, ask, link_key, opened, prove
 
 # Links

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 import segue.store
 from segue import config
 from segue.agent.models.scripted import ScriptedModel
-from segue.config import PlatformSettings, WebSettings
+from segue.config import WebSettings
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import ConnectFailed
 from segue.core.session import ME
@@ -26,18 +26,20 @@ from segue.gateway import platforms
 from segue.gateway.service import Gateway
 from segue.platforms.absent import Absent
 from segue.platforms.base import Inbound, InboundKind, MenuEntry
+from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import WebhookRequest, WebhookResponse, WebhookRules
 from segue.store.processes import machine
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from segue.web import hooks
 from segue.web.page import WebPage
 from segue.web.server import MOST_SENDERS
 from segue.web.shared_server import SharedServer
 from tests.gateway.conftest import echoing
 from tests.turns.conftest import Offered
+from tests.web.bare_server import Answer, Door, Headers, parse
 from tests.web.browser import WITHIN
-from tests.web.door import Answer, Door, Headers, parse
-from tests.web.proving import entered
+from tests.web.handshake import entered
 from tests.web.test_attacks import SAFE
 
 HOOK = "/hooks/whatsapp"
@@ -483,7 +485,9 @@ async def test_a_gateway_mounts_the_hooks_of_its_adapters(tmp_path: Path, port: 
     )
     async with (
         await segue.store.open(settings.store) as store,
-        Turns(store, settings, models=Offered(ScriptedModel(echoing())), titles=False) as turns,
+        Turns(
+            store, Agents(store, settings, Offered(ScriptedModel(echoing()))), titles=False
+        ) as turns,
     ):
         await store.owners.ensure(ME)
         stop = asyncio.Event()

@@ -148,7 +148,9 @@ def _url(value: str) -> str:
 
 
 def _help(field: Field) -> str:
-    return f"{field.label}{'; - reads it from standard input' if field.kind is Kind.SECRET else ''}."
+    return (
+        f"{field.label}{'; - reads it from standard input' if field.kind is Kind.SECRET else ''}."
+    )
 
 
 def _read(value: str) -> str:

@@ -11,8 +11,8 @@ from segue.core.errors import UserError
 from segue.platforms import registry
 from segue.platforms.absent import Absent
 from segue.platforms.base import Adapter
-from segue.platforms.webhook import Webhook, WebhookServer
 from segue.platforms.spec import PlatformSettings
+from segue.platforms.webhook import Webhook, WebhookServer
 from segue.store import Store
 
 _PAGE = "segue.web.adapter"

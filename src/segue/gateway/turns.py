@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from segue import config
-from segue.config import Groups, Settings
+from segue.config import Settings
 from segue.core.address import Address, Platform
 from segue.core.errors import PlatformLost, SessionError, SessionHeld, SessionMoved
 from segue.core.events import (
@@ -33,6 +33,7 @@ from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.gateway.streaming import Live
 from segue.platforms.base import Adapter, Inbound
+from segue.platforms.spec import Groups
 from segue.store import Store, approvals, inbox, outbox, retries
 from segue.store.base import Tx
 from segue.store.outbox import Draft

@@ -9,8 +9,8 @@ import pytest
 
 from segue.testing.telegram import Peer
 from segue.testing.telegram.process import FAKE
-from tests.platforms.telegram.rig import TelegramRig, plugged_in
 from tests.harness.fakes import forked
+from tests.platforms.telegram.rig import TelegramRig, plugged_in
 
 
 @pytest.fixture(scope="session")

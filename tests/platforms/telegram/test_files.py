@@ -6,9 +6,9 @@ import pytest
 
 from segue.core.address import Address
 from segue.platforms.base import Attachment, Part, Upload
-from segue.testing.contract.rig import failure, listening, part
 from segue.platforms.telegram import client
 from segue.platforms.telegram.adapter import CAPABILITIES
+from segue.testing.contract.rig import failure, listening, part
 from segue.testing.pictures import png
 from segue.testing.telegram import FileKind, Message, Status, Trouble
 from segue.testing.telegram import Upload as PersonsUpload

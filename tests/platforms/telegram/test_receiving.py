@@ -10,7 +10,6 @@ import pytest
 
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Inbound, InboundKind
-from segue.platforms.spec import Groups
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.rig import Ear, home_of, listening, part
 from segue.testing.telegram import Kind, Peer, Settings, Status, Trouble, Upload

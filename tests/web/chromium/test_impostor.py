@@ -17,9 +17,9 @@ from playwright.async_api import Page, expect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request
 
+from tests.web.bare_server import page_server
 from tests.web.chromium.watched_page import Eyes, link, live, say, shows
 from tests.web.conftest import Site
-from tests.web.door import page_server
 from tests.web.handshake import ask, opened
 
 pytestmark = pytest.mark.real

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from segue.testing.contract.rig import Act, RemoteRig
 from segue.testing.peers import Hands, Trouble
 
-AnyHands = TypeVar("AnyHands", bound=Hands[Any, Any, Any])
+AnyHands = TypeVar("AnyHands", bound=Hands[Any, Any, Any, Any, Any])
 
 
 class FakeRig(RemoteRig, Generic[AnyHands]):

@@ -26,9 +26,9 @@ from segue.platforms.base import (
 )
 from segue.platforms.connection import Connection
 from segue.platforms.errors import Failures, Refused
+from segue.platforms.spec import PlatformSettings
 from segue.testing.platform import wire
 from segue.testing.platform.client import Client
-from segue.platforms.spec import PlatformSettings
 from segue.testing.platform.parser import address, parse
 
 _POLL_SECONDS = 20.0
