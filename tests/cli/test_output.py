@@ -14,7 +14,7 @@ from segue.core.address import Platform
 from segue.core.events import TextDelta
 from segue.core.redaction import HIDDEN
 from segue.core.secret import Secret
-from segue.platforms import registry
+from segue.platforms.telegram.spec import TELEGRAM
 from segue.store.gateways import Gateway, Link, PlatformHealth
 from tests.cli.test_sessions import NOW, sample
 
@@ -72,7 +72,7 @@ def test_the_name_of_a_bot_is_cleaned_during_the_set_up(capsys: pytest.CaptureFi
         started=NOW,
         links={Platform.TELEGRAM: health},
     )
-    setup._invite("2345-CDFG", gateway, setup.SetupOptions(spec=registry.SPECS[Platform.TELEGRAM]))
+    setup._invite("2345-CDFG", gateway, setup.SetupOptions(spec=TELEGRAM, values={}))
     shown = capsys.readouterr().out
     assert "https://t.me/bot" in shown
     assert not set(shown) & set("\x1b\x07\x9b\u202e\r")

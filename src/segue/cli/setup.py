@@ -54,11 +54,11 @@ class SetupOptions:
     spec: PlatformSpec
     values: Mapping[str, str]
     """The fields that were given, by name."""
-    owner: str | None
-    home: str | None
-    yes: bool
-    waits: bool
-    asks: bool
+    owner: str | None = None
+    home: str | None = None
+    yes: bool = False
+    waits: bool = True
+    asks: bool = False
     """Whether there is a terminal to ask on."""
     seconds: float = SECONDS
     """How long the pairing code is valid."""

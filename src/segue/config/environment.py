@@ -36,7 +36,7 @@ def variables() -> tuple[str, ...]:
 
 def decides(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     """Return the variable that overrides the setting `name`, and its value; both empty if none."""
-    for variable in overrides().get(name, ()):
+    for variable in _OVERRIDES.get(name) or overrides().get(name, ()):
         if value := environ.get(variable, "").strip():
             return variable, value
     return "", ""
