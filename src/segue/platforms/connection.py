@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
 
 from segue.core.errors import ConnectFailed
 from segue.platforms.errors import Failures
@@ -68,14 +68,14 @@ class Connection(Generic[C]):
         if self._background:  # they have just failed
             await asyncio.wait(self._background)
 
-    def in_background(self, work: Coroutine[Any, Any, object]) -> None:
+    def in_background(self, call: Callable[[C], Awaitable[object]]) -> None:
         """Make a call on which nothing depends. Its failure is logged."""
-        task = asyncio.create_task(self._attempt(work))
+        task = asyncio.create_task(self._attempt(call))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _attempt(self, work: Coroutine[Any, Any, object]) -> None:
+    async def _attempt(self, call: Callable[[C], Awaitable[object]]) -> None:
         try:
-            await work
+            await call(self.client)
         except (ConnectFailed, *self._failures.all) as error:
             logger.info("call failed reason=%s", error)

@@ -80,13 +80,16 @@ class Failures:
         connecting: Sequence[Rule] = (),
         delivering: Sequence[Rule] = (),
         known: Mapping[type[Exception], Callable[[Exception], Refused | Lost]] | None = None,
+        thread_gone: str = "the thread was deleted",
     ) -> None:
         """The first rule that matches counts. `known` has the exceptions of the platform's library,
-        and what each of them means."""
-        self._platform = platform
+        and what each of them means. `thread_gone` is the reason for a message that landed outside
+        of its thread."""
+        self.platform = platform
         self._connecting = connecting
         self._delivering = delivering
         self._known = known or {}
+        self.thread_gone = thread_gone
         self.all: tuple[type[Exception], ...] = (Refused, Lost, *self._known)
         """What a call can raise, for `except`."""
 
@@ -117,16 +120,16 @@ class Failures:
         return next(read for kind, read in self._known.items() if isinstance(error, kind))(error)
 
     def unreachable(self, reason: str) -> ConnectFailed:
-        return ConnectFailed(platform=self._platform, reason=reason)
+        return ConnectFailed(platform=self.platform, reason=reason)
 
     def undelivered(self, reason: str, *, arrived: bool = False) -> DeliveryFailed:
         """The error for a message that must not be sent again."""
-        return DeliveryFailed(platform=self._platform, reason=reason, arrived=arrived)
+        return DeliveryFailed(platform=self.platform, reason=reason, arrived=arrived)
 
     def _undelivered(self, found: Refused | Lost) -> DeliveryFailed | ConnectFailed:
         if isinstance(found, Lost):
             return DeliveryFailed(
-                platform=self._platform, reason=found.reason, retry=True, arrived=found.arrived
+                platform=self.platform, reason=found.reason, retry=True, arrived=found.arrived
             )
         rule = _rule(found, self._delivering)
         reason = rule.reason or found.reason
@@ -134,7 +137,7 @@ class Failures:
             return self.unreachable(reason)
         broken = found.status >= 500
         return DeliveryFailed(
-            platform=self._platform,
+            platform=self.platform,
             reason=reason,
             retry=(broken or found.status == 429) if rule.retry is None else rule.retry,
             after=found.after,

@@ -32,6 +32,7 @@ _UNSENT = (
 )
 _TOKEN = re.compile(r"[!-~]+")
 _REFUSAL_BYTES = 64 * 1024
+_LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy")
 _HALF = "there is half a character in it"
 
 RefusalReader = Callable[[int, bytes], Refused]
@@ -69,7 +70,7 @@ class HttpClient:
         else:  # the bare transport costs half of what the client does
             transport = httpx2.AsyncHTTPTransport(_tls(False), trust_env=False, limits=limits)
             self._send, self._close = transport.handle_async_request, transport.aclose
-        hide(secret, "httpx2")
+        hide(secret, *_LOGGERS)
 
     async def close(self) -> None:
         """Cancel running calls: a poll would wait for a long time."""

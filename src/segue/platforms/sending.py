@@ -1,5 +1,4 @@
-"""What adapters do before and while they send: check limits, fall back to plain text, arrange
-buttons, split off a caption.
+"""What adapters do before they send: check limits, arrange buttons, shorten names.
 
 The checks raise Refused, so that they fail like a call that the platform rejects.
 """
@@ -8,20 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from segue.core.errors import ConnectFailed, DeliveryFailed
-from segue.core.text import is_empty, one_line, whole
-from segue.platforms.base import (
-    BUTTON_LIMIT,
-    Button,
-    Capabilities,
-    MenuEntry,
-    Part,
-    Receipt,
-    Unit,
-    Upload,
-)
+from segue.core.address import Address
+from segue.core.text import is_empty, one_line
+from segue.platforms.base import BUTTON_LIMIT, Button, Capabilities, MenuEntry, Part, Unit, Upload
 from segue.platforms.errors import Failures, Refused
 from segue.platforms.markup.sizes import chop, ruler, size
 
@@ -31,7 +22,6 @@ _ROW = 32
 """Buttons whose labels have at most this many characters in total fit side by side on a phone."""
 _FILE_NAME = 128
 _UNTITLED = "Handoff"
-_NOTHING = Part("", "")
 
 
 def check(part: Part, capabilities: Capabilities, buttons: Sequence[Button] = ()) -> None:
@@ -39,6 +29,8 @@ def check(part: Part, capabilities: Capabilities, buttons: Sequence[Button] = ()
     _check_length(part, capabilities)
     if is_empty(part.plain):
         raise Refused(400, "there is nothing in the message to see")
+    if buttons and not capabilities.buttons:
+        raise Refused(400, "it has no buttons")
     if any(len(button.data.encode()) > BUTTON_LIMIT for button in buttons):
         raise Refused(400, f"a button holds at most {BUTTON_LIMIT} bytes")
 
@@ -47,22 +39,6 @@ def _check_length(part: Part, capabilities: Capabilities) -> None:
     length, limit = size(part.plain, capabilities.unit), capabilities.length
     if length > limit:
         raise Refused(413, f"the message has {length:,} characters, and at most {limit:,} fit")
-
-
-async def in_markup(
-    part: Part,
-    deliver: Callable[[str, bool], Awaitable[T]],
-    *,
-    rejected: Callable[[Refused], bool],
-) -> T:
-    """Call `deliver` with the text and True for markup. If the platform rejected the markup, call
-    it again with plain text and False."""
-    try:
-        return await deliver(whole(part.text), True)
-    except Refused as refused:
-        if not rejected(refused):
-            raise
-    return await deliver(whole(part.plain), False)
 
 
 def rows(buttons: Sequence[Button]) -> list[list[Button]]:
@@ -87,26 +63,50 @@ def file_name(file: Upload) -> str:
     return one_line(file.name, _FILE_NAME) or "file"
 
 
-async def with_caption(
-    part: Part,
-    limit: int,
-    unit: Unit,
-    send_file: Callable[[Part], Awaitable[Receipt]],
-    send_text: Callable[[Part], Awaitable[Receipt]],
-    failures: Failures,
-) -> Receipt:
-    """Send a file with its caption. A text that is too long for one follows as a separate message.
-    The receipt is then that message's, because it is what may be edited."""
-    if size(part.plain, unit) <= limit:
-        return await send_file(part)
-    await send_file(_NOTHING)
+# Places
+
+
+class Moves:
+    """Chats whose id changed, with their new ids."""
+
+    def __init__(self) -> None:
+        self._moved: dict[str, str] = {}
+
+    def add(self, old: Address, chat_id: object) -> None:
+        self._moved[old.chat_id] = str(chat_id)
+
+    def now(self, at: Address) -> Address:
+        """The chat's current address."""
+        return replace(at, chat_id=self._moved.get(at.chat_id, at.chat_id))
+
+    async def follow(
+        self,
+        to: Address,
+        call: Callable[[Address], Awaitable[T]],
+        moved_to: Callable[[Refused], object],
+    ) -> T:
+        """Call with the chat's current address. If the platform refuses and says `moved_to`, call
+        again. Not for edits: after a move, message ids are gone or belong to other messages."""
+        try:
+            return await call(self.now(to))
+        except Refused as refused:  # it had no effect
+            if (new := moved_to(refused)) is None:
+                raise
+            self.add(to, new)
+        return await call(self.now(to))
+
+
+async def check_thread(
+    to: Address, sent_to: object, take_back: Callable[[], Awaitable[bool]], failures: Failures
+) -> None:
+    """Fail if a message landed outside of its thread, which was deleted. It is taken back then."""
+    if to.thread_id is None or str(sent_to) == to.thread_id:
+        return
     try:
-        with failures.delivering():
-            return await send_text(part)
-    except (DeliveryFailed, ConnectFailed) as error:
-        # The file has arrived and must not be sent again.
-        reason = f"the file arrived without its text ({error})"
-        raise failures.undelivered(reason, arrived=True) from error
+        gone = await take_back()
+    except failures.all:
+        gone = False
+    raise failures.undelivered(failures.thread_gone, arrived=not gone)
 
 
 # Names

@@ -60,7 +60,7 @@ async def test_the_token_is_in_no_log_and_no_error(
             caplog.set_level(logging.DEBUG, name)
         adapter = rig.another()
         await adapter.connect()
-        told = [repr(adapter), str(adapter), repr(vars(adapter)["_connection"])]
+        told = [repr(adapter), str(adapter), repr(vars(adapter)["connection"])]
         async with listening(adapter) as ear:
             home = await home_of(rig, ear, await rig.place(Shape.DM))
             if trouble is not None:

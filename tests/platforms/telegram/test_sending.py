@@ -305,7 +305,7 @@ async def test_a_token_that_was_revoked_is_no_fault_of_the_message(rig: Telegram
     at = await home_at(rig, Shape.DM)
     denied = rig.denied()
     # It was connected when the token was still good.
-    denied._connection._client = denied._client()  # pyright: ignore[reportAttributeAccessIssue]
+    denied.connection._client = denied._make()  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(ConnectFailed, match="token"):
         await denied.send(at, part("Hello?"), key="1")
     await denied.close()

@@ -19,7 +19,7 @@ from segue.platforms.telegram.wire import ASKED_FOR
 
 POLL_SECONDS = 25
 FETCHED_BYTES = 20 * 1024 * 1024
-TOPIC_GONE = (
+_TOPIC_GONE = (
     "the topic was deleted, or Telegram does not find it; go on with `segue resume` in a terminal, "
     "or with /resume in another chat"
 )
@@ -51,7 +51,7 @@ FAILURES = Failures(
     ),
     delivering=(
         Rule(_UNKNOWN, status=(401,), account=True),
-        Rule(TOPIC_GONE, ("message thread not found", "topic_deleted", "topic_id_invalid")),
+        Rule(_TOPIC_GONE, ("message thread not found", "topic_deleted", "topic_id_invalid")),
         Rule(_CLOSED, ("topic_closed",)),
         Rule(_BLOCKED, ("blocked by the user",)),
         Rule(_KICKED, ("bot was kicked", "not a member")),
@@ -59,6 +59,7 @@ FAILURES = Failures(
         Rule(_NO_CHAT, ("chat not found",)),
     ),
     known=dict.fromkeys(_SENSELESS, nonsense),
+    thread_gone=_TOPIC_GONE,
 )
 
 
@@ -66,11 +67,15 @@ class BotRefused(Refused, TelegramError):
     """Passes through the library, which wraps all errors except its own."""
 
     moved_to: int | None = None
-    """The chat's new id."""
 
 
 class BotLost(Lost, TelegramError):
     """Passes through the library, too."""
+
+
+def moved_to(refused: Refused) -> int | None:
+    """The supergroup that the group has become, if that is why the call was refused."""
+    return refused.moved_to if isinstance(refused, BotRefused) else None
 
 
 class Client:

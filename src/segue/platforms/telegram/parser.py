@@ -11,20 +11,8 @@ from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
-from segue.platforms.telegram.wire import (
-    CallbackQuery,
-    Chat,
-    Content,
-    Entity,
-    File,
-    Me,
-    Member,
-    MemberUpdated,
-    Message,
-    Origin,
-    Update,
-    User,
-)  # fmt: skip
+from segue.platforms.telegram import wire
+from segue.platforms.telegram.wire import Chat, Content, Me, Message, Update
 
 _CHATS = {"private": ChatType.DM, "group": ChatType.GROUP, "supergroup": ChatType.GROUP}
 _KEPT = 24 * 60 * 60
@@ -116,7 +104,7 @@ def _is_edited(message: Message, now: float) -> bool:
     return message.edit_date > now - _KEPT
 
 
-def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
+def _pressed(update: Update, query: wire.CallbackQuery) -> Inbound | None:
     message = query.message
     at = None if message is None else address(message.chat, message)
     if message is None or at is None or query.data is None or query.sender.is_bot:
@@ -136,7 +124,7 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
     )
 
 
-def _joined(update: Update, change: MemberUpdated) -> Inbound | None:
+def _joined(update: Update, change: wire.MemberUpdated) -> Inbound | None:
     at, sender = address(change.chat), change.sender
     came = _inside(change.new_chat_member) and not _inside(change.old_chat_member)
     if at is None or not came or sender.is_bot:
@@ -144,7 +132,7 @@ def _joined(update: Update, change: MemberUpdated) -> Inbound | None:
     return _inbound(InboundKind.JOINED, update, at, _sender(sender), change.chat)
 
 
-def _inside(member: Member) -> bool:
+def _inside(member: wire.Member) -> bool:
     return member.status in _INSIDE or (member.status == "restricted" and member.is_member)
 
 
@@ -163,7 +151,7 @@ def _inbound(
     return Inbound(kind=kind, update_id=str(update.update_id), address=at, sender=sender, **more)
 
 
-def _sender(user: User) -> Sender:
+def _sender(user: wire.User) -> Sender:
     return Sender(platform=Platform.TELEGRAM, user_id=str(user.id), name=user.name)
 
 
@@ -187,7 +175,7 @@ def _words(message: Message, me: Me) -> tuple[str, bool, bool] | None:
     return text, False, to_us
 
 
-def _is_name(entity: Entity, marked: str, me: Me) -> bool:
+def _is_name(entity: wire.Entity, marked: str, me: Me) -> bool:
     if entity.type == "mention":
         return marked.lower() == f"@{me.username}".lower()
     return entity.type == "text_mention" and entity.user is not None and entity.user.id == me.id
@@ -206,7 +194,7 @@ def _forwarded_from(message: Message) -> str | None:
     return None if message.via_bot is None else f"{message.via_bot.name} (a bot)"
 
 
-def _author(origin: Origin | None) -> str:
+def _author(origin: wire.Origin | None) -> str:
     if origin is None or origin.sender_user is not None:
         return origin.sender_user.name if origin and origin.sender_user else ""
     chat = origin.sender_chat or origin.chat
@@ -262,7 +250,7 @@ def _attachments(message: Content) -> tuple[Attachment, ...]:
     return ()
 
 
-def _sticker(sticker: File) -> FileKind:
+def _sticker(sticker: wire.File) -> FileKind:
     if sticker.is_animated:
         return FileKind.VECTOR_STICKER
     return FileKind.VIDEO_STICKER if sticker.is_video else FileKind.STICKER

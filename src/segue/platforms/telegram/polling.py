@@ -108,6 +108,8 @@ class Albums:
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
+        self._addressed = ""
+        """The last album that was addressed to the bot."""
 
     def settled(self, updates: Sequence[Update]) -> int:
         """The number of leading updates that belong to no album that may still grow."""
@@ -123,6 +125,13 @@ class Albums:
             # If one part of an album is held back, hold back all of them.
             held.update(filter(None, names[cut:end]))
             end = cut
+
+    def is_addressed(self, update: Update, inbound: Inbound) -> bool:
+        """Whether the bot is addressed. A file that arrives late is, if its album was."""
+        name = album(update)
+        if inbound.addressed:
+            self._addressed = name
+        return inbound.addressed or (bool(name) and name == self._addressed)
 
 
 def gathered(updates: Sequence[Update]) -> Iterator[list[Update]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable
-from typing import TypedDict, TypeVar
+from typing import TypedDict
 
 from telegram import Bot, Message
 
@@ -12,9 +12,7 @@ from segue.core.address import Address, ChatType
 from segue.platforms import sending
 from segue.platforms.base import Unit
 from segue.platforms.errors import Refused
-from segue.platforms.telegram.client import FAILURES, TOPIC_GONE, BotRefused
-
-T = TypeVar("T")
+from segue.platforms.telegram.client import FAILURES, moved_to
 
 _NAME = 128
 # The chat has no topics, or the bot may not open any. Telegram says which when asked; what we knew
@@ -53,24 +51,18 @@ class Topics:
 
     def __init__(self) -> None:
         self._open: set[Address] = set()
-        self._moved: dict[str, str] = {}
+        self.moves = sending.Moves()
 
     def closed(self, topic: Address) -> None:
         self._open.discard(topic)
 
-    def moved(self, old: Address, chat_id: object) -> None:
-        """Record that a group has become a supergroup with another id."""
-        self._moved[old.chat_id] = str(chat_id)
-
     async def deliver(
         self, bot: Bot, to: Address, send: Callable[[Where], Awaitable[Message]]
     ) -> Message:
-        """Send to the right topic only. If the topic was deleted and the message landed outside it,
-        delete the message."""
-        await self._reopen(bot, self._now(to))
-        sent = await self._follow(to, send)
-        if to.thread_id is not None and str(sent.message_thread_id) != to.thread_id:
-            raise FAILURES.undelivered(TOPIC_GONE, arrived=not await _taken_back(bot, sent))
+        """Send to the right topic only."""
+        await self._reopen(bot, self.moves.now(to))
+        sent = await self.moves.follow(to, lambda at: send(where(at)), moved_to)
+        await sending.check_thread(to, sent.message_thread_id, sent.delete, FAILURES)
         return sent
 
     async def create(self, bot: Bot, home: Address, title: str) -> Address | None:
@@ -78,30 +70,16 @@ class Topics:
         open one. Never retried: if the response is lost, the topic may already exist."""
         name = sending.title(title, _NAME, Unit.UTF16)
         try:
-            opened = await self._follow(
-                home, lambda at: bot.create_forum_topic(at["chat_id"], name)
+            opened = await self.moves.follow(
+                home, lambda at: bot.create_forum_topic(where(at)["chat_id"], name), moved_to
             )
         except Refused as refused:
             if refused.status != 400 or not refused.says(*_CANNOT):
                 raise
-            return None if (now := self._now(home)) == home else now
-        topic = dataclasses.replace(self._now(home), thread_id=str(opened.message_thread_id))
+            return None if (now := self.moves.now(home)) == home else now
+        topic = dataclasses.replace(self.moves.now(home), thread_id=str(opened.message_thread_id))
         self._open.add(topic)
         return topic
-
-    def _now(self, at: Address) -> Address:
-        return dataclasses.replace(at, chat_id=self._moved.get(at.chat_id, at.chat_id))
-
-    async def _follow(self, to: Address, call: Callable[[Where], Awaitable[T]]) -> T:
-        """Call with the chat's current id. Not for edits: after a move, message ids are gone or
-        belong to other messages."""
-        try:
-            return await call(where(self._now(to)))
-        except BotRefused as refused:  # it had no effect
-            if refused.moved_to is None:
-                raise
-            self.moved(to, refused.moved_to)
-        return await call(where(self._now(to)))
 
     async def _reopen(self, bot: Bot, at: Address) -> None:
         """Reopen a group's topic, if needed and possible. Sending reports what is wrong."""
@@ -116,11 +94,3 @@ class Topics:
             if not isinstance(error, Refused) or error.status != 400:
                 return
         self._open.add(at)
-
-
-async def _taken_back(bot: Bot, sent: Message) -> bool:
-    """Delete the message. Return whether that succeeded."""
-    try:
-        return await bot.delete_message(sent.chat.id, sent.message_id)
-    except FAILURES.all:
-        return False

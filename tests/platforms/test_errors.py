@@ -1,0 +1,82 @@
+"""The translation of failures, from a table of rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.platforms.errors import Failures, Lost, Refused, Rule, nonsense
+
+FAILURES = Failures(
+    Platform.SLACK,
+    connecting=[Rule("the token is not right", status=(401,)), Rule("go away", ("taken",))],
+    delivering=[
+        Rule("the token is not right", status=(401,), account=True),
+        Rule("invite the bot", ("not_in_channel", "is not a member")),
+        Rule("wait a little", ("ratelimited",), retry=True),
+        Rule(says=("broken for good",), retry=False),
+    ],
+    known={KeyError: nonsense, ValueError: lambda error: Refused(403, str(error))},
+)
+
+
+def undelivered(error: Exception) -> DeliveryFailed:
+    with pytest.raises(DeliveryFailed) as caught, FAILURES.delivering():
+        raise error
+    assert caught.value.__cause__ is error
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "retry", "arrived"),
+    [
+        (Refused(400, "Bad"), "Bad", False, False),
+        (Refused(400, "", code="not_in_channel"), "invite the bot", False, False),
+        (Refused(400, "The bot IS NOT A MEMBER"), "invite the bot", False, False),
+        (Refused(200, "slow", code="ratelimited"), "wait a little", True, False),
+        (Refused(429, "slow"), "slow", True, False),
+        (Refused(503, "oops"), "oops", True, True),
+        (Refused(500, "broken for good"), "broken for good", False, True),
+        (Lost("gone", arrived=True), "gone", True, True),
+        (Lost("gone", arrived=False), "gone", True, False),
+        (KeyError("x"), "its answer makes no sense", True, True),
+        (ValueError("no"), "no", False, False),
+    ],
+)
+def test_the_first_rule_that_matches_decides(
+    error: Exception, reason: str, retry: bool, arrived: bool
+):
+    failed = undelivered(error)
+    assert (failed.reason, failed.retry, failed.arrived) == (reason, retry, arrived)
+
+
+def test_the_wait_that_the_platform_asks_for_is_kept():
+    assert undelivered(Refused(429, "slow", after=7.5)).after == 7.5
+
+
+def test_an_account_at_fault_is_no_fault_of_the_message():
+    with pytest.raises(ConnectFailed, match="token is not right"), FAILURES.delivering():
+        raise Refused(401, "no")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Refused(401, "no"), "the token is not right"),
+        (Refused(409, "it is taken"), "go away"),
+        (Refused(500, "oops"), "oops"),
+        (Lost("gone", arrived=True), "gone"),
+        (KeyError("x"), "its answer makes no sense"),
+    ],
+)
+def test_while_connecting_every_failure_is_a_failed_connection(error: Exception, reason: str):
+    with pytest.raises(ConnectFailed) as caught, FAILURES.connecting():
+        raise error
+    assert caught.value.fields["reason"] == reason
+
+
+def test_other_errors_pass():
+    for translated in (FAILURES.connecting, FAILURES.delivering):
+        with pytest.raises(ZeroDivisionError), translated():
+            raise ZeroDivisionError

@@ -1,0 +1,172 @@
+"""The HTTP client that adapters share, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncGenerator, Generator
+
+import msgspec
+import pytest
+
+from segue.platforms.errors import Lost, Refused
+from segue.platforms.http import HttpClient, bearer, decode, encode
+from segue.testing.http import HangUp, Request, Response, serving
+
+SECRET = "s3cr3t-t0k3n"
+
+
+def refusal(status: int, body: bytes) -> Refused:
+    return Refused(status, body.decode(), code="no", after=3.0)
+
+
+async def answer(request: Request) -> Response:
+    """Answer as the path says."""
+    match request.target.partition("?")[0].rpartition("/")[2]:
+        case "echo":
+            return Response(body=request.body or request.target.encode())
+        case "headers":
+            return Response(body=request.headers.get("authorization", "").encode())
+        case "refused":
+            return Response(status=400, body=b"not like this")
+        case "hang":
+            await asyncio.sleep(30)
+            return Response()
+        case "stream":
+            return Response(body=endless())
+        case _:
+            raise HangUp
+
+
+async def endless() -> AsyncGenerator[bytes]:
+    while True:
+        yield bytes(1000)
+
+
+async def lost(doing: asyncio.Future[bytes]) -> Lost:
+    with pytest.raises(Lost) as caught:
+        await doing
+    return caught.value
+
+
+@pytest.fixture
+def url(runner: asyncio.Runner) -> Generator[str]:
+    server = serving(answer)
+    yield f"{runner.run(server.__aenter__())}/{SECRET}"
+    runner.run(server.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def client(runner: asyncio.Runner) -> Generator[HttpClient]:
+    client = HttpClient(silence=5.0, secret=SECRET, headers=bearer(SECRET), refusal=refusal)
+    yield client
+    runner.run(client.close())
+
+
+async def test_a_call_returns_the_body_of_the_response(url: str, client: HttpClient):
+    assert await client.request("POST", f"{url}/echo", content=b"hello") == b"hello"
+    assert await client.request("POST", f"{url}/echo", data={"a": "b c"}) == b"a=b+c"
+    assert b"name" in await client.request("POST", f"{url}/echo", files={"f": ("name", b"x")})
+    assert (await client.request("GET", f"{url}/echo", params={"a": 1})).endswith(b"?a=1")
+    assert await client.request("GET", f"{url}/headers") == f"Bearer {SECRET}".encode()
+
+
+async def test_a_refusal_is_read_by_the_platforms_own_function(url: str, client: HttpClient):
+    with pytest.raises(Refused) as caught:
+        await client.request("GET", f"{url}/refused")
+    refused = caught.value
+    assert (refused.status, refused.reason) == (400, "not like this")
+    assert (refused.code, refused.after) == ("no", 3.0)
+
+
+async def test_a_response_larger_than_the_limit_is_not_read_to_its_end(
+    url: str, client: HttpClient
+):
+    with pytest.raises(Refused, match="larger than 5,000 bytes"):
+        await client.request("GET", f"{url}/stream", limit=5000)
+
+
+async def test_a_broken_connection_may_have_had_its_effect(url: str, client: HttpClient):
+    assert (await lost(asyncio.ensure_future(client.request("GET", f"{url}/drop")))).arrived
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "nonsense", "http://[", "ftp://x", "http://127.0.0.1:1", "http://\ud800/"]
+)
+async def test_a_call_that_was_never_sent_has_no_effect(client: HttpClient, wrong: str):
+    assert not (await lost(asyncio.ensure_future(client.request("GET", wrong)))).arrived
+
+
+async def test_silence_is_a_lost_call(url: str):
+    client = HttpClient(silence=0.2)
+    failed = await lost(asyncio.ensure_future(client.request("GET", f"{url}/hang")))
+    assert (failed.reason, failed.arrived) == ("it does not answer", True)
+    await client.close()
+
+
+async def test_a_longer_wait_can_be_allowed(url: str):
+    client = HttpClient(silence=0.1)
+    call = asyncio.ensure_future(client.request("GET", f"{url}/hang", seconds=9.0))
+    await asyncio.wait({call}, timeout=0.4)
+    assert not call.done()
+    await client.close()
+    assert (await lost(call)).arrived
+
+
+async def test_closing_ends_what_is_under_way_and_what_comes_later(url: str, client: HttpClient):
+    call = asyncio.ensure_future(client.request("GET", f"{url}/hang"))
+    await asyncio.sleep(0.05)
+    await client.close()
+    assert (await lost(call)).reason == "it was closed"
+    await client.close()
+
+
+async def test_a_cancelled_caller_is_cancelled(url: str, client: HttpClient):
+    call = asyncio.ensure_future(client.request("GET", f"{url}/hang"))
+    await asyncio.sleep(0.05)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+@pytest.mark.parametrize("trust_env", [False, True])
+@pytest.mark.parametrize("path", ["echo", "refused", "drop", "hang"])
+async def test_a_secret_is_in_no_error_and_no_log(
+    url: str, trust_env: bool, path: str, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    headers = {"X-Broken": f"{SECRET}\n"} if path == "hang" else bearer(SECRET)
+    client = HttpClient(silence=1.0, secret=SECRET, headers=headers, trust_env=trust_env)
+    told = ""
+    for address in (f"{url}/{path}", f"http://127.0.0.1:1/{SECRET}", f"http://[{SECRET}"):
+        try:
+            await client.request("GET", address)
+        except (Refused, Lost) as error:
+            told += "".join(traceback.format_exception(error))
+    await client.close()
+    assert told
+    assert SECRET not in told
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("token", ["", "two words", "ünïcödé", "a\nb", "\ud800"])
+def test_what_cannot_be_a_token_is_named_and_not_shown(token: str):
+    with pytest.raises(Lost, match="token") as caught:
+        bearer(token)
+    assert not token or token not in str(caught.value)
+
+
+def test_json_that_makes_no_sense_may_have_had_its_effect_and_is_never_sent():
+    for body in (b"", b"{", b'{"a": "b"}', b"\xff", b"[" * 99_999):
+        with pytest.raises(Lost) as caught:
+            decode(body, dict[str, int])
+        assert caught.value.arrived
+    assert decode(encode({"a": 1}), dict[str, int]) == {"a": 1}
+    with pytest.raises(Lost) as caught:
+        encode(msgspec.structs.asdict(_Text("\ud800")))
+    assert not caught.value.arrived
+
+
+class _Text(msgspec.Struct):
+    text: str

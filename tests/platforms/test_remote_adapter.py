@@ -1,0 +1,244 @@
+"""What adapters of remote platforms have in common, with a platform that is a list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+
+from segue.core.address import Address, ChatType, Platform, Sender
+from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.platforms.adapter import RemoteAdapter
+from segue.platforms.base import (
+    Attachment,
+    Button,
+    Capabilities,
+    Dialect,
+    Finding,
+    Inbound,
+    InboundKind,
+    Part,
+    Receipt,
+    Upload,
+)
+from segue.platforms.errors import Failures, Lost, Refused
+
+HOME = Address(platform=Platform.SIGNAL, chat_type=ChatType.DM, chat_id="1")
+SENDER = Sender(platform=Platform.SIGNAL, user_id="1")
+FILE = Upload("a.txt", "text/plain", b"a")
+LONG = Part("<b>long text</b>", "long text")
+NO_ACCOUNT = Finding(False, "There is no account.", "Get one.", vital=True)
+
+
+class Client:
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.failing: Exception | None = None
+        self.closed = False
+
+    async def call(self, text: str) -> Receipt:
+        await asyncio.sleep(0)
+        if self.closed:
+            raise Lost("it was closed", arrived=False)
+        if self.failing is not None:
+            raise self.failing
+        if text.startswith("<b>bad"):
+            raise Refused(400, "bad markup")
+        self.sent.append(text)
+        return Receipt(str(len(self.sent)))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class ListAdapter(RemoteAdapter[Client]):
+    platform = Platform.SIGNAL
+    capabilities = Capabilities(edits=True, length=20, dialect=Dialect.MATRIX)
+    caption = 5
+    no_account = NO_ACCOUNT
+
+    def __init__(self, clients: Sequence[Client] = ()) -> None:
+        super().__init__(Failures(self.platform))
+        self._clients = list(clients)
+
+    def _make(self) -> Client:
+        if not self._clients:
+            raise self.failures.unreachable("there is no account")
+        return self._clients.pop(0)
+
+    async def _greet(self, client: Client) -> None:
+        self.account = await client.call("hello")
+
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
+        yield None
+
+    async def _send(
+        self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
+    ) -> Receipt:
+        return await self.client.call(text)
+
+    async def _edit(
+        self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
+    ) -> None:
+        if text in self.client.sent:
+            raise Refused(400, "unchanged")
+        await self.client.call(text)
+
+    async def _upload(
+        self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
+    ) -> Receipt:
+        return await self.client.call(f"{file.name}: {caption}")
+
+    def _is_bad_markup(self, refused: Refused) -> bool:
+        return refused.says("bad markup")
+
+    def _is_unchanged(self, refused: Refused) -> bool:
+        return refused.says("unchanged")
+
+    async def _checks(self, client: Client, home: Address | None) -> AsyncGenerator[Finding]:
+        yield Finding(True, "Fine.")
+        await client.call("check")
+        yield Finding(True, "Very fine.")
+
+
+async def connected() -> tuple[ListAdapter, Client]:
+    client = Client()
+    adapter = ListAdapter([client])
+    await adapter.connect()
+    client.sent.clear()
+    return adapter, client
+
+
+async def test_markup_that_is_rejected_is_sent_as_plain_text():
+    adapter, client = await connected()
+    await adapter.send(HOME, Part("<b>good</b>", "good"), key="1")
+    receipt = await adapter.send(HOME, Part("<b>bad", "bad\ud800"), key="2")
+    await adapter.edit(HOME, receipt, Part("<b>bad again", "bad again"))
+    assert client.sent == ["<b>good</b>", "bad\ufffd", "bad again"]
+
+
+async def test_a_platform_without_markup_gets_plain_text():
+    adapter, client = await connected()
+    adapter.capabilities = Capabilities()
+    await adapter.send(HOME, Part("<b>good</b>", "good"), key="1")
+    assert client.sent == ["good"]
+
+
+async def test_an_edit_that_changes_nothing_is_no_error():
+    adapter, client = await connected()
+    receipt = await adapter.send(HOME, LONG, key="1")
+    await adapter.edit(HOME, receipt, LONG)
+    assert len(client.sent) == 1
+
+
+async def test_what_is_over_a_limit_is_not_sent():
+    adapter, client = await connected()
+    for doing in (
+        adapter.send(HOME, Part("x", "x" * 21), key="1"),
+        adapter.edit(HOME, Receipt("1"), Part("", "")),
+        adapter.send_file(HOME, FILE, Part("x", "x" * 21), key="1"),
+    ):
+        with pytest.raises(DeliveryFailed) as caught:
+            await doing
+        assert (caught.value.retry, caught.value.arrived) == (False, False)
+    assert client.sent == []
+
+
+async def test_a_text_that_is_too_long_for_a_caption_follows_the_file():
+    adapter, client = await connected()
+    assert await adapter.send_file(HOME, FILE, Part("short", "short"), key="1") == "1"
+    assert await adapter.send_file(HOME, FILE, LONG, key="2") == "3"
+    assert client.sent == ["a.txt: short", "a.txt: ", "<b>long text</b>"]
+
+
+async def test_a_file_whose_text_did_not_follow_is_not_sent_again():
+    class Half(ListAdapter):
+        async def _send(self, *_: object, **__: object) -> Receipt:
+            raise Refused(429, "slow", after=3)
+
+    adapter = Half([Client()])
+    await adapter.connect()
+    with pytest.raises(DeliveryFailed, match="without its text") as caught:
+        await adapter.send_file(HOME, FILE, LONG, key="1")
+    assert (caught.value.retry, caught.value.arrived) == (False, True)
+
+
+async def test_what_a_platform_does_not_have_fails_for_good_or_does_nothing():
+    adapter, _ = await connected()
+    press = Inbound(kind=InboundKind.BUTTON, update_id="1", address=HOME, sender=SENDER)
+    for doing in (
+        adapter.typing(HOME),
+        adapter.fetch(Attachment("1", "a", "b", 1)),
+        adapter.preview(HOME, LONG, key="1"),
+    ):
+        with pytest.raises(DeliveryFailed) as caught:
+            await doing
+        assert (caught.value.retry, caught.value.arrived) == (False, False)
+    adapter.acknowledge(press)
+    await adapter.offer([])
+    assert await adapter.create_handoff_thread(HOME, "x", key="1") is None
+    assert await adapter.find_chat("1") is None
+    assert (adapter.previews(HOME), adapter.how_to_address(HOME)) == (False, "")
+    assert adapter.pairing_link("x") is None
+
+
+# Connecting
+
+
+async def test_without_a_connection_the_last_reason_is_named():
+    adapter = ListAdapter()
+    with pytest.raises(ConnectFailed, match="it is not connected"):
+        await adapter.send(HOME, LONG, key="1")
+    for doing in (adapter.connect(), adapter.send(HOME, LONG, key="1")):
+        with pytest.raises(ConnectFailed, match="there is no account"):
+            await doing
+
+
+async def test_a_client_that_failed_to_connect_is_closed_and_an_open_one_is_kept():
+    bad, good = Client(), Client()
+    bad.failing = Refused(500, "oops")
+    adapter = ListAdapter([bad, good])
+    with pytest.raises(ConnectFailed, match="oops"):
+        await adapter.connect()
+    assert bad.closed
+    await adapter.connect()
+    good.failing = Lost("gone", arrived=False)
+    with pytest.raises(ConnectFailed, match="gone"):
+        await adapter.connect()
+    assert (good.closed, adapter.client) == (False, good)
+    await adapter.close()
+    await adapter.close()
+    assert good.closed
+
+
+@pytest.mark.parametrize("failing", [None, Refused(400, "too old"), Lost("gone", arrived=True)])
+async def test_a_call_in_the_background_never_fails(failing: Exception | None):
+    adapter, client = await connected()
+    client.failing = failing
+    adapter.connection.in_background(lambda client: client.call("later"))
+    assert client.sent == []
+    await adapter.close()
+    adapter.connection.in_background(lambda client: client.call("too late"))
+    await adapter.close()
+    assert "too late" not in client.sent
+
+
+# Checks
+
+
+@pytest.mark.parametrize(
+    ("failing", "texts"),
+    [
+        (None, ["Fine.", "Very fine."]),
+        (Refused(401, "no"), ["Fine.", "There is no account."]),
+        (Lost("it hangs", arrived=True), ["Fine.", "Signal cannot be asked: it hangs."]),
+    ],
+)
+async def test_checks_run_with_a_client_of_their_own(failing: Exception | None, texts: list[str]):
+    client = Client()
+    client.failing = failing
+    found = await ListAdapter([client]).examine(None)
+    assert [finding.text for finding in found] == texts
+    assert client.closed
+    assert await ListAdapter().examine(None) == [NO_ACCOUNT]
