@@ -47,9 +47,10 @@ THREADED = frozenset({Shape.DM, Shape.GROUP, Shape.CHANNEL, Shape.FORUM})
 IMPATIENT = 0.6
 
 
-class PeerRig(FakeRig[Hands]):
+class PeerRig(FakeRig):
     """The test platform, plugged in."""
 
+    hands: Hands
     methods: Mapping[Act, str] = {**FakeRig.methods, Act.FETCH: "file"}
     usual = Shape.GROUP
 

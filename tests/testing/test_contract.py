@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,11 @@ class OtherAddress(SmallChatAdapter):
 
 
 class EarlyConfirmation(SmallChatAdapter):
-    """Confirms a batch before its updates are recorded."""
+    """Confirms an update when it is parsed, before it is recorded."""
 
-    async def receive(self) -> AsyncGenerator[Inbound | None]:
-        while True:
-            batch = await self._call("updates", after=self._last, seconds=0.1)
-            self._last = batch.last
-            for update in batch.updates:
-                yield self._parse(update)
+    def _parse(self, text: str) -> Inbound | None:
+        self._last = (self._last or 0) + 1
+        return super()._parse(text)
 
 
 class MutedErrors(SmallChatAdapter):

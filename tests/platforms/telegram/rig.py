@@ -57,13 +57,14 @@ METHODS: Mapping[Act, str] = {
 }
 
 
-class TelegramRig(FakeRig[Hands]):
+class TelegramRig(FakeRig):
     """Anna on Telegram.
 
     A user has only one private chat with a bot, so each private chat that a test asks for gets
     another account of Anna.
     """
 
+    hands: Hands
     methods = METHODS
     many = BATCH + 5
     usual = Shape.FORUM

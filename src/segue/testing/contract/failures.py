@@ -61,7 +61,7 @@ class FailureContract(Contract):
         async with listening(rig.adapter) as ear:
             home = await home_of(rig, ear, await rig.place(rig.usual))
             await rig.fail(Act.SEND, trouble, seconds=BUSY_SECONDS)
-            async with ready_for(trouble, rig) as adapter:
+            async with adapter_for(trouble, rig) as adapter:
                 await failure(adapter.send(home, part("Once."), key="1"))
             await rig.calm()
             arrived = len(await rig.seen("Once."))
@@ -76,9 +76,9 @@ class FailureContract(Contract):
     ) -> None:
         require_fault(rig, act, trouble)
         async with listening(rig.adapter) as ear:
-            do = await doing(rig, act, await rig.place(rig.usual), ear)
+            do = await operation(rig, act, await rig.place(rig.usual), ear)
             await rig.fail(act, trouble, seconds=BUSY_SECONDS)
-            async with ready_for(trouble, rig) as adapter:
+            async with adapter_for(trouble, rig) as adapter:
                 failed = await failure(do(adapter))
             assert failed.retry == (trouble is not Trouble.FORBIDDEN)
             timed = trouble is Trouble.BUSY and Feature.RETRY_TIMES not in rig.lacks
@@ -94,7 +94,7 @@ class FailureContract(Contract):
     ) -> None:
         require_act(rig, act)
         async with listening(rig.adapter) as ear:
-            do = await doing(rig, act, await rig.place(rig.usual), ear)
+            do = await operation(rig, act, await rig.place(rig.usual), ear)
             await rig.down()
             failed = await failure(do(rig.adapter))
             assert (failed.retry, failed.arrived) == (True, False)
@@ -153,7 +153,7 @@ def require_act(rig: Rig, act: Act) -> None:
 
 
 @contextlib.asynccontextmanager
-async def ready_for(trouble: Trouble, rig: RemoteRig) -> AsyncGenerator[Adapter]:
+async def adapter_for(trouble: Trouble, rig: RemoteRig) -> AsyncGenerator[Adapter]:
     """Return an adapter for the fault. For a hanging call, that is one with a short timeout."""
     if trouble not in (Trouble.HANG, Trouble.HANG_AFTER):
         yield rig.adapter
@@ -170,7 +170,9 @@ async def ready_for(trouble: Trouble, rig: RemoteRig) -> AsyncGenerator[Adapter]
         await adapter.close()
 
 
-async def doing(rig: Rig, act: Act, at: Place, ear: Ear) -> Callable[[Adapter], Awaitable[object]]:
+async def operation(
+    rig: Rig, act: Act, at: Place, ear: Ear
+) -> Callable[[Adapter], Awaitable[object]]:
     """Return a function that performs the operation with an adapter, any number of times."""
     home = await home_of(rig, ear, at)
     numbers = itertools.count()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from segue.testing.contract.rig import Act, RemoteRig
-from segue.testing.peers import Hands, Trouble
-
-AnyHands = TypeVar("AnyHands", bound=Hands[Any, Any, Any, Any, Any])
+from segue.testing.peers import Trouble
 
 
-class FakeRig(RemoteRig, Generic[AnyHands]):
-    hands: AnyHands
+class FakeRig(RemoteRig):
+    hands: Any
+    """The fake's own kind of `segue.testing.peers.Hands`."""
     methods: Mapping[Act, str] = {act: act.value for act in Act}
     """The platform's method for each operation."""
 

@@ -43,7 +43,7 @@ class OutboundContract(Contract):
                 failed = await failure(rig.adapter.send(home, part(text), key=f"key {number}"))
                 assert (failed.retry, failed.arrived) == (False, False)
                 assert failed.reason
-            await rig.adapter.send(home, part("y" * limit), key="just so")
+            await rig.adapter.send(home, part("y" * limit), key="longest")
             assert await rig.seen("y" * limit)
 
     async def test_a_hundred_megabytes_are_refused_with_the_limit(self, rig: Rig) -> None:
@@ -60,7 +60,7 @@ class OutboundContract(Contract):
         async with listening(rig.adapter) as ear:
             home = await home_of(rig, ear, await rig.place(rig.usual))
         nowhere = dataclasses.replace(home, chat_id=f"{home.chat_id}9")
-        failed = await failure(rig.adapter.send(nowhere, part("Anybody?"), key="1"))
+        failed = await failure(rig.adapter.send(nowhere, part("Hello?"), key="1"))
         assert (failed.retry, failed.arrived) == (False, False)
 
     async def test_an_edit_replaces_the_text_and_removes_the_buttons(self, rig: Rig) -> None:
@@ -102,6 +102,7 @@ class OutboundContract(Contract):
                 inbound = await ear.next()
                 assert (inbound.kind, inbound.text) == (InboundKind.BUTTON, button.data)
                 assert (inbound.message_id, inbound.sender.user_id) == (seen.id, rig.anna)
+                rig.adapter.acknowledge(inbound)
 
     async def test_button_data_that_is_too_long_is_refused(self, rig: Rig) -> None:
         long = [Button("No", "x" * (BUTTON_LIMIT + 1))]
@@ -174,6 +175,15 @@ class OutboundContract(Contract):
                 assert finding.text
                 assert finding.ok == (not finding.fix)
         await unconnected.close()
+
+    async def test_a_chat_that_is_found_by_its_id_has_the_address_of_its_messages(
+        self, rig: Rig, shape: str
+    ) -> None:
+        async with listening(rig.adapter) as ear:
+            home = await home_of(rig, ear, await rig.place(shape))
+        found = await rig.adapter.find_chat(home.chat_id)
+        assert found is None or found.address == home
+        assert await rig.adapter.find_chat(f"{home.chat_id}9") is None
 
     async def test_one_key_sends_one_message(self, rig: Rig) -> None:
         async with listening(rig.adapter) as ear:
