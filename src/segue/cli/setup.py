@@ -31,7 +31,7 @@ from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.store import Store, Topic
 from segue.store.gateways import Gateway, Link
-from segue.store.pairings import SECONDS
+from segue.store.pairings import CODE_SECONDS
 
 _STDIN = "-"
 _LOOK = 0.25
@@ -57,7 +57,7 @@ class Wish:
     waits: bool = True
     asks: bool = False
     """Whether there is a terminal to ask on."""
-    seconds: float = SECONDS
+    seconds: float = CODE_SECONDS
     """How long the pairing code is valid."""
 
 
