@@ -75,7 +75,7 @@ class SharedClock(SystemClock):
 
 
 def constants(values: Mapping[str, float | str]) -> dict[str, str]:
-    """Return an environment that overrides constants, such as `segue.gateway.janitor.LOOK`.
+    """Return an environment that overrides constants, such as `segue.gateway.janitor.POLL_SECONDS`.
 
     A string value names an object to import, as `module:function`.
     """

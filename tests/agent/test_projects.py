@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from segue.agent.projects import ABSENT, Projects
+from segue.agent.projects import ABSENT_SECONDS, Projects
 
 
 async def test_agents_md_of_the_working_directory_is_read(tmp_path: Path):
@@ -53,7 +53,7 @@ async def test_one_that_was_not_there_is_seen_a_moment_after_it_was_made(tmp_pat
     projects = Projects(lambda: now)
     assert await projects.read(tmp_path) == ""
     (tmp_path / "AGENTS.md").write_text("Use tabs.")
-    now += ABSENT
+    now += ABSENT_SECONDS
     assert await projects.read(tmp_path) == "Use tabs."
     (tmp_path / "AGENTS.md").write_text("Use spaces.")
     assert await projects.read(tmp_path) == "Use spaces.", "one that is there is always read"
@@ -64,7 +64,7 @@ async def test_one_that_is_not_there_is_not_looked_for_again_and_again(tmp_path:
     projects = Projects(lambda: now)
     assert await projects.read(tmp_path) == ""
     (tmp_path / "AGENTS.md").write_text("Use tabs.")
-    now += ABSENT / 2
+    now += ABSENT_SECONDS / 2
     assert await projects.read(tmp_path) == ""
     other = tmp_path / "other"
     other.mkdir()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from segue.core.handoff import State
-from segue.handoff.request import PATIENCE
+from segue.handoff.request import CLAIM_TIMEOUT
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.testing.platform import Trouble
 from tests.crash.history import gather
@@ -80,7 +80,7 @@ async def _was_carried_out(world: World, life: Life, away: float) -> None:
     """Check that the next gateway finished the handoff, if it started in time."""
     latest = await world.latest(life)
     assert latest is not None
-    patience = CLAIM_SECONDS if latest.attempt else PATIENCE
+    patience = CLAIM_SECONDS if latest.attempt else CLAIM_TIMEOUT
     if latest.state is not State.COMPLETED and away < patience - 1:
         raise AssertionError(f"a gateway was back after {away:.1f} s, and yet: {latest.error}")
 

@@ -16,14 +16,14 @@ import pytest
 import segue.store
 from segue.core.session import ME
 from segue.store import Store
-from segue.store.gateways import SECONDS, Link
+from segue.store.gateways import ALIVE_SECONDS, Link
 from segue.store.processes import whose
 from segue.testing import postgres
 from segue.testing.gateways import environment
 from segue.testing.platform import Peer
 from tests.crash.world import TELEGRAM
 
-SOON = SECONDS / 2
+SOON = ALIVE_SECONDS / 2
 """Sooner than its silence would tell: by the lock that the server frees, at the next look."""
 WITHIN = 40.0
 

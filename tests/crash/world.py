@@ -280,7 +280,7 @@ class World:
             "OPENAI_API_KEY": "sk-test",
             "SEGUE_TELEGRAM_URL": peer.url,
             "SEGUE_TELEGRAM_TOKEN": peer.token,
-            **program.constants({"segue.gateway.janitor.LOOK": 0.5}),
+            **program.constants({"segue.gateway.janitor.POLL_SECONDS": 0.5}),
         }
 
     # Gateways

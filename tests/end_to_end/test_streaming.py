@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from segue.gateway import texts
-from segue.gateway.streaming import FIRST
+from segue.gateway.streaming import BUBBLE_DELAY
 from segue.store import Topic
 from segue.testing.models.openai import Say
 from segue.testing.models.travel import AT_ONCE, Travel
@@ -22,7 +22,7 @@ HALF = 3000
 @pytest.fixture(autouse=True)
 def halves(home: Home) -> None:
     """Are shown."""
-    home.set_constants({"segue.gateway.streaming.FIRST": FIRST})
+    home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": BUBBLE_DELAY})
 
 
 async def begins_a_story(home: Home, chat: int, thread: int | None) -> None:

@@ -11,7 +11,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import NoGateway
 from segue.core.handoff import Failure, State, Step
 from segue.core.session import ME
-from segue.handoff.request import PATIENCE
+from segue.handoff.request import CLAIM_TIMEOUT
 from segue.store import Topic
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.testing.platform import PeerAdapter, Shape
@@ -106,7 +106,7 @@ async def test_the_terminal_does_not_give_up_while_the_gateway_is_at_work(househ
     async with household.gateway(), household.desk("one") as desk:
         handing = asyncio.create_task(desk.hand_off())
         await household.handoff(State.RUNNING, step=Step.REPLYING)
-        household.advance(PATIENCE + 2)
+        household.advance(CLAIM_TIMEOUT + 2)
         await asyncio.wait({handing}, timeout=3 * LOOK)
         assert not handing.done()
         assert (await household.handoffs())[0].state is State.RUNNING
@@ -245,7 +245,7 @@ async def test_what_a_killed_terminal_asked_for_is_no_ghost_an_hour_later(househ
         with household.begun("handoff", "Sums", "telegram"):
             await household.handoff(State.PENDING)
         gateway.kill()
-        household.advance(PATIENCE)
+        household.advance(CLAIM_TIMEOUT)
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.HANDOFFS) as wake:
             while await household.store.list_pending_handoffs():
                 await wake.wait(0.1)

@@ -9,7 +9,7 @@ import shlex
 
 from segue.core.handoff import REASONS, Failure, State
 from segue.core.session import ME
-from segue.handoff.request import PATIENCE
+from segue.handoff.request import CLAIM_TIMEOUT
 from segue.testing.platform import Shape, Trouble
 from tests.failures.advice import (
     IN_A_SHELL,
@@ -35,7 +35,7 @@ async def test_what_nobody_took_up_can_be_asked_for_again_after_what_is_told(
             gateway.freeze()
             handing = asyncio.create_task(desk.hand_off())
             await household.handoff(State.PENDING)
-            household.advance(PATIENCE)
+            household.advance(CLAIM_TIMEOUT)
             expired = await handing
             assert (expired.state, expired.failure) == (State.FAILED, Failure.EXPIRED)
         status, start = commands(REASONS[Failure.EXPIRED], "No gateway accepted it")

@@ -7,7 +7,7 @@ import pytest
 from segue.core.address import Address, ChatType, Sender
 from segue.core.session import ME
 from segue.gateway import texts
-from segue.gateway.access import GUESSES, WINDOW, Gate
+from segue.gateway.access import GUESS_WINDOW, MAX_GUESSES, Gate
 from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import Shape
 from tests.gateway.conftest import TELEGRAM, House
@@ -54,7 +54,7 @@ async def test_who_guesses_too_often_is_answered_only_with_the_right_code_which_
     own = await house.chat()
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
-        for _ in range(GUESSES + 2):
+        for _ in range(MAX_GUESSES + 2):
             await house.hands.say(house.eve, chat, "2345-6789")
         await house.hands.say(house.anna, own, "after")
         await house.hands.message("(1) after", chat=own)
@@ -68,7 +68,7 @@ async def test_who_guesses_too_often_is_answered_only_with_the_right_code_which_
 async def test_strangers_who_guess_do_not_keep_the_right_code_out(house: House):
     gate = Gate(house.store, lambda: 0.0)
     code = await house.store.pairings.begin(ME)
-    for n in range(30 * GUESSES):
+    for n in range(30 * MAX_GUESSES):
         assert not await gate.pair("bot", said(f"stranger {n % 30}", "2345-6789", n))
     assert await gate.pair("bot", said("me", code, 1000))
     assert await house.store.owners.who(TELEGRAM, "me")
@@ -77,9 +77,9 @@ async def test_strangers_who_guess_do_not_keep_the_right_code_out(house: House):
 async def test_who_guessed_too_often_may_try_again_after_the_window(house: House):
     now = 0.0
     gate = Gate(house.store, lambda: now)
-    for n in range(GUESSES):
+    for n in range(MAX_GUESSES):
         await gate.pair("bot", said("me", "2345-6789", n))
-    now = WINDOW
+    now = GUESS_WINDOW
     assert await gate.pair("bot", said("me", await house.store.pairings.begin(ME), 1000))
     assert await house.store.owners.who(TELEGRAM, "me")
 

@@ -132,7 +132,7 @@ async def test_stop_ends_a_turn_that_waits_for_an_answer(house: House, tmp_path:
 async def test_a_question_outlives_the_gateway(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(inbound, "MOST_STARTS", 1)
+    monkeypatch.setattr(inbound, "MAX_STARTS", 1)
     made = tmp_path / "made"
     chat = await house.chat()
     script = runs(made)
@@ -187,8 +187,8 @@ async def test_an_answer_counts_once(house: House, tmp_path: Path):
 async def test_a_question_that_nobody_answers_is_over_and_nothing_is_done(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(approvals, "SECONDS", 0.2)
-    monkeypatch.setattr(approvals, "LOOK", 0.05)
+    monkeypatch.setattr(approvals, "ANSWER_TIMEOUT", 0.2)
+    monkeypatch.setattr(approvals, "POLL_SECONDS", 0.05)
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):

@@ -182,7 +182,7 @@ async def test_a_message_that_no_gateway_gets_done_with_is_given_up(house: House
     left = Inbound(kind=InboundKind.MESSAGE, update_id="left", address=address, sender=sender)
     body = msgspec.json.encode(left).decode()
     await house.store.inbox.record("bot", "left", address, body)
-    for _ in range(inbound.MOST_STARTS):
+    for _ in range(inbound.MAX_STARTS):
         await house.store.inbox.take_over([TELEGRAM])
     async with house.gateway():
         await house.hands.message(texts.GIVEN_UP, chat=chat)
@@ -360,18 +360,18 @@ async def test_a_task_that_dies_is_restarted_until_that_does_not_help():
 
     with pytest.raises(ZeroDivisionError):
         await steadily("work", work)
-    assert lives == containment.DEATHS
+    assert lives == containment.MAX_CRASHES
 
 
 @pytest.mark.usefixtures("no_pauses")
 async def test_deaths_that_are_far_apart_do_not_add_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(containment, "WINDOW", 0.0)
+    monkeypatch.setattr(containment, "CRASH_WINDOW", 0.0)
     lives, lived = 0, asyncio.Event()
 
     async def work() -> None:
         nonlocal lives
         lives += 1
-        if lives > 3 * containment.DEATHS:
+        if lives > 3 * containment.MAX_CRASHES:
             lived.set()
             await asyncio.Event().wait()
         raise ZeroDivisionError("our fault")
@@ -389,13 +389,13 @@ async def test_a_task_waits_for_the_store_however_long_that_takes():
     async def work() -> None:
         nonlocal lives
         lives += 1
-        if lives > 3 * containment.DEATHS:
+        if lives > 3 * containment.MAX_CRASHES:
             raise ZeroDivisionError("our fault")
         raise StoreBusy(path="here")
 
     with pytest.raises(ZeroDivisionError):
         await steadily("work", work)
-    assert lives > 3 * containment.DEATHS
+    assert lives > 3 * containment.MAX_CRASHES
 
 
 async def test_trouble_with_the_store_sets_nothing_aside():

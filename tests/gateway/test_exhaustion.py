@@ -8,7 +8,7 @@ from asyncio import constants
 
 import pytest
 
-from segue.gateway.exhaustion import EVERY, Exhaustion
+from segue.gateway.exhaustion import LOG_SECONDS, Exhaustion
 from segue.testing.clock import FakeClock
 from segue.testing.descriptors import exhausted
 from tests.gateway.conftest import WITHIN
@@ -50,7 +50,7 @@ async def test_how_often_it_happened_is_said_now_and_then(caplog: pytest.LogCapt
     for _ in range(3):
         for _ in range(500):
             handler(loop, {"message": "accept", "exception": OSError(24, "Too many open files")})
-        clock.advance(EVERY)
+        clock.advance(LOG_SECONDS)
     said = [record.getMessage().partition("attempts=")[2].split()[0] for record in caplog.records]
     assert said == ["1", "500", "500"]
 

@@ -94,7 +94,7 @@ async def test_a_wait_that_is_longer_than_a_handoff_may_take_is_reported_at_once
     house: House, method: str, monkeypatch: pytest.MonkeyPatch
 ):
     # The recap is still queued when the gateway stops, for as long as the platform asks to wait.
-    monkeypatch.setattr(service, "LAST_WORDS", 0.1)
+    monkeypatch.setattr(service, "FLUSH_TIMEOUT", 0.1)
     async with house.gateway():
         chat, _ = await home_in(house, Shape.DM)
         async with house.terminal(*SAID, title="Sums") as desk:

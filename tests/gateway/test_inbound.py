@@ -13,7 +13,7 @@ from msgspec import structs
 from segue.core.address import Sender
 from segue.core.transcript import Role
 from segue.gateway import texts
-from segue.gateway.queues import MOST_WAITING
+from segue.gateway.queues import MAX_WAITING
 from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import PeerAdapter, Rules, Shape, Upload
 from tests.gateway.conftest import House
@@ -43,13 +43,13 @@ async def test_a_chat_in_which_too_much_waits_is_told_so_and_the_rest_is_answere
     async with house.gateway(model=model):
         await house.hands.say(house.anna, chat, "first")
         await model.asked.wait()
-        for number in range(MOST_WAITING + 2):
+        for number in range(MAX_WAITING + 2):
             await house.hands.say(house.anna, chat, f"n{number}")
         await house.hands.until(lambda s: list(s.texts).count(texts.BUSY) == 2, chat=chat)
         model.go.set()
-        await house.hands.message(f"({MOST_WAITING + 1}) n{MOST_WAITING - 1}", chat=chat)
+        await house.hands.message(f"({MAX_WAITING + 1}) n{MAX_WAITING - 1}", chat=chat)
         await house.idle()
-    assert len(model.prompts) == MOST_WAITING + 1
+    assert len(model.prompts) == MAX_WAITING + 1
 
 
 async def test_what_is_changed_while_it_waits_is_what_was_said(house: House):

@@ -49,7 +49,7 @@ def test_it_is_for_its_person_alone_also_when_it_was_not(tmp_path: Path):
 
 
 def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(log_file, "_BIGGEST", 1000)
+    monkeypatch.setattr(log_file, "_MAX_BYTES", 1000)
     file = tmp_path / "gateway.log"
     log_file.write_to(file)
     for number in range(200):

@@ -109,7 +109,7 @@ class Slow(ScriptedModel):
 async def test_an_answer_is_seen_as_it_comes_and_ends_as_one_message(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(streaming, "FIRST", 0.0)
+    monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
     await house.hands.rules(Rules(edits=True, edit_seconds=0.01))
     chat = await house.chat()
     model = Slow()
@@ -129,7 +129,7 @@ async def test_an_answer_is_seen_as_it_comes_and_ends_as_one_message(
 async def test_half_an_answer_that_is_still_on_its_way_becomes_the_answer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(streaming, "FIRST", 0.0)
+    monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
     await house.hands.rules(Rules(edits=True, edit_seconds=0.01))
     chat = await house.chat()
     model = Slow()
@@ -163,7 +163,7 @@ async def test_a_turn_does_not_wait_until_what_it_said_is_delivered(house: House
 async def test_what_the_agent_does_is_one_line_that_becomes_the_answer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(streaming, "FIRST", 0.0)
+    monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
     await house.hands.rules(Rules(edits=True, edit_seconds=0.01))
     chat = await house.chat()
     go = asyncio.Event()

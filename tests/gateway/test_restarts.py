@@ -65,7 +65,7 @@ async def test_a_turn_that_runs_is_finished_before_the_gateway_stops(house: Hous
 async def test_what_takes_too_long_goes_on_after_the_restart(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(service, "GRACE", 0.1)
+    monkeypatch.setattr(service, "STOP_TIMEOUT", 0.1)
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):

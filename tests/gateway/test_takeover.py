@@ -17,7 +17,7 @@ from segue.gateway import service
 from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.clock import SystemClock
-from segue.store.gateways import SECONDS
+from segue.store.gateways import ALIVE_SECONDS
 from segue.store.handoffs import LEASE_SECONDS
 from segue.testing.platform import Hands, PeerAdapter, Shape
 from segue.testing.platform.process import serving
@@ -34,7 +34,7 @@ class Later(SystemClock):
     """The clock of a process to which all others have been silent for too long."""
 
     def ticks(self) -> Ticks:
-        return Ticks(super().ticks() + int((SECONDS + LEASE_SECONDS) * SECOND))
+        return Ticks(super().ticks() + int((ALIVE_SECONDS + LEASE_SECONDS) * SECOND))
 
 
 @dataclass
@@ -50,8 +50,8 @@ class Rival:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "HEARTBEAT", 0.05)
-    monkeypatch.setattr(service, "STANDBY", 0.05)
+    monkeypatch.setattr(service, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(service, "STANDBY_SECONDS", 0.05)
 
 
 @contextlib.asynccontextmanager
@@ -180,7 +180,7 @@ async def test_what_comes_in_on_a_platform_that_was_lost_is_left_to_the_other_ga
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     """Even before the gateway has noticed: it must not confirm what it may not record."""
-    monkeypatch.setattr(service, "HEARTBEAT", 1000.0)
+    monkeypatch.setattr(service, "HEARTBEAT_SECONDS", 1000.0)
     chat = await house.chat()
     async with on_two(house), rival(house) as other:
         await other.take()

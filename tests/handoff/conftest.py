@@ -159,7 +159,7 @@ def outcome(last: Progress) -> Handoff:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll quickly: process deaths and passing time cause no notification."""
-    monkeypatch.setattr(requests, "LOOK", 0.05)
+    monkeypatch.setattr(requests, "POLL_SECONDS", 0.05)
 
 
 @pytest.fixture

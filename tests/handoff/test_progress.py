@@ -22,7 +22,7 @@ from segue.handoff import (
     follow,
     request,
 )
-from segue.handoff.request import PATIENCE, TRIES
+from segue.handoff.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS
 from segue.store import Store
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.store.wake import Bell, Ring
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("gateway", "often")
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who follows looks often, so that nobody waits for it."""
-    monkeypatch.setattr(request, "LOOK", 0.02)
+    monkeypatch.setattr(request, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_each_step_is_told_once_as_it_happens(store: Store, asked: Handoff
 async def test_each_step_wakes_who_follows(
     store: Store, asked: Handoff, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(request, "LOOK", 10 * BOUND)
+    monkeypatch.setattr(request, "POLL_SECONDS", 10 * BOUND)
     steps = follow(store, asked)
     await told(steps)
     claim = await gateway.claim()
@@ -140,7 +140,7 @@ async def test_what_nobody_takes_up_within_a_few_seconds_fails_and_says_how_to_s
 ):
     steps = follow(store, asked)
     assert await told(steps) == Waiting(TELEGRAM)
-    clock.advance(PATIENCE)
+    clock.advance(CLAIM_TIMEOUT)
     last = await told(steps)
     assert outcome(last).failure is Failure.EXPIRED
     assert "`segue gateway start`" in last.text()
@@ -152,9 +152,9 @@ async def test_what_was_taken_up_at_the_last_moment_goes_on(
 ):
     steps = follow(store, asked)
     await told(steps)
-    clock.advance(PATIENCE - 0.001)
+    clock.advance(CLAIM_TIMEOUT - 0.001)
     claim = await gateway.claim()
-    clock.advance(PATIENCE)
+    clock.advance(CLAIM_TIMEOUT)
     assert await told(steps) == Working(TELEGRAM, Step.CLAIMED)
     assert await gateway.complete(claim)
     assert isinstance(await told(steps), Completed)
@@ -258,11 +258,11 @@ async def test_a_look_that_fails_is_made_again(
     engine = Faulty(store._engine)
     steps = follow(Store(engine), asked)
     await told(steps)
-    engine.reads = [StoreBusy(path="the store")] * (TRIES - 1)
+    engine.reads = [StoreBusy(path="the store")] * (MAX_FAILED_POLLS - 1)
     await gateway.complete(await gateway.claim())
     assert isinstance(await told(steps), Completed)
     assert engine.reads == []
-    assert len(caplog.records) == TRIES - 1
+    assert len(caplog.records) == MAX_FAILED_POLLS - 1
 
 
 async def test_looks_that_fail_now_and_then_do_not_add_up(
@@ -305,7 +305,7 @@ async def test_a_store_that_stays_out_of_order_does_not_look_like_an_idle_one(
     store: Store, asked: Handoff
 ):
     engine = Faulty(store._engine)
-    engine.reads = [StoreBusy(path="the store")] * TRIES
+    engine.reads = [StoreBusy(path="the store")] * MAX_FAILED_POLLS
     with pytest.raises(StoreBusy):
         await all_told(Store(engine), asked)
     assert engine.reads == []
@@ -326,7 +326,7 @@ async def test_following_looks_no_more_than_now_and_then_while_nothing_happens(
     await gateway.claim()
     await told(steps)
     monkeypatch.setattr(request, "_current", counted)
-    monkeypatch.setattr(request, "LOOK", 10 * BOUND)
+    monkeypatch.setattr(request, "POLL_SECONDS", 10 * BOUND)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await anext(steps)

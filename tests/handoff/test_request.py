@@ -12,7 +12,7 @@ from segue.core.errors import NoGateway, SessionMoved, StoreBusy, StoreFull
 from segue.core.handoff import REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
 from segue.handoff import Completed, Failed, Stranded, Waiting, Working, hand_off
-from segue.handoff.request import PATIENCE
+from segue.handoff.request import CLAIM_TIMEOUT
 from segue.store import Store
 from segue.testing.clock import FakeClock
 from segue.turns import hold
@@ -130,7 +130,7 @@ async def test_failure_5_what_nobody_takes_up_fails_and_no_gateway_finds_it_late
 ):
     async with running(terminal) as task:
         await terminal.hears(Waiting)
-        clock.advance(PATIENCE)
+        clock.advance(CLAIM_TIMEOUT)
         assert isinstance(await task, Failed)
     await nothing_is_left(store, session)
     assert await gateway.store.claim_next_handoff([TELEGRAM]) is None

@@ -45,10 +45,10 @@ LOOK = 0.1
 NO_HALVES = 60.0
 """Seconds before a partial answer is shown: so long that slow machines behave like fast ones."""
 IMPATIENT: Mapping[str, float | str] = {
-    "segue.gateway.streaming.FIRST": NO_HALVES,
-    "segue.gateway.outbound.LONGEST_PAUSE": 0.05,
-    "segue.gateway.pace.LEAST": 0.05,
-    "segue.handoff.request.LOOK": LOOK,
+    "segue.gateway.streaming.BUBBLE_DELAY": NO_HALVES,
+    "segue.gateway.outbound.MAX_PAUSE": 0.05,
+    "segue.gateway.pace.FIRST_PAUSE": 0.05,
+    "segue.handoff.request.POLL_SECONDS": LOOK,
     "segue.platforms.telegram.adapter.CAPABILITIES": "tests.end_to_end.pace:QUICK",
 }
 """Shorter poll and retry intervals, in seconds, for gateways and terminals."""
@@ -193,7 +193,7 @@ class Indoors:
 
         They report them to the sessions, which may happen before or after the next turn.
         """
-        self.set_constants({"segue.gateway.janitor.LOOK": 0.2})
+        self.set_constants({"segue.gateway.janitor.POLL_SECONDS": 0.2})
 
     def set_constants(self, values: Mapping[str, float]) -> None:
         """Override constants in gateways and terminals that start from now on."""
@@ -322,7 +322,7 @@ async def indoors(person: Person, stack: contextlib.AsyncExitStack) -> tuple[Sto
 
     The user's terminals and gateways use that model from now on.
     """
-    stack.enter_context(pytest.MonkeyPatch.context()).setattr(request, "LOOK", LOOK)
+    stack.enter_context(pytest.MonkeyPatch.context()).setattr(request, "POLL_SECONDS", LOOK)
     mind = Mind()
     clock = SharedClock(Path(person.environment["HOME"]) / "clock")
     person.environment.update({**clock.environment, **constants(IMPATIENT)})

@@ -37,7 +37,7 @@ from tests.store.samples import said
 T = TypeVar("T")
 
 SESSIONS = 2
-LEASE = leases.SECONDS
+LEASE = leases.LEASE_SECONDS
 CLAIM_LEASE = handoffs.LEASE_SECONDS
 CLAIM_WAIT = handoffs.CLAIM_SECONDS
 

@@ -22,7 +22,7 @@ from segue.core.session import EndReason, Origin, Session
 from segue.store import Store
 from segue.store.bindings import Bound
 from segue.store.handoffs import CLAIM_SECONDS
-from segue.store.leases import SECONDS
+from segue.store.leases import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -148,7 +148,7 @@ async def test_a_lease_that_lapsed_does_not_keep_a_session_from_being_reset(
 ):
     session = (await arrive(store, IDLE)).session
     lease = await hold(store, session.id)
-    clock.advance(max(HOUR, SECONDS))
+    clock.advance(max(HOUR, LEASE_SECONDS))
     bound = await arrive(store, IDLE)
     assert bound.replaced == session.id
     assert not await store.leases.release(lease)
@@ -504,7 +504,7 @@ async def test_what_runs_moves_or_was_handed_off_to_its_chat_is_not_stale(
     assert await stale(store) == []
     await store.cancel_handoff(asked.id)
     assert await stale(store) == [moving]
-    clock.advance(SECONDS)
+    clock.advance(LEASE_SECONDS)
     assert await stale(store) == [running, moving]
     await store.leases.release(lease)
     assert await stale(store) == [running, moving]

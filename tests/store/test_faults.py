@@ -446,7 +446,7 @@ async def test_a_nudge_that_cannot_be_sent_does_not_make_a_failure_of_a_success(
 async def test_a_database_that_somebody_keeps_locked_is_busy_and_then_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(files, "PATIENCE", 0.1)
+    monkeypatch.setattr(files, "LOCK_TIMEOUT", 0.1)
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         lease = await begin(store, ["one"])
         other = apsw.Connection(str(tmp_path / "segue.db"))  # which knows nothing of our gate

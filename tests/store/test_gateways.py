@@ -11,7 +11,7 @@ from segue.core.address import Platform
 from segue.core.errors import SessionHeld, SessionMoved
 from segue.core.session import Session
 from segue.store import Store
-from segue.store.gateways import SECONDS, Link, PlatformHealth
+from segue.store.gateways import ALIVE_SECONDS, Link, PlatformHealth
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import ODD, said
@@ -67,10 +67,10 @@ async def test_heartbeats_keep_a_gateway_alive(
     terminal = await open_store()
     await store.gateways.announce("gateway", [TELEGRAM])
     for _ in range(5):
-        clock.advance(SECONDS - 1)
+        clock.advance(ALIVE_SECONDS - 1)
         assert await store.gateways.heartbeat()
         assert await terminal.gateways.serving(TELEGRAM)
-    clock.advance(SECONDS)
+    clock.advance(ALIVE_SECONDS)
     assert await terminal.gateways.alive() == ()
     assert await terminal.gateways.serving(TELEGRAM) is None
 
@@ -80,7 +80,7 @@ async def test_a_silent_gateway_is_replaced_and_told_so_by_its_next_heartbeat(
 ):
     other = await open_store()
     await store.gateways.announce("silent", [TELEGRAM, SLACK])
-    clock.advance(SECONDS)
+    clock.advance(ALIVE_SECONDS)
     replacement = await other.gateways.announce("replacement", [TELEGRAM])
     assert replacement.platforms == {TELEGRAM}
     assert not await store.gateways.heartbeat()
@@ -97,7 +97,7 @@ async def test_what_a_silent_gateway_had_in_hand_is_free_once_it_is_replaced(
     mine = await terminal.sessions.create("me", Platform.LOCAL)
     await terminal.leases.acquire(mine.id, "a terminal")
     lost = await silent.leases.acquire(session.id, "silent")
-    clock.advance(SECONDS)
+    clock.advance(ALIVE_SECONDS)
     with pytest.raises(SessionHeld):
         await store.leases.acquire(session.id, "replacement")
     await store.gateways.announce("replacement", [TELEGRAM])
@@ -114,7 +114,7 @@ async def test_what_a_silent_gateway_had_in_hand_stays_its_own_until_somebody_ac
     silent = await open_store()
     await silent.gateways.announce("silent", [TELEGRAM, SLACK])
     lease = await silent.leases.acquire(session.id, "silent")
-    clock.advance(SECONDS)
+    clock.advance(ALIVE_SECONDS)
     await store.gateways.announce("replacement", [TELEGRAM])
     await silent.gateways.announce("silent", [TELEGRAM, SLACK])
     await silent.transcripts.append(lease, [said("Still here.")])
@@ -128,14 +128,14 @@ async def test_a_gateway_that_was_only_late_keeps_what_it_has_in_hand(
 ):
     await store.gateways.announce("late", [TELEGRAM])
     lease = await store.leases.acquire(session.id, "late")
-    clock.advance(SECONDS)
+    clock.advance(ALIVE_SECONDS)
     await store.gateways.announce("late", [TELEGRAM])
     await store.transcripts.append(lease, [said("Still here.")])
 
 
 async def test_a_late_heartbeat_counts_when_nobody_took_over(store: Store, clock: FakeClock):
     await store.gateways.announce("late", [TELEGRAM])
-    clock.advance(10 * SECONDS)
+    clock.advance(10 * ALIVE_SECONDS)
     assert await store.gateways.heartbeat()
     assert await store.gateways.serving(TELEGRAM)
 
@@ -211,7 +211,7 @@ async def test_only_whoever_serves_a_platform_tells_how_it_is(
     assert not await store.gateways.report(SLACK, Link.DOWN)
     assert not await store.gateways.report(MATRIX, Link.DOWN)
     await store.gateways.report(TELEGRAM, Link.DOWN)
-    clock.advance(SECONDS)
+    clock.advance(ALIVE_SECONDS)
     taken = await other.gateways.announce("second", [TELEGRAM, SLACK])
     assert taken.links[TELEGRAM].state is Link.CONNECTING
     assert not await store.gateways.report(TELEGRAM, Link.CONNECTED)

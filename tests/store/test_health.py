@@ -18,7 +18,7 @@ async def test_a_store_knows_its_size_and_that_it_is_whole(store: Store, url: st
 
 
 async def test_a_large_store_is_not_read_through(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(health, "CHEAP", 1000)
+    monkeypatch.setattr(health, "CHECK_LIMIT", 1000)
     assert (await store.health()).faults is None
 
 

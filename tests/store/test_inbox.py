@@ -12,7 +12,7 @@ from segue.core.address import Platform
 from segue.core.errors import PlatformLost
 from segue.core.session import Session, Usage
 from segue.store import Store, Tx, gateways, inbox, transcripts
-from segue.store.gateways import SECONDS
+from segue.store.gateways import ALIVE_SECONDS
 from segue.testing.clock import FakeClock
 from segue.turns import records
 from tests.store.conftest import OpenStore
@@ -196,7 +196,7 @@ async def test_a_gateway_that_lost_a_platform_can_do_nothing_with_what_comes_in_
     number = await store.inbox.record("bot", "1", DM, "hello")
     assert number is not None
     lease = await hold(store, session.id)
-    clock.advance(SECONDS)
+    clock.advance(ALIVE_SECONDS)
     await other.gateways.announce("takes over", [DM.platform])
     for refused in (
         store.inbox.record("bot", "2", DM, "late"),
@@ -218,12 +218,12 @@ async def test_a_gateway_that_loses_a_platform_at_that_moment_records_nothing(
 ):
     other = await open_store()
     await store.gateways.announce("hangs", [DM.platform])
-    clock.advance(SECONDS)
+    clock.advance(ALIVE_SECONDS)
     taken, go = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
     def take_over(tx: Tx) -> None:
-        gateways.announce(tx, "takes over", [DM.platform], SECONDS)
+        gateways.announce(tx, "takes over", [DM.platform], ALIVE_SECONDS)
         loop.call_soon_threadsafe(taken.set)
         go.wait()
 

@@ -13,7 +13,7 @@ from segue.core.lease import Ticks
 from segue.core.session import EndReason, Session
 from segue.store import Store, sqlite
 from segue.store.lease_keeper import Held
-from segue.store.leases import SECONDS
+from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import hold, on_sqlite, said
@@ -44,7 +44,7 @@ async def test_what_is_kept_is_renewed_again_and_again(
 ):
     held = store.keeper.keep(await hold(store, session.id), SHORT)
     for _ in range(3):
-        clock.advance(SECONDS)
+        clock.advance(LEASE_SECONDS)
         await renewed(held, at=clock.ticks())
         assert await store.leases.get(session.id) == held.lease
     store.keeper.let_go(held)
@@ -66,7 +66,7 @@ async def test_what_was_let_go_of_is_not_renewed(store: Store, session: Session)
 async def test_who_loses_one_of_many_is_told_at_once_and_keeps_the_others(
     store: Store, open_store: OpenStore
 ):
-    held = await many(store, 20, SECONDS)
+    held = await many(store, 20, LEASE_SECONDS)
     lost = held[7]
     other = await open_store()
     await other.leases.acquire(lost.lease.session_id, "another terminal", take_over=True)
@@ -96,8 +96,8 @@ async def test_who_looks_after_many_writes_nothing(
     store: Store, open_store: OpenStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ):
     """What others write wakes everybody, again and again; that must not make us write, too."""
-    monkeypatch.setattr(sqlite, "LOOK_SECONDS", 0.05)
-    held = await many(store, 50, SECONDS)
+    monkeypatch.setattr(sqlite, "POLL_SECONDS", 0.05)
+    held = await many(store, 50, LEASE_SECONDS)
     before = [h.lease.until for h in held]
     other = await open_store()
     clock.advance(1)
@@ -113,7 +113,7 @@ async def test_who_looks_after_many_writes_nothing(
 async def test_one_with_less_time_is_renewed_before_the_others(
     store: Store, session: Session, clock: FakeClock
 ):
-    await many(store, 3, SECONDS)
+    await many(store, 3, LEASE_SECONDS)
     await asyncio.sleep(0)
     clock.advance(1)
     await renewed(store.keeper.keep(await hold(store, session.id), SHORT))
@@ -123,7 +123,7 @@ async def test_a_store_that_is_closed_ends_it_without_a_word(
     open_store: OpenStore, session: Session, caplog: pytest.LogCaptureFixture
 ):
     store = await open_store()
-    held = store.keeper.keep(await hold(store, session.id), SECONDS)
+    held = store.keeper.keep(await hold(store, session.id), LEASE_SECONDS)
     async with store.listen() as wake:
         await wake.wait(0)
     await store.close()

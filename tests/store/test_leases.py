@@ -14,7 +14,7 @@ from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import Lease
 from segue.core.session import EndReason, Origin, Session
 from segue.store import Store
-from segue.store.leases import SECONDS
+from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import DM, answered, hold, on_sqlite, said, texts
@@ -122,7 +122,7 @@ async def test_the_epoch_only_grows(store: Store, session: Session, clock: FakeC
         epochs.append(lease.epoch)
         await store.leases.release(lease)
         epochs.append((await store.leases.acquire(session.id, "lapsed")).epoch)
-        clock.advance(SECONDS)
+        clock.advance(LEASE_SECONDS)
         lease = await store.leases.acquire(session.id, "over a lapsed one")
         epochs.append(lease.epoch)
         epochs.append((await store.leases.acquire(session.id, "taken", take_over=True)).epoch)
@@ -150,7 +150,7 @@ async def test_renewing_keeps_the_session(
     other = await open_store()
     lease = await hold(store, session.id)
     for _ in range(5):
-        clock.advance(SECONDS - 1)
+        clock.advance(LEASE_SECONDS - 1)
         lease = await store.leases.renew(lease)
         with pytest.raises(SessionHeld):
             await other.leases.acquire(session.id, "another")
@@ -161,11 +161,11 @@ async def test_a_lapsed_lease_that_nobody_took_can_be_renewed_and_written_with(
     store: Store, session: Session, clock: FakeClock
 ):
     lease = await hold(store, session.id, said("before a long sleep"))
-    clock.advance(10 * SECONDS)
+    clock.advance(10 * LEASE_SECONDS)
     assert await store.leases.get(session.id) is None
     assert await store.transcripts.append(lease, [said("after it")]) == 2
     renewed = await store.leases.renew(lease)
-    assert (renewed.epoch, renewed.until) == (lease.epoch, clock.ticks() + int(SECONDS * 1e6))
+    assert (renewed.epoch, renewed.until) == (lease.epoch, clock.ticks() + int(LEASE_SECONDS * 1e6))
     assert await store.leases.get(session.id) == renewed
 
 
@@ -173,7 +173,7 @@ async def test_a_lapsed_lease_that_somebody_took_cannot_be_renewed(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     lease = await hold(store, session.id)
-    clock.advance(SECONDS)
+    clock.advance(LEASE_SECONDS)
     await (await open_store()).leases.acquire(session.id, "a terminal on sofa")
     with pytest.raises(SessionMoved, match="a terminal on sofa"):
         await store.leases.renew(lease)
@@ -206,7 +206,7 @@ async def test_the_lease_of_a_process_that_ended_is_free_after_its_time(
 ):
     async with await segue.store.open(url, clock=clock) as dying:
         await hold(dying, session.id, said("hello"))
-    clock.advance(SECONDS)
+    clock.advance(LEASE_SECONDS)
     assert await store.leases.get(session.id) is None
     assert await store.leases.acquire(session.id, "another")
 

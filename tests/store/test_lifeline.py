@@ -14,7 +14,7 @@ from segue.core.address import Platform
 from segue.core.errors import SessionHeld, SessionMoved, StoreUnreachable
 from segue.core.session import Session
 from segue.store import Store, lifeline
-from segue.store.gateways import SECONDS
+from segue.store.gateways import ALIVE_SECONDS
 from segue.store.postgres import CONNECTIONS
 from segue.testing import postgres
 from segue.testing.clock import FakeClock
@@ -87,7 +87,7 @@ async def test_a_process_that_cannot_show_that_it_is_alive_writes_nothing(
     postgres_server: postgres.Server,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(lifeline, "WAIT", 0.01)
+    monkeypatch.setattr(lifeline, "WAIT_SECONDS", 0.01)
     other = await open_store()
     lease = await hold(store, session.id)
     await store.gateways.announce("cut off", [TELEGRAM])
@@ -126,11 +126,11 @@ async def test_who_was_cut_off_declares_no_other_gateway_gone_for_a_while(
     await serving.gateways.announce("serving", [TELEGRAM])
     await serving.leases.acquire(session.id, "serving", seconds=NEVER)
     for grace, taken in ((NEVER, set[Platform]()), (0.0, {TELEGRAM})):
-        monkeypatch.setattr(lifeline, "GRACE", grace)
+        monkeypatch.setattr(lifeline, "GRACE_SECONDS", grace)
         with administering(url) as admin:
             cut(admin, store)
             await until_held(admin, store)
-        clock.advance(SECONDS)
+        clock.advance(ALIVE_SECONDS)
         assert (await store.gateways.announce("standby", [TELEGRAM])).platforms == taken
 
 
@@ -143,7 +143,7 @@ async def test_who_was_cut_off_declares_no_process_dead_for_a_while(
 ):
     dying = await open_store()
     await hold(dying, session.id)
-    monkeypatch.setattr(lifeline, "GRACE", NEVER)
+    monkeypatch.setattr(lifeline, "GRACE_SECONDS", NEVER)
     with administering(url) as admin:
         cut(admin, store)
         await until_held(admin, store)

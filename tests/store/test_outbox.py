@@ -13,7 +13,7 @@ from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Session
 from segue.store import Store, outbox
 from segue.store.bubbles import Begun
-from segue.store.outbox import SECONDS, UNCERTAIN, Outgoing, OutgoingState
+from segue.store.outbox import SEND_TIMEOUT, UNCERTAIN, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft
@@ -22,7 +22,7 @@ ALL = frozenset(Platform)
 TELEGRAM = Platform.TELEGRAM
 
 
-async def next_ones(store: Store, seconds: float = SECONDS) -> list[Outgoing]:
+async def next_ones(store: Store, seconds: float = SEND_TIMEOUT) -> list[Outgoing]:
     return list(await store.outbox.claim(ALL, seconds=seconds))
 
 
@@ -158,10 +158,10 @@ async def test_each_part_that_arrived_leaves_time_for_the_next(
 ):
     outgoing = await claimed(store)
     for n in range(3):
-        clock.advance(SECONDS - 1)
+        clock.advance(SEND_TIMEOUT - 1)
         assert await store.outbox.progress(outgoing, f"{n}")
         assert await (await open_store()).outbox.recover(set()) == ()
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     (lost,) = await (await open_store()).outbox.recover(set())
     assert lost.receipts == ("0", "1", "2")
     assert not await store.outbox.progress(outgoing, "3")
@@ -177,7 +177,7 @@ async def test_what_is_sent_again_goes_on_after_the_last_part_that_arrived(
     (again,) = await next_ones(store)
     assert again.receipts == ("77",)
     await store.outbox.progress(again, "78")
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     other = await open_store()
     assert await other.outbox.recover({TELEGRAM}) == ()
     (third,) = await next_ones(other)
@@ -245,7 +245,7 @@ async def test_only_the_newest_claim_says_how_it_went(
 ):
     other = await open_store()
     stale = await claimed(store)
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     assert await other.outbox.recover(ALL) == ()
     (newest,) = await next_ones(other)
     for gateway, claim in ((store, stale), (store, newest), (other, stale)):
@@ -265,7 +265,7 @@ async def test_what_a_dead_gateway_was_sending_is_sent_again_where_a_key_makes_t
     dying = await open_store()
     await claimed(dying)
     await store.outbox.enqueue(draft("2"))
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     assert await store.outbox.recover({TELEGRAM}) == ()
     (again,) = await next_ones(store)
     assert (again.key, again.attempt) == ("1", 2)
@@ -277,7 +277,7 @@ async def test_what_a_dead_gateway_was_sending_is_uncertain_elsewhere_and_report
     dying = await open_store()
     await claimed(dying)
     await store.outbox.enqueue(draft("2"))
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     (lost,) = await store.outbox.recover({Platform.MATRIX})
     assert (lost.key, lost.state, lost.error) == ("1", OutgoingState.UNCERTAIN, UNCERTAIN)
     assert lost.finished == clock.now()
@@ -290,7 +290,7 @@ async def test_what_a_living_gateway_is_sending_is_left_alone(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     outgoing = await claimed(store)
-    clock.advance(SECONDS - 1)
+    clock.advance(SEND_TIMEOUT - 1)
     assert await (await open_store()).outbox.recover(set()) == ()
     assert await store.outbox.sent(outgoing)
 
@@ -313,7 +313,7 @@ async def test_only_what_was_sent_on_the_platforms_at_hand_is_looked_after(
     dying = await open_store()
     await claimed(dying, "1", DM)
     await claimed(dying, "2", CHANNEL)
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     (lost,) = await store.outbox.recover(set(), platforms={Platform.SLACK})
     assert lost.key == "2"
     assert (await stands(store, "1")).state is OutgoingState.SENDING
@@ -329,7 +329,7 @@ async def test_what_was_becoming_a_live_bubble_can_be_repeated_on_any_platform(
     await dying.outbox.begin_bubble(TOPIC, "key", "Half")
     await claimed(dying, "an edit", DM)
     await claimed(dying, "a message", TOPIC)
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     (lost,) = await store.outbox.recover(set())
     assert lost.key == "a message"
     (again,) = await next_ones(store)
@@ -342,7 +342,7 @@ async def test_a_later_part_is_no_edit_of_the_bubble(
     dying = await open_store()
     await dying.outbox.progress(await claimed(dying), "76")
     await dying.outbox.bubble(DM, "77")
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     (lost,) = await store.outbox.recover(set())
     assert lost.receipts == ("76",)
 
@@ -361,7 +361,7 @@ async def test_what_the_caller_is_sending_itself_is_not_looked_after(
     store: Store, clock: FakeClock
 ):
     outgoing = await claimed(store)
-    clock.advance(SECONDS)
+    clock.advance(SEND_TIMEOUT)
     assert await store.outbox.recover(set(), besides=[outgoing.no]) == ()
     assert await store.outbox.sent(outgoing, "77")
 
@@ -521,7 +521,7 @@ async def test_a_pause_that_the_platform_asked_for_is_known_for_its_address(stor
 async def test_what_ends_each_gateway_that_sends_it_is_not_tried_for_ever(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(outbox, "MOST_ATTEMPTS", 3)
+    monkeypatch.setattr(outbox, "MAX_ATTEMPTS", 3)
     await store.outbox.enqueue(draft("1"))
     for attempt in range(1, 4):
         assert [o.attempt for o in await store.outbox.claim([DM.platform])] == [attempt]

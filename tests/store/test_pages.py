@@ -14,7 +14,7 @@ from segue.core.errors import OwnerNotFound, PairingRefused
 from segue.core.session import Origin, Session
 from segue.store import Store, Topic, Tx, schema
 from segue.store.pages import Act, Author, Credential, Page, Place
-from segue.store.pairings import MOST_OPEN, SECONDS
+from segue.store.pairings import CODE_SECONDS, MAX_OPEN
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import ODD
@@ -97,7 +97,7 @@ async def test_a_link_whose_time_is_over_lets_nobody_in(store: Store, clock: Fak
     assert await store.pages.credential(proof.of_link(short)[0], ORIGIN) is None
     with pytest.raises(PairingRefused):
         await admit(store, short)
-    clock.advance(SECONDS - 5)
+    clock.advance(CODE_SECONDS - 5)
     with pytest.raises(PairingRefused):
         await admit(store, token)
 
@@ -122,7 +122,7 @@ async def test_another_key_is_no_browsers(store: Store, key: str):
 
 
 async def test_the_oldest_links_of_an_owner_are_void_when_there_are_too_many(store: Store):
-    tokens = [await store.pages.link("me") for _ in range(MOST_OPEN + 1)]
+    tokens = [await store.pages.link("me") for _ in range(MAX_OPEN + 1)]
     with pytest.raises(PairingRefused):
         await admit(store, tokens[0])
     await admit(store, tokens[1])

@@ -12,7 +12,7 @@ from segue.core.errors import IdentityTaken, OwnerNotFound, PairingRefused
 from segue.core.pairing import looks_like_code, normal
 from segue.core.session import Owner
 from segue.store import Store, Tx
-from segue.store.pairings import MOST_OPEN, SECONDS
+from segue.store.pairings import CODE_SECONDS, MAX_OPEN
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import ODD, on_sqlite
@@ -71,7 +71,7 @@ async def test_a_code_whose_time_is_over_links_nobody(store: Store, clock: FakeC
     code, late = await store.pairings.begin("me"), await store.pairings.begin("me", seconds=5)
     clock.advance(5)
     assert await refused(store, late)
-    clock.advance(SECONDS - 5.001)
+    clock.advance(CODE_SECONDS - 5.001)
     assert await store.pairings.open_codes() == 1
     clock.advance(0.001)
     assert await store.pairings.open_codes() == 0
@@ -98,23 +98,23 @@ async def test_the_oldest_codes_of_an_owner_are_void_when_there_are_too_many(
 ):
     await store.owners.ensure("you")
     theirs = await store.pairings.begin("you")
-    codes = [await store.pairings.begin("me") for _ in range(MOST_OPEN + 2)]
-    assert await store.pairings.open_codes() == MOST_OPEN + 1
+    codes = [await store.pairings.begin("me") for _ in range(MAX_OPEN + 2)]
+    assert await store.pairings.open_codes() == MAX_OPEN + 1
     for code in codes[:2]:
         assert await refused(store, code)
     for n, code in enumerate(codes[2:]):
         await store.pairings.redeem(code, Sender(platform=Platform.SLACK, user_id=f"{n}"))
     assert (await store.pairings.redeem(theirs, SENDER)).id == "you"
     openings = [store, await open_store()]
-    await asyncio.gather(*(o.pairings.begin("me") for o in openings for _ in range(MOST_OPEN)))
-    assert await store.pairings.open_codes() == MOST_OPEN
+    await asyncio.gather(*(o.pairings.begin("me") for o in openings for _ in range(MAX_OPEN)))
+    assert await store.pairings.open_codes() == MAX_OPEN
 
 
 async def test_codes_whose_time_is_over_are_not_kept_for_ever(store: Store, clock: FakeClock):
     await store.owners.ensure("you")
     for owner in ("me", "you"):
         await store.pairings.begin(owner)
-    clock.advance(SECONDS)
+    clock.advance(CODE_SECONDS)
     await store.pairings.begin("me")
     assert len(await store.write(digests)) == 1
 

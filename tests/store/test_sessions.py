@@ -21,7 +21,7 @@ from segue.core.errors import (
 )
 from segue.core.session import EndReason, Origin, Session, Usage
 from segue.store import Store, Tx
-from segue.store.leases import SECONDS
+from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ODD, TOPIC, hold, on_postgres, said, say
@@ -333,7 +333,7 @@ async def test_a_session_that_somebody_has_open_is_neither_ended_nor_deleted(
         await other.sessions.end(session.id, EndReason.NEW)
     with pytest.raises(SessionHeld, match="a terminal on desk"):
         await other.sessions.delete(session.id)
-    clock.advance(SECONDS)
+    clock.advance(LEASE_SECONDS)
     await other.sessions.end(session.id, EndReason.NEW)
     await other.sessions.delete(session.id)
 

@@ -224,7 +224,7 @@ async def test_a_caller_whose_work_is_not_begun_in_time_is_told_that_the_store_i
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     async with all_writers_stuck(store):
-        monkeypatch.setattr(jobs, "PATIENCE", 0.05)
+        monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)
         with pytest.raises(StoreBusy):
             await store.owners.ensure("too late")
     monkeypatch.undo()
@@ -236,7 +236,7 @@ async def test_a_caller_whose_work_is_not_begun_in_time_is_told_that_the_store_i
 async def test_a_writer_behind_a_gate_that_another_process_holds_is_told_in_the_end(
     store: Store, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(jobs, "PATIENCE", 0.05)
+    monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)
     with (tmp_path / "segue.db-run" / "gate").open("rb") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         with pytest.raises(StoreBusy, match=r"segue\.db"):

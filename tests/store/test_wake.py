@@ -21,7 +21,7 @@ from segue.core.lease import Lease
 from segue.core.session import EndReason, Origin, Session, Usage
 from segue.store import Store, Topic, Tx, Waiter, jobs, lifeline, sqlite
 from segue.store.approvals import Approval
-from segue.store.leases import SECONDS
+from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
 from segue.turns import records
 from tests.harness import stores
@@ -258,7 +258,7 @@ async def test_a_waiter_of_the_same_opening_is_woken_too(store: Store):
 def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but a nudge wakes anybody."""
     for engine in (sqlite, lifeline):
-        monkeypatch.setattr(engine, "LOOK_SECONDS", 1000.0)
+        monkeypatch.setattr(engine, "POLL_SECONDS", 1000.0)
 
 
 @pytest.mark.usefixtures("never_looking")
@@ -329,7 +329,7 @@ async def test_whoever_slept_and_lost_a_session_is_woken(
     other = await open_store()
     async with store.listen(Topic.LEASES) as wake:
         await hold(store, session.id)
-        clock.advance(SECONDS)
+        clock.advance(LEASE_SECONDS)
         await settled(wake)
         await other.leases.acquire(session.id, "another")
         assert await wake.wait(SOON)
@@ -453,7 +453,7 @@ async def test_a_store_with_a_path_too_long_for_a_socket_wakes_its_waiters(
 async def test_a_lost_nudge_is_made_up_for_on_sqlite(
     store: Store, open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sqlite, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "POLL_SECONDS", 0.05)
     terminal = await open_store()
     async with store.listen(Topic.HANDOFFS) as wake:
         (tmp_path / "segue.db-run" / f"{store.process}.sock").unlink()
@@ -499,7 +499,7 @@ async def test_a_store_that_cannot_be_watched_says_so_to_every_waiter(
     def read(_: Tx) -> None:
         stuck.wait(SOON)
 
-    monkeypatch.setattr(jobs, "PATIENCE", 0.05)
+    monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)
     async with store.listen(Topic.HANDOFFS) as wake:
         await settled(wake)
         slow = [asyncio.ensure_future(store._engine.read(read)) for _ in range(3)]

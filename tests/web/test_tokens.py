@@ -18,7 +18,7 @@ from segue.core.errors import PairingRefused
 from segue.core.proof import Exchange
 from segue.core.transcript import Message, Role, spoken
 from segue.store import Tx
-from segue.store.pairings import SECONDS
+from segue.store.pairings import CODE_SECONDS
 from tests.web.bare_server import Door, page_server
 from tests.web.browser import WITHIN, Browser
 from tests.web.conftest import Site
@@ -43,7 +43,7 @@ async def test_of_many_who_open_a_link_at_once_one_gets_in(door: Door):
 
 async def test_a_link_whose_time_is_over_lets_nobody_in(door: Door):
     token = await door.store.pages.link("me")
-    door.clock.advance(SECONDS)
+    door.clock.advance(CODE_SECONDS)
     assert await door.pair(token) is None
     assert await door.store.owners.identities("me") == ()
 

@@ -65,7 +65,7 @@ MAX_ANSWER = 8192
 """In tokens. Too many models reject a higher limit."""
 MAX_CONTEXT = 200_000
 """In tokens. Each request is billed for its whole prompt, so this caps even the largest models."""
-CERTAIN = 0.9
+FILLED_SHARE = 0.9
 """The share of a model's context to fill. Our token count is only an estimate."""
 
 TOO_MANY = "I stopped here because this took too many steps. Tell me to go on if I should."
@@ -113,7 +113,7 @@ class Agent:
         specs = (msgspec.json.encode(tool.spec).decode() for tool in self.tools.values())
         context = min(self.model.context, MAX_CONTEXT)
         left = context - self.answer_tokens - tokens_in(self.system, *specs)
-        return max(0, int(left * CERTAIN))
+        return max(0, int(left * FILLED_SHARE))
 
     async def turn(
         self,

@@ -13,11 +13,11 @@ from segue.agent.tools.base import clean
 from segue.agent.tools.targets import Changed, aim
 
 FILE = "AGENTS.md"
-ABSENT = 1.0
+ABSENT_SECONDS = 1.0
 """Seconds to cache that a directory has no AGENTS.md. The chats of a gateway usually share one
 directory without that file, and every check needs a thread."""
 _LIMIT = 1024 * 1024
-_MOST = 1000
+_MAX_ENTRIES = 1000
 
 
 class Projects:
@@ -38,9 +38,9 @@ class Projects:
         text = await asyncio.to_thread(_read, cwd)
         self._absent.pop(cwd, None)
         if text is None:
-            if len(self._absent) >= _MOST:
+            if len(self._absent) >= _MAX_ENTRIES:
                 self._absent.clear()
-            self._absent[cwd] = now + ABSENT
+            self._absent[cwd] = now + ABSENT_SECONDS
         return text or ""
 
 

@@ -14,12 +14,12 @@ from segue.core.text import one_line
 from segue.handoff import Completed
 from segue.store import Store
 from segue.store.gateways import Gateway
-from segue.store.pairings import SECONDS
+from segue.store.pairings import CODE_SECONDS
 from segue.store.processes import whose
 from segue.web import links
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-MINUTES = f"{SECONDS / 60:.0f} minutes"
+MINUTES = f"{CODE_SECONDS / 60:.0f} minutes"
 LAN = (
     "Everyone in the local network can reach the web page. Only browsers paired with your link get"
     " in, but conversations cross the network unencrypted."

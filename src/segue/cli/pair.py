@@ -29,7 +29,7 @@ from segue.core.text import one_line
 from segue.store import Store
 from segue.store.gateways import Link, PlatformHealth
 from segue.store.owners import Identity
-from segue.store.pairings import SECONDS
+from segue.store.pairings import CODE_SECONDS
 from segue.web import links
 
 _LOOK = 0.5
@@ -83,7 +83,7 @@ class _Offer:
         return "code" if self.code else "link"
 
 
-async def _show(store: Store, *, waits: bool, seconds: float = SECONDS) -> bool:
+async def _show(store: Store, *, waits: bool, seconds: float = CODE_SECONDS) -> bool:
     """Show a new code or link. If it `waits`, show who used it, or return False after a timeout."""
     before = await _known(store)
     offer = await _begin(store, seconds)
@@ -106,8 +106,8 @@ async def _show(store: Store, *, waits: bool, seconds: float = SECONDS) -> bool:
 
 
 async def _show_as_json(store: Store) -> None:
-    offer = await _begin(store, SECONDS)
-    expires = datetime.now(UTC) + timedelta(seconds=SECONDS)
+    offer = await _begin(store, CODE_SECONDS)
+    expires = datetime.now(UTC) + timedelta(seconds=CODE_SECONDS)
     print_json({"code": offer.code, "expires": expires, "links": offer.links})
 
 

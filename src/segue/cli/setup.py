@@ -34,7 +34,7 @@ from segue.platforms.base import Adapter, Finding
 from segue.platforms.spec import Field, Kind, PlatformSettings, PlatformSpec
 from segue.store import Store, Topic
 from segue.store.gateways import Gateway, Link
-from segue.store.pairings import SECONDS
+from segue.store.pairings import CODE_SECONDS
 
 _STDIN = "-"
 _LOOK = 0.25
@@ -60,7 +60,7 @@ class SetupOptions:
     waits: bool = True
     asks: bool = False
     """Whether there is a terminal to ask on."""
-    seconds: float = SECONDS
+    seconds: float = CODE_SECONDS
     """How long the pairing code is valid."""
 
     @property

@@ -20,9 +20,9 @@ from segue.store import Store, inbox, outbox, owners, pairings
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 
-GUESSES = 5
-"""Pairing codes that one sender may try per WINDOW. `segue.core.pairing` explains the odds."""
-WINDOW = 600.0
+MAX_GUESSES = 5
+"""Pairing codes per sender and GUESS_WINDOW. `segue.core.pairing` explains the odds."""
+GUESS_WINDOW = 600.0
 """Seconds."""
 
 _PAIRING = frozenset({InboundKind.MESSAGE, InboundKind.COMMAND})
@@ -71,12 +71,12 @@ class Gate:
 
     def _may_guess(self, sender: Sender) -> bool:
         now, guesser = self._clock(), (sender.platform, sender.user_id)
-        while self._guesses and self._guesses[0][0] <= now - WINDOW:
+        while self._guesses and self._guesses[0][0] <= now - GUESS_WINDOW:
             _, past = self._guesses.popleft()
             self._counts[past] -= 1
             if not self._counts[past]:
                 del self._counts[past]
-        if self._counts[guesser] >= GUESSES:
+        if self._counts[guesser] >= MAX_GUESSES:
             return False
         self._guesses.append((now, guesser))
         self._counts[guesser] += 1

@@ -19,9 +19,9 @@ from segue.store.approvals import Approval, ApprovalState
 from segue.store.outbox import Draft, OutgoingState
 from segue.turns import Held
 
-SECONDS = 15 * 60.0
+ANSWER_TIMEOUT = 15 * 60.0
 """Seconds until an unanswered question expires."""
-LOOK = 5.0
+POLL_SECONDS = 5.0
 
 _LABELS = {Answer.ONCE: "Allow", Answer.SESSION: "Allow in this session", Answer.NEVER: "Deny"}
 _OUTCOMES = {
@@ -60,7 +60,7 @@ class Questions:
             fingerprint,
             what,
             self._address,
-            seconds=SECONDS,
+            seconds=ANSWER_TIMEOUT,
         )
         asking = question(asked)
         await store.outbox.enqueue(asking)
@@ -94,7 +94,7 @@ async def _answered(store: Store, held: Held, asked: Approval) -> Answer | None:
                 return None
             if now.state is ApprovalState.ANSWERED:
                 return await store.approvals.use(held.lease, asked.id)
-            await wake.wait(LOOK)
+            await wake.wait(POLL_SECONDS)
 
 
 def question(asked: Approval) -> Draft:

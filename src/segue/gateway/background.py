@@ -27,14 +27,14 @@ from segue.store import Store, Topic
 from segue.store.gateways import Gateway, Link
 from segue.store.processes import machine, whose
 
-PATIENCE = 30.0
+START_TIMEOUT = 30.0
 """Seconds until a new gateway must be present in the store."""
-FAREWELL = 40.0
+STOP_TIMEOUT = 40.0
 """Seconds until a gateway must have exited. Running turns get 30 of them."""
 _DETACHED = "segue.cli.detached"
 """The program to run. It is not imported, because the CLI is a layer above the gateway."""
-_LOOK = 0.1
-_REASON = 300
+_POLL_SECONDS = 0.1
+_REASON_LENGTH = 300
 
 
 def here(gateways: Sequence[Gateway]) -> list[Gateway]:
@@ -60,7 +60,7 @@ def _pid(gateway: Gateway) -> int | None:
 
 
 async def start(
-    store: Store, log: Path, *, lan: bool = False, seconds: float = PATIENCE
+    store: Store, log: Path, *, lan: bool = False, seconds: float = START_TIMEOUT
 ) -> Gateway:
     """Start a gateway that outlives this program. Return once it is present in the store.
 
@@ -148,7 +148,7 @@ async def _shown(store: Store, child: _Child, seconds: float) -> Gateway:
                     return gateway
             if child.ended:
                 raise _Ended
-            await wake.wait(_LOOK)
+            await wake.wait(_POLL_SECONDS)
     raise GatewayFailed(reason=f"it was not ready within {seconds:.0f} seconds, and was ended")
 
 
@@ -163,7 +163,7 @@ async def settled(store: Store, gateway: Gateway, seconds: float) -> Gateway:
             connecting = any(h.state is Link.CONNECTING for h in gateway.links.values())
             if not connecting or gateway.process not in alive:
                 break
-            await wake.wait(_LOOK)
+            await wake.wait(_POLL_SECONDS)
     return gateway
 
 
@@ -171,14 +171,14 @@ def _last_of(words: IO[bytes]) -> str:
     """The last line of the error output, without the "Error: " prefix and the full stop."""
     words.seek(0)
     said = words.read().decode("utf-8", "replace").strip().splitlines()
-    last = one_line(said[-1].strip().removeprefix("Error: "), _REASON) if said else ""
+    last = one_line(said[-1].strip().removeprefix("Error: "), _REASON_LENGTH) if said else ""
     return last.rstrip(". ") or "it ended without a word"
 
 
 # Stopping
 
 
-async def stop(store: Store, *, seconds: float = FAREWELL) -> list[Gateway]:
+async def stop(store: Store, *, seconds: float = STOP_TIMEOUT) -> list[Gateway]:
     """Stop the gateways of this machine and wait until they have exited. Raise GatewayNotRunning,
     GatewayElsewhere, or GatewayStuck after a timeout."""
     gateways = await store.gateways.alive()
@@ -215,6 +215,6 @@ async def _gone(store: Store, gateways: Sequence[Gateway], seconds: float) -> No
             gateways = [gateway for gateway in gateways if gateway.process in alive]
             if not gateways:
                 return
-            await wake.wait(_LOOK)
+            await wake.wait(_POLL_SECONDS)
     _, pid = whose(gateways[0].process)
     raise GatewayStuck(name=gateways[0].name, seconds=seconds, pid=pid)

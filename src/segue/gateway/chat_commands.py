@@ -24,7 +24,7 @@ from segue.store.outbox import Draft
 from segue.turns import Held, Place, hold
 
 _LISTED = 10
-_LABEL = 40
+_LABEL_LENGTH = 40
 _RESUME = "r"
 _HOME = "h"
 
@@ -124,7 +124,7 @@ class Chat:
         lines = [f"{n}. {one_line(s.name)} ({_where(s)})" for n, s in enumerate(offered, 1)]
         hint = f"Type {PREFIX}resume and a number or a name to bring one here."
         buttons = tuple(
-            (f"{n}. {one_line(s.name, _LABEL)}", f"{_RESUME}:{s.id}")
+            (f"{n}. {one_line(s.name, _LABEL_LENGTH)}", f"{_RESUME}:{s.id}")
             for n, s in enumerate(offered, 1)
         )
         await self._tell("\n".join([*lines, "", hint]), buttons)

@@ -17,15 +17,15 @@ from segue.core.errors import PlatformLost, StoreClosed, StoreError
 from segue.core.text import one_line
 from segue.gateway.pace import Backoff
 
-DEATHS = 5
-"""A task that died this many times within WINDOW is not restarted."""
-WINDOW = 300.0
+MAX_CRASHES = 5
+"""A task that crashed this many times within CRASH_WINDOW is not restarted."""
+CRASH_WINDOW = 300.0
 """Seconds."""
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 2.0
+MAX_PAUSE = 2.0
 _REASON_LENGTH = 200
 
-EVERYONES = (StoreError, StoreClosed, PlatformLost)
+SHARED_FAILURES = (StoreError, StoreClosed, PlatformLost)
 
 logger = logging.getLogger(__name__)
 
@@ -41,16 +41,16 @@ async def contained(
     set_aside: Callable[[str], Awaitable[object]],
 ) -> None:
     """Do `work` on `item`. On an unexpected exception, log it and call `set_aside` with the reason.
-    Only EVERYONES errors and cancellation are raised."""
+    Only SHARED_FAILURES errors and cancellation are raised."""
     try:
         await work()
-    except EVERYONES:
+    except SHARED_FAILURES:
         raise
     except Exception as error:
         logger.exception("set aside item=%r", item)
         try:
             await set_aside(fault(error))
-        except EVERYONES:
+        except SHARED_FAILURES:
             raise
         except Exception:
             logger.exception("could not be recorded as set aside item=%r", item)
@@ -61,10 +61,10 @@ async def logged_only(reason: str) -> None:
 
 
 async def steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Run an endless task. If it dies, restart it with backoff. Raise its error after DEATHS deaths
-    within WINDOW seconds."""
-    backoff = Backoff(least=FIRST_PAUSE, most=LONGEST_PAUSE)
-    deaths: deque[float] = deque(maxlen=DEATHS)
+    """Run an endless task, and restart it with backoff if it crashes. Raise its error after
+    MAX_CRASHES crashes within CRASH_WINDOW seconds."""
+    backoff = Backoff(least=FIRST_PAUSE, most=MAX_PAUSE)
+    deaths: deque[float] = deque(maxlen=MAX_CRASHES)
     while True:
         started = time.monotonic()
         try:
@@ -76,9 +76,9 @@ async def steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
             raise
         except Exception:
             deaths.append(time.monotonic())
-            if len(deaths) == DEATHS and deaths[-1] - deaths[0] < WINDOW:
+            if len(deaths) == MAX_CRASHES and deaths[-1] - deaths[0] < CRASH_WINDOW:
                 raise
             logger.exception("restarting task=%s deaths=%d", name, len(deaths))
-        if time.monotonic() - started > WINDOW:
+        if time.monotonic() - started > CRASH_WINDOW:
             backoff.reset()
         await asyncio.sleep(backoff.next())

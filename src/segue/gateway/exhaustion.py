@@ -1,5 +1,5 @@
 """Log file descriptor exhaustion sparingly. asyncio waits a second and accepts again, but logs a
-traceback for each attempt; this handler logs one line per EVERY seconds."""
+traceback for each attempt; this handler logs one line per LOG_SECONDS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-EVERY = 60.0
+LOG_SECONDS = 60.0
 """Seconds between two log lines."""
 
 logger = logging.getLogger(__name__)
@@ -41,4 +41,4 @@ class Exhaustion:
             self._attempts,
             limit,
         )
-        self._attempts, self._next = 0, self._clock() + EVERY
+        self._attempts, self._next = 0, self._clock() + LOG_SECONDS

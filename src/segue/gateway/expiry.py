@@ -21,9 +21,9 @@ from segue.store import Store
 from segue.store.outbox import Draft
 from segue.turns import Turns, hold
 
-LOOK = 30.0
+POLL_SECONDS = 30.0
 """Seconds between two checks."""
-NOTE_SECONDS = 120.0
+NOTE_TIMEOUT = 120.0
 """Time limit for the agent to save its notes."""
 _AT_ONCE = 20
 
@@ -61,7 +61,7 @@ class Expiry:
         if all(policy.mode is ResetMode.NONE for policy in policies):
             await asyncio.Event().wait()
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
             try:
                 await self.look()
             except StoreError as error:
@@ -111,7 +111,7 @@ class Expiry:
     async def _note(self, session: Session, address: Address) -> None:
         place = self._places.place(address)
         try:
-            async with asyncio.timeout(NOTE_SECONDS):
+            async with asyncio.timeout(NOTE_TIMEOUT):
                 await self._turns.take_synthetic_turn(session.id, place, PROMPT, only=("remember",))
         except StoreError:
             raise

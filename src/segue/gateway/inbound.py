@@ -30,9 +30,9 @@ from segue.store.base import Tx
 from segue.store.inbox import Incoming
 from segue.store.outbox import Draft
 
-_QUESTIONS = 0.1
+_QUESTION_POLL_SECONDS = 0.1
 """Seconds between two checks for turns that wait for an answer while the gateway stops."""
-MOST_STARTS = 20
+MAX_STARTS = 20
 """How many gateways in a row may be killed while they handle a message. The next one sets the
 message aside, because it may be the cause. A harmless message never gets close to this number."""
 
@@ -122,7 +122,7 @@ class Inbounds:
         """Resume what an earlier gateway recorded and did not finish."""
         known: list[Heard] = []
         for incoming in await self._store.inbox.take_over(platforms):
-            if incoming.starts > MOST_STARTS:
+            if incoming.starts > MAX_STARTS:
                 await self._give_up(incoming, texts.NEVER_DONE)
                 continue
             await contained(
@@ -208,7 +208,7 @@ class Inbounds:
         while True:
             for address in self._conversations.asking():
                 self._lanes.cancel(address)
-            await asyncio.sleep(_QUESTIONS)
+            await asyncio.sleep(_QUESTION_POLL_SECONDS)
 
     async def _do(self, heard: Heard) -> None:
         """Handle the message, and retry for as long as the store is down."""

@@ -18,9 +18,9 @@ from segue.store.base import Tx
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.turns import hold
 
-LOOK = 15.0
+POLL_SECONDS = 15.0
 """Seconds between two checks."""
-KEPT = timedelta(days=7)
+RETENTION = timedelta(days=7)
 """How long finished entries are kept. No platform redelivers an update after that."""
 _HOLDER = "a gateway, for a moment"
 _LENGTH = 200
@@ -39,7 +39,7 @@ class Janitor:
         """Clean up until cancelled."""
         while True:
             await self.look()
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
         for trouble in await self._store.outbox.troubled(reported=False):
@@ -49,8 +49,8 @@ class Janitor:
         now = datetime.now(UTC)
         if self._pruned is None or now - self._pruned > timedelta(hours=1):
             self._pruned = now
-            await self._store.inbox.prune(now - KEPT)
-            await self._store.outbox.prune(now - KEPT)
+            await self._store.inbox.prune(now - RETENTION)
+            await self._store.outbox.prune(now - RETENTION)
 
     async def _skip(self, no: int, reason: str) -> None:
         self._set_aside.add(no)

@@ -15,11 +15,11 @@ from segue.core.errors import GatewayFailed, NoGatewayLog
 from segue.core.redaction import redacted
 from segue.core.text import visible
 
-_BIGGEST = 5_000_000
-_KEPT = 3
+_MAX_BYTES = 5_000_000
+_KEPT_FILES = 3
 """Number of rotated files to keep."""
 _BLOCK = 64 * 1024
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 """Seconds between two checks of a log that is followed."""
 
 
@@ -32,7 +32,7 @@ def write_to(file: Path | None) -> None:
         handler = logging.StreamHandler()
     else:
         make(file)
-        handler = _Private(file, maxBytes=_BIGGEST, backupCount=_KEPT, encoding="utf-8")
+        handler = _Private(file, maxBytes=_MAX_BYTES, backupCount=_KEPT_FILES, encoding="utf-8")
     handler.setFormatter(_Visible("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     # Other libraries log warnings only: their URLs may contain a token.
     root = logging.getLogger()
@@ -90,7 +90,7 @@ def lines(path: Path, number: int, *, follow: bool = False) -> Generator[str]:
                 file.close()
                 file = newer
             else:
-                time.sleep(_LOOK)
+                time.sleep(_POLL_SECONDS)
         if rest:
             yield _decoded(rest)
     finally:

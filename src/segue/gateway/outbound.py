@@ -25,14 +25,14 @@ from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
 
-LOOK = 5.0
+POLL_SECONDS = 5.0
 """Seconds between two checks when no wake-up arrives."""
-RECOVER = 15.0
+RECOVER_SECONDS = 15.0
 """Seconds between two checks for messages that were interrupted while being sent."""
-AT_ONCE = 64
+MAX_CONCURRENT = 64
 """Messages sent concurrently, each in a different chat."""
-LONGEST_PAUSE = 300.0
-_LONG = 10_000
+MAX_PAUSE = 300.0
+_LONG_BODY = 10_000
 _NOTICE = "unsent:"
 """Key prefix of notices about messages that were set aside."""
 _NOTHING = Part(text="", plain="")
@@ -126,14 +126,14 @@ class Outbound:
             while True:
                 await self._recover()
                 if not await self._claim():
-                    await wake.wait(LOOK)
+                    await wake.wait(POLL_SECONDS)
 
     async def flush(self, seconds: float) -> None:
         """Wait up to `seconds` until no queued message can be sent."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._store.listen(Topic.SENT) as wake:
                 while await self._store.outbox.due(self._connected()):
-                    await wake.wait(LOOK)
+                    await wake.wait(POLL_SECONDS)
 
     async def give_up(self, platform: Platform, seconds: float) -> None:
         """Wait up to `seconds` for messages being sent on `platform`. No more are sent there."""
@@ -153,12 +153,12 @@ class Outbound:
     async def _recover(self) -> None:
         """Recover messages that a dead gateway was sending, and messages that we sent but could not
         record. Runs when a platform connects, because its capabilities are certain only then, and
-        every RECOVER seconds."""
+        every RECOVER_SECONDS."""
         now = asyncio.get_running_loop().time()
         connected = frozenset(self._connected())
         if now < self._recovers and connected <= self._recovered:
             return
-        self._recovers, self._recovered = now + RECOVER, connected
+        self._recovers, self._recovered = now + RECOVER_SECONDS, connected
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
         alive = {gateway.process for gateway in await self._store.gateways.alive()}
         alive.add(self._store.process)
@@ -169,7 +169,7 @@ class Outbound:
 
     async def _claim(self) -> bool:
         """Start sending queued messages. Return False if no more are queued."""
-        room = AT_ONCE - len(self._sending)
+        room = MAX_CONCURRENT - len(self._sending)
         if room <= 0:
             await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
             return True
@@ -293,11 +293,11 @@ class Outbound:
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed, adapter: Adapter) -> None:
         box, what = self._store.outbox, f"failure of {outgoing.key}"
         repeatable = adapter.capabilities.keys or not error.arrived
-        if error.retry and repeatable and outgoing.attempt < outbox.MOST_ATTEMPTS:
+        if error.retry and repeatable and outgoing.attempt < outbox.MAX_ATTEMPTS:
             asked = error.after is not None
             seconds = error.after
             if seconds is None:
-                seconds = pause(outgoing.attempt, 0.5, LONGEST_PAUSE)
+                seconds = pause(outgoing.attempt, 0.5, MAX_PAUSE)
             logger.info("%s again in %.1f s: %s", outgoing.key, seconds, error.reason)
             retry = partial(box.retry, outgoing, error.reason, seconds=seconds, asked=asked)
             await retries.keep(what, retry)
@@ -340,7 +340,7 @@ def _faults(adapter: Adapter) -> Generator[None]:
 
 async def _parts(body: str, able: Capabilities) -> list[Part]:
     """Split and render `body`, in a thread if it is long, so that other chats are not held up."""
-    if len(body) < _LONG:
+    if len(body) < _LONG_BODY:
         return markup.parts(body, able)
     return await asyncio.to_thread(markup.parts, body, able)
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from segue.core.address import Address
 from segue.platforms.base import Capabilities
 
-LEAST = 0.5
+FIRST_PAUSE = 0.5
 """Seconds of the first pause before a retry."""
-_MOST_CHATS = 4096
+_MAX_CHATS = 4096
 
 
 @dataclass(slots=True)
 class Backoff:
     """Exponential backoff with jitter, so that many clients do not retry at the same moment."""
 
-    least: float = field(default_factory=lambda: LEAST)
+    least: float = field(default_factory=lambda: FIRST_PAUSE)
     most: float = 60.0
     attempt: int = 0
 
@@ -63,6 +63,6 @@ class Pace:
         self._all = max(self._all, now - 1.0) + 1 / able.per_second
         chat = max(self._chats.pop(address.chat_id, 0.0), now - able.chat_burst * able.chat_seconds)
         self._chats[address.chat_id] = chat + able.chat_seconds
-        while len(self._chats) > _MOST_CHATS:
+        while len(self._chats) > _MAX_CHATS:
             self._chats.popitem(last=False)
         return max(self._all, self._chats[address.chat_id]) - now

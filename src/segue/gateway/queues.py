@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from segue.core.address import Address, Platform
 
-MOST_WAITING = 20
+MAX_WAITING = 20
 """Limit of waiting items per chat. Beyond it, the user is asked to wait."""
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Lanes(Generic[T]):
         self._lanes: dict[Address, _Lane[T]] = {}
         self._open = True
 
-    def put(self, address: Address, item: T, *, most: int | None = MOST_WAITING) -> bool:
+    def put(self, address: Address, item: T, *, most: int | None = MAX_WAITING) -> bool:
         """Queue an item for that address. Return False if `most` items are already waiting."""
         lane = self._lanes.setdefault(address, _Lane(address))
         if most is not None and len(lane.waiting) >= most:

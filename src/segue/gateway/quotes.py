@@ -8,10 +8,10 @@ import json
 from segue.core.text import one_line
 from segue.platforms.base import Inbound, Quote
 
-_AUTHOR = 80
-_QUOTED = 4096
+_AUTHOR_LENGTH = 80
+_QUOTE_LENGTH = 4096
 """Maximum characters shown of a message that is replied to."""
-_OURS = 300
+_OWN_QUOTE_LENGTH = 300
 """The same for a message that the agent wrote and already knows."""
 
 
@@ -28,7 +28,7 @@ def words(inbound: Inbound) -> str:
 
 def _replied(quote: Quote) -> str:
     author = "you" if quote.ours else _name(quote.author)
-    most = _OURS if quote.ours else _QUOTED
+    most = _OWN_QUOTE_LENGTH if quote.ours else _QUOTE_LENGTH
     text = quote.text if len(quote.text) <= most else f"{quote.text[:most]}…"
     return _quoted(f"[The user replies to this message. It was written by {author}:]", text)
 
@@ -40,5 +40,5 @@ def _quoted(header: str, text: str) -> str:
 
 def _name(author: str) -> str:
     """The name in quotes that it cannot close."""
-    name = one_line(author, _AUTHOR)
+    name = one_line(author, _AUTHOR_LENGTH)
     return json.dumps(name, ensure_ascii=False) if name else "an unknown author"

@@ -36,13 +36,13 @@ from segue.store import Store, retries
 from segue.turns import Turns
 from segue.turns.agents import Agents
 
-HEARTBEAT = 4.0
+HEARTBEAT_SECONDS = 4.0
 """Seconds between two heartbeats."""
-STANDBY = 1.0
+STANDBY_SECONDS = 1.0
 """Seconds between two checks for platforms that have become free."""
-GRACE = 30.0
+STOP_TIMEOUT = 30.0
 """Seconds that running turns and handoffs get after a stop signal."""
-LAST_WORDS = 5.0
+FLUSH_TIMEOUT = 5.0
 """Seconds after that for outgoing messages."""
 
 logger = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class Gateway:
         while not stopping.done():
             tasks = {*work, *self._connections.values(), stopping}
             done, _ = await asyncio.wait(
-                tasks, timeout=STANDBY, return_when=asyncio.FIRST_COMPLETED
+                tasks, timeout=STANDBY_SECONDS, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done & {*work, *self._connections.values()}:  # the rest were given up
                 logger.critical("The gateway stops: %s has ended", task.get_name())
@@ -153,13 +153,13 @@ class Gateway:
         await _cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
         if graceful:
             logger.info("The gateway stops: no new work")
-        grace = GRACE if graceful else 0.0
+        grace = STOP_TIMEOUT if graceful else 0.0
         await asyncio.gather(self.inbounds.finish(grace), self._handoffs.finish(grace))
         await self._conversations.close()
         if graceful:
-            await self._outbound.flush(LAST_WORDS)
+            await self._outbound.flush(FLUSH_TIMEOUT)
         await _cancel(*work)
-        await self._outbound.finish(LAST_WORDS)
+        await self._outbound.finish(FLUSH_TIMEOUT)
         for adapter in self._adapters.values():
             await adapter.close()
         if graceful:
@@ -176,7 +176,7 @@ class Gateway:
             await retries.keep("presence", self._announce)
             wanted = len(self._serving) < len(self._adapters)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(STANDBY if wanted else HEARTBEAT):
+                async with asyncio.timeout(STANDBY_SECONDS if wanted else HEARTBEAT_SECONDS):
                     await self._lost.wait()
             self._lost.clear()
 
@@ -208,7 +208,7 @@ class Gateway:
             await asyncio.gather(
                 self.inbounds.give_up(platform),
                 self._handoffs.give_up(platform),
-                self._outbound.give_up(platform, LAST_WORDS),
+                self._outbound.give_up(platform, FLUSH_TIMEOUT),
             )
         finally:
             await self._adapters[platform].close()

@@ -33,9 +33,9 @@ from segue.store import Store
 from segue.store.bubbles import Begun
 from segue.store.outbox import Outbox
 
-TYPING = 0.2
+TYPING_DELAY = 0.2
 """Seconds before the typing indicator appears. An immediate answer needs none."""
-FIRST = 0.7
+BUBBLE_DELAY = 0.7
 """Seconds before the bubble is sent. A quick answer needs none."""
 _MORE = " …"
 _TOOL_LENGTH = 60
@@ -127,7 +127,7 @@ class Live:
             if self._adapter.capabilities.edits or self._adapter.previews(self._address):
                 show(partial(self._draw, lock, pace))
 
-        beginning = asyncio.get_running_loop().call_later(TYPING, begin)
+        beginning = asyncio.get_running_loop().call_later(TYPING_DELAY, begin)
         try:
             yield
         finally:
@@ -148,7 +148,7 @@ class Live:
             await asyncio.sleep(able.typing_seconds * 0.8)
 
     async def _draw(self, lock: asyncio.Lock, pace: Pace) -> None:
-        await asyncio.sleep(FIRST - TYPING)
+        await asyncio.sleep(BUBBLE_DELAY - TYPING_DELAY)
         stays = self._adapter.capabilities.preview_seconds
         while True:
             with contextlib.suppress(TimeoutError):

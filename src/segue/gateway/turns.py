@@ -39,9 +39,9 @@ from segue.store.base import Tx
 from segue.store.outbox import Draft
 from segue.turns import Held, Turns, hold
 
-PATIENCE = 60.0
+HOLD_TIMEOUT = 60.0
 """Seconds to wait for a session that another process holds."""
-_AGAIN = 0.25
+_RETRY_SECONDS = 0.25
 """Seconds between two attempts to acquire it."""
 
 logger = logging.getLogger(__name__)
@@ -230,9 +230,9 @@ class Conversations:
 
     @contextlib.asynccontextmanager
     async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[Held]:
-        """Hold the session of a chat. Wait up to PATIENCE seconds for another holder to release
+        """Hold the session of a chat. Wait up to HOLD_TIMEOUT seconds for another holder to release
         it."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + HOLD_TIMEOUT
         async with contextlib.AsyncExitStack() as stack:
             while True:
                 try:
@@ -243,7 +243,7 @@ class Conversations:
                     left = deadline - asyncio.get_running_loop().time()
                     if left <= 0 or interrupt.is_set():
                         raise
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_RETRY_SECONDS)
             yield held
 
     # Stopping

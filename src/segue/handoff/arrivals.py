@@ -10,7 +10,7 @@ from segue.core.address import Address, ChatType
 from segue.core.handoff import Handoff, Step
 from segue.store import Store, Topic
 
-LOOK = 1.0
+POLL_SECONDS = 1.0
 
 
 async def nothing_arrives(store: Store, address: Address) -> None:
@@ -20,7 +20,7 @@ async def nothing_arrives(store: Store, address: Address) -> None:
         return
     async with store.listen(Topic.HANDOFFS) as wake:
         while await _arrives(store, address):
-            await wake.wait(LOOK)
+            await wake.wait(POLL_SECONDS)
 
 
 async def _arrives(store: Store, address: Address) -> bool:

@@ -38,13 +38,13 @@ from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.turns import Place, Turns
 
-TRIES = 3
+OPEN_ATTEMPTS = 3
 """How often to try to open a thread."""
-REPLY_SECONDS = 120.0
+REPLY_TIMEOUT = 120.0
 """How long the agent may take for its reply."""
-ARRIVAL_SECONDS = 60.0
+ARRIVAL_TIMEOUT = 60.0
 """How long the first message may take to be delivered."""
-LONGEST_WAIT = 30.0
+MAX_WAIT = 30.0
 """The longest pause that a platform may ask for. A longer one fails the handoff at once."""
 _TITLE_LENGTH = 100
 _MAYBE_OPENED = (
@@ -155,7 +155,7 @@ async def _opened(
 
 async def _create(desk: Desk, claim: Handoff, home: Address, title: str) -> Address | None:
     adapter = desk.adapter
-    for attempt in range(1, TRIES + 1):
+    for attempt in range(1, OPEN_ATTEMPTS + 1):
         try:
             return await adapter.create_handoff_thread(home, title, key=claim.key)
         except DeliveryFailed as error:
@@ -163,15 +163,15 @@ async def _create(desk: Desk, claim: Handoff, home: Address, title: str) -> Addr
                 await _waits(desk.store, claim, Step.OPENING, error.after)
             # Do not open a second thread if the first may exist, unless a key prevents duplicates.
             certain = adapter.capabilities.keys or not error.arrived
-            if not (error.retry and certain) or attempt == TRIES:
+            if not (error.retry and certain) or attempt == OPEN_ATTEMPTS:
                 raise
             await asyncio.sleep(0.2 * attempt if error.after is None else error.after)
     return None
 
 
 async def _waits(store: Store, claim: Handoff, step: Step, seconds: float) -> None:
-    """Show that the platform asks for a pause. Raise MustWait if it is longer than LONGEST_WAIT."""
-    if seconds > LONGEST_WAIT:
+    """Show that the platform asks for a pause. Raise MustWait if it is longer than MAX_WAIT."""
+    if seconds > MAX_WAIT:
         at = datetime.now().astimezone() + timedelta(seconds=seconds)
         raise MustWait(platform=claim.platform, seconds=ceil(seconds), at=at)
     await _step(store, claim, step, detail=f"{claim.platform} asks to wait {ceil(seconds)} s")
@@ -186,10 +186,10 @@ async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) 
     place = desk.place(thread)
     prompt = greeting.prompt(claim, thread)
     try:
-        async with asyncio.timeout(REPLY_SECONDS):
+        async with asyncio.timeout(REPLY_TIMEOUT):
             turn = await desk.turns.take_synthetic_turn(session.id, place, prompt)
     except TimeoutError:
-        reply = Reply(trouble=f"it said nothing for {REPLY_SECONDS:.0f} seconds")
+        reply = Reply(trouble=f"it said nothing for {REPLY_TIMEOUT:.0f} seconds")
     except StoreError:
         raise
     except UserError as error:
@@ -209,7 +209,7 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
     confirm it, so that it may or may not have arrived."""
     last = None
     if not desk.adapter.capabilities.history:
-        last = await desk.store.transcripts.last(session.id, greeting.LOOK_BACK)
+        last = await desk.store.transcripts.last(session.id, greeting.RECAP_MESSAGES)
     hint = desk.how_to_address(thread)
     body = greeting.recap(session, last, direct=thread == claim.home, hint=hint)
     key = claim.recap_key
@@ -217,7 +217,7 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
         Draft(key=key, address=thread, body=body, session_id=session.id)
     )
     try:
-        async with asyncio.timeout(ARRIVAL_SECONDS):
+        async with asyncio.timeout(ARRIVAL_TIMEOUT):
             arrived = await _settled(desk.store, claim, thread, key)
     except TimeoutError:
         raise ConnectFailed(

@@ -13,7 +13,7 @@ from segue.core.session import Session, Usage
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Message, Role, Transcript
 
-LOOK_BACK = 40
+RECAP_MESSAGES = 40
 """How many messages to search for the last exchanges."""
 _MESSAGE_LENGTH = 2000
 _UNCONFIRMED = (

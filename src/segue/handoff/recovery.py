@@ -9,7 +9,7 @@ from segue.core.address import Platform
 from segue.core.handoff import Handoff
 from segue.store import Store, Topic
 
-LOOK = 1.0
+POLL_SECONDS = 1.0
 """Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
 
 
@@ -34,4 +34,4 @@ async def claims(
                 in_flight = await store.in_flight()
                 if any(handoff.claimed_by != store.process for handoff in in_flight):
                     await store.expire_handoffs()
-            woken = await wake.wait(LOOK)
+            woken = await wake.wait(POLL_SECONDS)

@@ -40,14 +40,14 @@ from segue.platforms.spec import TOKEN
 from segue.store import Store, Topic
 from segue.turns import Held
 
-PATIENCE = 5.0
+CLAIM_TIMEOUT = 5.0
 """Seconds for a gateway to claim a request. After that it is void, even if a gateway starts
 later."""
-LOOK = 1.0
+POLL_SECONDS = 1.0
 """Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
-TRIES = 5
+MAX_FAILED_POLLS = 5
 """How many polls in a row must fail before the store counts as broken."""
-_CHATS = 10_000
+_MAX_CHATS = 10_000
 """How many of the owner's chats to search."""
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ async def ask(
     *,
     chat_id: str | None = None,
     message: str | None = None,
-    patience: float = PATIENCE,
+    patience: float = CLAIM_TIMEOUT,
 ) -> Handoff:
     """Request that the session moves to `platform`, or raise the first problem at once.
 
@@ -125,7 +125,7 @@ async def _home(store: Store, owner: str, target: Platform, chat_id: str | None)
         if not homes:
             raise NoHomeChannel(platform=target)
         return homes[0]
-    bound = [binding.address for binding in await store.bindings.list(owner, limit=_CHATS)]
+    bound = [binding.address for binding in await store.bindings.list(owner, limit=_MAX_CHATS)]
     known = [
         address
         for address in (*homes, *bound)
@@ -142,7 +142,7 @@ async def _home(store: Store, owner: str, target: Platform, chat_id: str | None)
 async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
     """Yield the current progress, then each change, until it is Completed or Failed.
 
-    A poll that fails is repeated. If TRIES of them fail in a row, the StoreError is raised.
+    A poll that fails is repeated. After MAX_FAILED_POLLS in a row, the StoreError is raised.
     """
     told: Progress | None = None
     failed = 0
@@ -156,10 +156,10 @@ async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
                         yield seen
         except StoreError as error:
             failed += 1
-            if failed == TRIES:
+            if failed == MAX_FAILED_POLLS:
                 raise
             logger.warning("A look at the handoff of %s failed: %s", handoff.session_id, error)
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def _looks(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
@@ -173,7 +173,7 @@ async def _looks(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
             if not now.in_flight:
                 return
             before = now
-            await wake.wait(LOOK)
+            await wake.wait(POLL_SECONDS)
 
 
 async def _is_alive(store: Store, gateway: str | None) -> bool:
@@ -210,7 +210,7 @@ async def hand_off(
     chat_id: str | None = None,
     message: str | None = None,
     interrupt: asyncio.Event | None = None,
-    patience: float = PATIENCE,
+    patience: float = CLAIM_TIMEOUT,
 ) -> AsyncGenerator[Progress]:
     """Hand the held session off to `platform`, and yield the progress. Raise the same errors as
     `ask`.
@@ -264,7 +264,7 @@ async def _called_off(
                 return
             except StoreError as error:
                 logger.warning("The handoff of %s goes on: %s", handoff.session_id, error)
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
 
     watching = asyncio.create_task(watch())
     try:

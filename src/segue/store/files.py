@@ -36,7 +36,7 @@ from segue.store.processes import open_private
 
 APPLICATION_ID = 0x53656775  # "Segu"
 HEADER = 100
-PATIENCE = 5.0
+LOCK_TIMEOUT = 5.0
 """Seconds to wait for a lock that a program outside our gate holds on the database."""
 
 
@@ -129,7 +129,7 @@ def connect(path: Path) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
     connection = apsw.Connection(os.fspath(path), flags=flags)
     try:
-        connection.set_busy_timeout(round(PATIENCE * 1000))
+        connection.set_busy_timeout(round(LOCK_TIMEOUT * 1000))
         _refuse_foreign(connection, path)
         _keep_log(connection)
         if connection.pragma("journal_mode", "wal") != "wal":

@@ -14,7 +14,7 @@ from segue.store.base import Engine, Topic, Tx
 from segue.store.leases import until
 from segue.store.values import moment, text
 
-SECONDS = 10.0
+ALIVE_SECONDS = 10.0
 """How long a gateway counts as alive without a heartbeat. Not longer than its claims last, so that
 the next gateway that may claim a handoff is also the one that serves its platform."""
 
@@ -60,7 +60,7 @@ class Gateways:
         self._engine = engine
 
     async def announce(
-        self, name: str, platforms: Collection[Platform], *, seconds: float = SECONDS
+        self, name: str, platforms: Collection[Platform], *, seconds: float = ALIVE_SECONDS
     ) -> Gateway:
         """Register this gateway for those of `platforms` that no live gateway serves.
 
@@ -69,7 +69,7 @@ class Gateways:
         """
         return await self._engine.mark(announce, name, platforms, seconds)
 
-    async def heartbeat(self, *, seconds: float = SECONDS) -> bool:
+    async def heartbeat(self, *, seconds: float = ALIVE_SECONDS) -> bool:
         """Stay registered. Return False if this gateway is unknown and must announce itself
         again."""
         return await self._engine.mark(heartbeat, seconds)

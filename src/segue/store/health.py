@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from segue.store.base import Dialect, Tx
 
-CHEAP = 200_000_000
+CHECK_LIMIT = 200_000_000
 """The largest file to check, in bytes. Reading a larger one takes seconds."""
 
 
@@ -26,7 +26,7 @@ def look(tx: Tx) -> Health:
         )
         return Health(size=size, faults=None)
     size = tx.one("PRAGMA page_count")[0] * tx.one("PRAGMA page_size")[0]
-    if size > CHEAP:
+    if size > CHECK_LIMIT:
         return Health(size=size, faults=None)
     said = tuple(row[0] for row in tx.rows("PRAGMA quick_check(3)"))
     return Health(size=size, faults=() if said == ("ok",) else said)

@@ -11,7 +11,7 @@ from typing import Any
 
 from segue.core.errors import SegueError, StoreClosed
 
-PATIENCE = 15.0
+START_TIMEOUT = 15.0
 """Seconds that a job waits to be started before its caller gets a busy error."""
 
 
@@ -31,7 +31,7 @@ class Job:
         # Acquired once and never released. The thread that starts the work and the caller that
         # stops waiting for it both try; the first one decides whether the work is done.
         self._begun = threading.Lock()
-        self.timer = self.loop.call_later(PATIENCE, self._give_up, busy)
+        self.timer = self.loop.call_later(START_TIMEOUT, self._give_up, busy)
 
     def begin(self) -> bool:
         """Claim the decision. Return False if the other side already has it."""
@@ -105,7 +105,7 @@ class Threads:
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
-            await asyncio.to_thread(thread.join, PATIENCE)
+            await asyncio.to_thread(thread.join, START_TIMEOUT)
         return not any(thread.is_alive() for thread in self._threads)
 
     def _main(self) -> None:

@@ -8,7 +8,7 @@ from segue.core.lease import SECOND, Lease, Ticks
 from segue.store.base import Engine, Topic, Tx
 from segue.store.values import text
 
-SECONDS = 20.0
+LEASE_SECONDS = 20.0
 """How long a lease lasts without renewal."""
 
 
@@ -17,7 +17,12 @@ class Leases:
         self._engine = engine
 
     async def acquire(
-        self, session_id: str, holder: str, *, seconds: float = SECONDS, take_over: bool = False
+        self,
+        session_id: str,
+        holder: str,
+        *,
+        seconds: float = LEASE_SECONDS,
+        take_over: bool = False,
     ) -> Lease:
         """Acquire the lease of a session. Raise SessionHeld, with the holder, if it is held.
 
@@ -28,7 +33,7 @@ class Leases:
             acquire, session_id, holder, seconds=seconds, take_over=take_over
         )
 
-    async def renew(self, lease: Lease, *, seconds: float = SECONDS) -> Lease:
+    async def renew(self, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
         """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
         it."""
         return await self._engine.mark(renew, lease, seconds=seconds)

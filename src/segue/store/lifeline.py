@@ -7,7 +7,7 @@ heartbeats reveal it.
 
 The connection can also break while the process lives: the server restarts, or the network fails.
 The process then writes nothing until it holds the lock again. A restart cuts off all processes at
-once, so for GRACE seconds after a process was cut off it declares no other process dead.
+once, so for GRACE_SECONDS after a process was cut off it declares no other process dead.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from segue.core.errors import StoreError
 from segue.store.wake import Ring
 
 CHANNEL = "segue"
-GRACE = 3.0
+GRACE_SECONDS = 3.0
 """Seconds that other processes get to come back after all were cut off."""
-WAIT = 1.0
+WAIT_SECONDS = 1.0
 """Seconds that a write waits for the lock to be held again."""
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 """Seconds between polls when no notification arrives."""
 PAUSE = 0.05
-LONGEST_PAUSE = 0.4
+MAX_PAUSE = 0.4
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -63,8 +63,8 @@ class Lifeline:
         return not self._held.is_set() or time.monotonic() < self._trusted
 
     def wait(self) -> bool:
-        """Block the thread for up to WAIT seconds. Return False if the lock is still not held."""
-        return self._held.wait(WAIT)
+        """Block the thread for up to WAIT_SECONDS. Return False if the lock is still not held."""
+        return self._held.wait(WAIT_SECONDS)
 
     async def open(self, ring: Ring) -> None:
         connection = await self._take()
@@ -81,7 +81,7 @@ class Lifeline:
             async with connection:
                 await self._listen(connection, ring)
             connection = await self._take_again()
-            self._trusted = time.monotonic() + GRACE
+            self._trusted = time.monotonic() + GRACE_SECONDS
             self._held.set()
 
     async def _listen(self, connection: Connection, ring: Ring) -> None:
@@ -89,7 +89,7 @@ class Lifeline:
         try:
             while True:
                 ring(None)  # for notifications that were lost or sent while disconnected
-                async for notice in connection.notifies(timeout=LOOK_SECONDS):
+                async for notice in connection.notifies(timeout=POLL_SECONDS):
                     ring({notice.payload})
         except psycopg.OperationalError as error:
             self._broke(error)
@@ -111,7 +111,7 @@ class Lifeline:
             except (psycopg.OperationalError, StoreError) as error:
                 self._broke(error)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, MAX_PAUSE)
 
     async def _take(self) -> Connection:
         """Return a connection that listens and holds the lock."""

@@ -37,10 +37,10 @@ from segue.store.values import (
     unreadable,
 )
 
-SECONDS = 60.0
+SEND_TIMEOUT = 60.0
 """How long one send may take before another process recovers it."""
 
-MOST_ATTEMPTS = 20
+MAX_ATTEMPTS = 20
 """How often to try. With growing pauses, this takes more than an hour. It also stops a message that
 crashes every gateway that sends it."""
 
@@ -112,7 +112,7 @@ class Outbox:
         return await self._engine.read(data, outgoing.key)
 
     async def claim(
-        self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SECONDS
+        self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SEND_TIMEOUT
     ) -> tuple[Outgoing, ...]:
         """Claim the next messages to send, at most one per address.
 
@@ -169,7 +169,7 @@ class Outbox:
         are kept.
 
         `platforms` of None means all. `alive` names the only processes that may still be sending,
-        if the caller knows; otherwise a process that hangs keeps its messages for SECONDS.
+        if the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT.
         `besides` are the numbers of messages that the caller itself is sending.
         """
         return await self._engine.write(recover, repeatable, platforms, alive, besides)
@@ -299,7 +299,7 @@ def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
         outgoing,
         f"{change}, until = :until",
         line=_line(receipt),
-        until=until(tx, SECONDS),
+        until=until(tx, SEND_TIMEOUT),
     )
 
 
@@ -380,7 +380,7 @@ def recover(
         gone = tx.dead(process) or (alive is not None and process not in alive)
         if no in besides or (tx.ticks < ends and not gone):
             continue
-        if (is_edit or Platform(platform) in repeatable) and attempt < MOST_ATTEMPTS:
+        if (is_edit or Platform(platform) in repeatable) and attempt < MAX_ATTEMPTS:
             change = "state = 'queued'"
         else:
             change = "state = 'uncertain', error = :reason, finished = :now"

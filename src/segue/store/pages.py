@@ -97,7 +97,7 @@ class Pages:
     # Browsers
 
     async def link(
-        self, owner: str, *, process: str | None = None, seconds: float = pairings.SECONDS
+        self, owner: str, *, process: str | None = None, seconds: float = pairings.CODE_SECONDS
     ) -> str:
         """Create a token. The first browser that proves it has the token is paired with `owner`.
 
@@ -204,7 +204,7 @@ def link(tx: Tx, owner: str, token: str, process: str | None, seconds: float) ->
         "DELETE FROM page_links WHERE owner = :owner AND no NOT IN (SELECT no FROM page_links"
         " WHERE owner = :owner ORDER BY no DESC LIMIT :most)",
         owner=owner,
-        most=pairings.MOST_OPEN,
+        most=pairings.MAX_OPEN,
     )
 
 

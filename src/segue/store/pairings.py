@@ -14,9 +14,9 @@ from segue.store.base import Engine, Tx
 from segue.store.leases import until
 from segue.store.values import text
 
-SECONDS = 600.0
+CODE_SECONDS = 600.0
 """How long a code is valid."""
-MOST_OPEN = 5
+MAX_OPEN = 5
 """How many open codes an owner can have."""
 
 
@@ -24,10 +24,10 @@ class Pairings:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def begin(self, owner: str, *, seconds: float = SECONDS) -> str:
+    async def begin(self, owner: str, *, seconds: float = CODE_SECONDS) -> str:
         """Create a code. The first platform user who sends it is linked to `owner`.
 
-        Only its digest is stored. The oldest code is void when more than MOST_OPEN are open.
+        Only its digest is stored. The oldest code is void when more than MAX_OPEN are open.
         """
         code = pairing.new_code(secrets.token_bytes(16))
         await self._engine.write(begin, owner, digest(code), seconds)
@@ -62,7 +62,7 @@ def begin(tx: Tx, owner: str, digest: str, seconds: float) -> None:
         "DELETE FROM pairings WHERE owner = :owner AND no NOT IN (SELECT no FROM pairings"
         " WHERE owner = :owner ORDER BY no DESC LIMIT :most)",
         owner=owner,
-        most=MOST_OPEN,
+        most=MAX_OPEN,
     )
 
 

@@ -48,7 +48,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 CONNECTIONS = 4
-TRIES = 5
+MAX_ATTEMPTS = 5
 
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _DAY = 24 * 60 * 60 * 1_000_000
@@ -219,7 +219,7 @@ class PostgresEngine:
         return self._again_if_cut_off(attempt)
 
     def _writing(self, work: Callable[[Tx], T]) -> T:
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(MAX_ATTEMPTS)):
             try:
                 return self._again_if_cut_off(lambda: self._transact(work))
             except _RETRY:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from segue.core.errors import StoreError, StoreUncertain
 
 PAUSE = 0.1
-LONGEST_PAUSE = 1.0
+MAX_PAUSE = 1.0
 """Seconds between attempts. Short, so that a store that is back catches up at once."""
 
 T = TypeVar("T")
@@ -38,4 +38,4 @@ async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool 
             if failed:
                 logger.info("kept after %d failed attempts what=%s", failed, what)
             return result
-        await asyncio.sleep(min(PAUSE * 2 ** min(failed - 1, 8), LONGEST_PAUSE))
+        await asyncio.sleep(min(PAUSE * 2 ** min(failed - 1, 8), MAX_PAUSE))

@@ -48,7 +48,7 @@ T = TypeVar("T")
 SAFE_SQLITE = (3, 51, 3)  # earlier versions can corrupt a WAL database that processes share
 BATCH = 64
 READERS = 2
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 # How many stores in this process have each file open. A file that is open must not be probed.
 _open_here: Counter[Path] = Counter()
@@ -303,7 +303,7 @@ class SqliteEngine:
                 if seen.get(thread) != version:  # the first look always rings: see `Bell`
                     ring(None)
                 seen[thread] = version
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
 
 
 def _data_version(tx: Tx) -> tuple[int, int]:

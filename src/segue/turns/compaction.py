@@ -16,9 +16,9 @@ from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import Store
 from segue.turns.brain import Brain
 
-FULL = 0.8
+COMPACT_AT = 0.8
 """Compact before a turn if the window takes more than this share of the brain's room."""
-KEPT = 0.25
+KEPT_SHARE = 0.25
 """The share of the room that the newest turns, which stay word for word, may take."""
 MAX_KEPT_TURNS = 2
 _MIN_MESSAGES = 2
@@ -36,7 +36,7 @@ class Compressed:
 def is_due(window: Transcript, room: int) -> bool:
     """Whether `window` leaves too little of `room`, even without its oldest tool output, and has
     enough messages to summarise."""
-    limit = int(room * FULL)
+    limit = int(room * COMPACT_AT)
     if window.trimmed(limit).tokens <= limit:
         return False
     return len(window) - _keeps(window.messages, room) >= _MIN_MESSAGES
@@ -69,7 +69,7 @@ async def compress(
 def _keeps(messages: Sequence[Message], room: int) -> int:
     """How many of the newest messages stay as they are: whole turns, and always a user message that
     has no answer yet."""
-    left = room * KEPT
+    left = room * KEPT_SHARE
     kept = turns = 0
     for count, message in enumerate(reversed(messages), 1):
         left -= message.tokens

@@ -11,7 +11,7 @@ from segue.core.session import Origin
 from segue.store import Store, bindings, leases
 from segue.store.base import Tx
 from segue.store.lease_keeper import Held as Held
-from segue.store.leases import SECONDS
+from segue.store.leases import LEASE_SECONDS
 
 
 @contextlib.asynccontextmanager
@@ -22,7 +22,7 @@ async def hold(
     *,
     take_over: bool = False,
     address: Address | None = None,
-    seconds: float = SECONDS,
+    seconds: float = LEASE_SECONDS,
 ) -> AsyncGenerator[Held]:
     """Hold the session while this context is open, so that no other process can append to it.
 

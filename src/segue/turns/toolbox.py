@@ -22,7 +22,7 @@ from segue.store.outbox import Draft
 from segue.store.search import Hit
 
 _FOR_SMALL = ("read_file", "list_files", "shell")
-_MOST_CHATS = 1000
+_MAX_CHATS = 1000
 
 
 def tools(
@@ -96,6 +96,6 @@ class _Channels:
 
     async def _chats(self, platform: Platform) -> list[Address]:
         sessions = await self._store.sessions.list(
-            self._session.owner, platform=platform, limit=_MOST_CHATS
+            self._session.owner, platform=platform, limit=_MAX_CHATS
         )
         return [session.address for session in sessions if session.address is not None]

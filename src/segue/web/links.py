@@ -5,7 +5,7 @@ from __future__ import annotations
 from segue.core.address import Address, Platform
 from segue.store import Store
 from segue.store.gateways import Gateway, Link
-from segue.store.pairings import SECONDS
+from segue.store.pairings import CODE_SECONDS
 
 _FORM = "/#t={code}"
 """The end of a pairing link. Browsers never send the part after the # to a server."""
@@ -22,7 +22,7 @@ def url(gateway: Gateway | None) -> str | None:
 
 
 async def opening(
-    store: Store, owner: str, at: Address | None = None, *, seconds: float = SECONDS
+    store: Store, owner: str, at: Address | None = None, *, seconds: float = CODE_SECONDS
 ) -> str | None:
     """Create a link that pairs the first browser to open it with the owner, and shows the
     conversation at that address. In a browser that is already paired, it only shows the

@@ -18,7 +18,7 @@ from segue.agent.models.base import End, Model, Piece, Prompt, Text, ToolSpec
 from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.http import Patience
 from segue.agent.models.openai import OpenAIModel
-from segue.agent.models.pictures import MOST, ROOM, sentence
+from segue.agent.models.pictures import MAX_BYTES, MAX_PICTURES, sentence
 from segue.core.errors import ModelBusy, ModelRefused
 from segue.core.images import LIMIT, image
 from segue.core.transcript import Image, Message, Role, ToolCall
@@ -262,7 +262,7 @@ async def test_the_mark_of_the_cache_may_stand_on_a_picture():
 
 
 async def test_only_the_newest_pictures_are_shown(wire: Wire):
-    album = [a_picture(n) for n in range(MOST + 3)]
+    album = [a_picture(n) for n in range(MAX_PICTURES + 3)]
     messages = [m for n, p in enumerate(album) for m in (user(f"{n}", p), said("Nice."))]
     asked = [told for role, told in await wire.sent(*messages, user("Which?")) if role == "user"]
     hidden = [told for told in asked if not any(isinstance(part, Image) for part in told)]
@@ -274,7 +274,7 @@ async def test_only_the_newest_pictures_are_shown(wire: Wire):
 
 
 async def test_in_one_message_too_the_first_pictures_give_way_and_the_order_stays(wire: Wire):
-    album = [a_picture(n) for n in range(MOST + 1)]
+    album = [a_picture(n) for n in range(MAX_PICTURES + 1)]
     assert await wire.sent(user("All", *album)) == [
         ("user", [sentence(album[0]), *album[1:], "All"])
     ]
@@ -284,13 +284,13 @@ async def test_the_largest_pictures_are_taken_as_far_as_they_fit_together(wire: 
     album = [a_picture(n, LIMIT) for n in range(5)]
     [(_, told)] = await wire.sent(user("All", *album))
     assert [part for part in told if isinstance(part, Image)] == album[2:]
-    assert 3 * LIMIT <= ROOM < 4 * LIMIT
+    assert 3 * LIMIT <= MAX_BYTES < 4 * LIMIT
 
 
 async def test_pictures_of_a_kind_that_is_not_taken_crowd_out_no_other(wire: Wire):
     odd = Image("image/tiff", b"II*\0")
-    [(_, told)] = await wire.sent(user("All", CAT, *[odd] * MOST))
-    assert told == [CAT, *[sentence(odd)] * MOST, "All"]
+    [(_, told)] = await wire.sent(user("All", CAT, *[odd] * MAX_PICTURES))
+    assert told == [CAT, *[sentence(odd)] * MAX_PICTURES, "All"]
 
 
 # What is refused all the same

@@ -360,10 +360,10 @@ async def test_a_folder_that_is_none_is_named(place: Workplace, cwd: Path) -> No
 
 
 async def test_a_long_list_is_cut_and_says_so(place: Workplace, cwd: Path) -> None:
-    for number in range(search.MOST_HITS + 1):
+    for number in range(search.MAX_HITS + 1):
         (cwd / f"{number:04}").touch()
     listed = await list_(place)
-    assert len(listed) == search.MOST_HITS + 1
+    assert len(listed) == search.MAX_HITS + 1
     assert listed[-1] == "[more than 500; narrow the pattern]"
     (cwd / "0000").unlink()
     assert (await list_(place))[-1] == "0500"
@@ -372,7 +372,7 @@ async def test_a_long_list_is_cut_and_says_so(place: Workplace, cwd: Path) -> No
 async def test_a_tree_without_end_is_given_up(
     place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "MOST_SCANNED", 10)
+    monkeypatch.setattr(search, "MAX_SCANNED", 10)
     tree(cwd, *(f"{a}/{b}" for a in "abc" for b in "xyz"))
     assert (await list_(place, pattern="**/y"))[-1] == (
         "[stopped after 10 files and folders; narrow the pattern]"
@@ -423,7 +423,7 @@ async def test_many_hits_are_cut_and_long_lines_too(place: Workplace, cwd: Path)
     (cwd / "a").write_text(f"x{'y' * 10_000}\n" + "x\n" * 600)
     lines = (await use(SEARCH, place, pattern="x")).splitlines()
     assert len(lines[0]) < 250
-    assert len(lines) == search.MOST_HITS + 1
+    assert len(lines) == search.MAX_HITS + 1
     assert lines[-1] == "[more; narrow the search]"
     assert await use(SEARCH, place, pattern="y$") == "a:1: x" + "y" * 199
 

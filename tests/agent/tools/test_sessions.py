@@ -11,7 +11,7 @@ import pytest
 
 import segue.store
 from segue.agent.tools.base import OUTPUT_LIMIT, Risk, ToolFailed, Workplace
-from segue.agent.tools.sessions import MOST_HITS, Found, search_sessions
+from segue.agent.tools.sessions import MAX_HITS, Found, search_sessions
 from segue.core.address import Platform
 from segue.core.transcript import Message, Role
 from tests.agent.tools.calls import use
@@ -73,13 +73,13 @@ async def test_one_message_is_one_line_whatever_it_holds():
 
 
 async def test_no_more_is_told_than_was_asked_for():
-    archive = Archive(*(Entry(snippet="x" * 999) for _ in range(2 * MOST_HITS)))
+    archive = Archive(*(Entry(snippet="x" * 999) for _ in range(2 * MAX_HITS)))
     found = await use(search_sessions(archive.find), PLACE, words="roses", limit=2)
     assert len(found.splitlines()) == 2
-    found = await use(search_sessions(archive.find), PLACE, words="roses", limit=MOST_HITS)
-    assert len(found.splitlines()) == MOST_HITS
+    found = await use(search_sessions(archive.find), PLACE, words="roses", limit=MAX_HITS)
+    assert len(found.splitlines()) == MAX_HITS
     assert len(found) <= OUTPUT_LIMIT
-    assert archive.asked == [("roses", 2), ("roses", MOST_HITS)]
+    assert archive.asked == [("roses", 2), ("roses", MAX_HITS)]
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ async def test_a_command_stops_at_the_time_limit(place: Workplace) -> None:
 async def test_a_command_that_prints_for_ever_is_stopped(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PRINTED", 1_000_000)
+    monkeypatch.setattr(module, "MAX_PRINTED", 1_000_000)
     printed = await use(SHELL, place, command="echo $$ >pid; exec yes")
     assert printed.startswith("y\ny\n")
     assert printed.endswith("\n[stopped: it printed more than 1,000,000 bytes]")
@@ -270,7 +270,7 @@ ESCAPES = {
 async def test_a_child_that_left_the_group_is_ended(
     place: Workplace, monkeypatch: pytest.MonkeyPatch, escape: str, end: str
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PRINTED", 100_000)
+    monkeypatch.setattr(module, "MAX_PRINTED", 100_000)
     command = f"{escape}\nuntil [ -s pid ]; do :; done; echo up; {end}"
     printed = await use(SHELL, place, command=command)
     assert printed.startswith("up")

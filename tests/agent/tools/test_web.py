@@ -275,7 +275,7 @@ async def test_a_page_that_leads_in_circles_is_given_up() -> None:
     async with serving(asked) as url:
         with pytest.raises(ToolFailed, match="without end"):
             await use(FETCH, NEAR, url=f"{url}/")
-    assert len(asked.requests) == fetch.REDIRECTS + 1
+    assert len(asked.requests) == fetch.MAX_REDIRECTS + 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -297,7 +297,7 @@ async def test_what_one_site_gives_us_to_carry_the_next_one_does_not_see() -> No
 
 
 async def test_a_page_without_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "BYTES", 200_000)
+    monkeypatch.setattr(fetch, "MAX_BYTES", 200_000)
 
     async def for_ever() -> AsyncGenerator[bytes]:
         while True:
@@ -316,7 +316,7 @@ async def test_a_small_answer_that_unpacks_to_a_huge_one_is_read_up_to_the_limit
 
 
 async def test_a_page_that_drips_stops_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "SECONDS", 0.3)
+    monkeypatch.setattr(fetch, "TIMEOUT", 0.3)
 
     async def drip() -> AsyncGenerator[bytes]:
         while True:
@@ -330,7 +330,7 @@ async def test_a_page_that_drips_stops_at_the_time_limit(monkeypatch: pytest.Mon
 async def test_a_server_that_says_nothing_stops_at_the_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fetch, "SECONDS", 0.2)
+    monkeypatch.setattr(fetch, "TIMEOUT", 0.2)
 
     async def silent(_: Request) -> Response:
         return await asyncio.Future[Response]()
@@ -343,7 +343,7 @@ async def test_a_server_that_says_nothing_stops_at_the_time_limit(
 async def test_a_page_that_takes_for_ever_to_read_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fetch, "SECONDS", 1.0)
+    monkeypatch.setattr(fetch, "TIMEOUT", 1.0)
     before = time.monotonic()
     with pytest.raises(ToolFailed, match=r"took longer than|too tangled"):
         await fetch_one(Response(200, HTML, b"<!--" * 400_000))

@@ -16,8 +16,8 @@ from segue.agent.models.routes import Route
 from segue.core.errors import BadKey, ModelError, ModelOffline
 from segue.core.text import one_line
 
-_PAGES = 20
-_BYTES = 8 * 1024 * 1024
+_MAX_PAGES = 20
+_MAX_BYTES = 8 * 1024 * 1024
 _NO_CHAT = re.compile(
     r"""embed | bge- | \bgte- | \be5- | minilm | rerank | moderation | guard
     | whisper | transcribe | \btts | -tts | realtime | dall-e | gpt-image | imagen | \bveo | sora
@@ -67,7 +67,7 @@ async def _get(client: httpx2.AsyncClient, route: Route, path: str, **query: str
         body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
-            if len(body) > _BYTES:
+            if len(body) > _MAX_BYTES:
                 raise _no_list(route)
     # Gemini responds to an invalid key with 400.
     if response.status_code in {401, 403} or b"API_KEY_INVALID" in body:
@@ -131,7 +131,7 @@ class _AnthropicList(Struct):
 async def _anthropic(client: httpx2.AsyncClient, route: Route) -> list[str]:
     names: list[str] = []
     after: dict[str, str] = {}
-    for _ in range(_PAGES):
+    for _ in range(_MAX_PAGES):
         body = await _get(client, route, "/v1/models", limit="1000", **after)
         page: _AnthropicList = _decoded(body, _AnthropicList, route)
         names += [model.id for model in page.data]
@@ -154,7 +154,7 @@ class _GeminiList(Struct, rename="camel"):
 async def _gemini(client: httpx2.AsyncClient, route: Route) -> list[str]:
     names: list[str] = []
     after: dict[str, str] = {}
-    for _ in range(_PAGES):
+    for _ in range(_MAX_PAGES):
         body = await _get(client, route, "/models", pageSize="1000", **after)
         page: _GeminiList = _decoded(body, _GeminiList, route)
         names += [

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from segue.core.text import one_line
 from segue.core.transcript import Image, Message
 
-MOST = 8
+MAX_PICTURES = 8
 """The maximum number of pictures. Each one costs tokens and megabytes in every request."""
-ROOM = 12_000_000
+MAX_BYTES = 12_000_000
 """The maximum total size in bytes: 16 MB as base64, out of Gemini's 20 MB for a whole request."""
 
 
@@ -48,10 +48,10 @@ def any_in(messages: Iterable[Message]) -> bool:
 
 def _too_old(pictures: Sequence[Image]) -> int:
     """The number of oldest pictures to leave out."""
-    room = ROOM
+    room = MAX_BYTES
     for newer, picture in enumerate(reversed(pictures)):
         room -= len(picture.data)
-        if newer == MOST or room < 0:
+        if newer == MAX_PICTURES or room < 0:
             return len(pictures) - newer
     return 0
 

@@ -115,7 +115,7 @@ class Reader:
         """Take the next piece, and return the text that can be shown now."""
         if self._words:
             return text
-        inside = len(self._held.lstrip()) > _LONGEST_OPENING
+        inside = len(self._held.lstrip()) > _MAX_OPENING
         self._held += text
         self._open += text.count("{") - text.count("}")
         # In the middle of a long call there is nothing to decide until a brace closes it.
@@ -206,4 +206,4 @@ def _bare(name: Any) -> str:
 # Not strict: small models write literal line breaks inside strings.
 _DECODER = json.JSONDecoder(strict=False)
 _QUOTED = tuple(f'"{key}"' for key in _KEYS)
-_LONGEST_OPENING = 64
+_MAX_OPENING = 64

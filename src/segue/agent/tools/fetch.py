@@ -19,9 +19,9 @@ from segue.agent.tools import page
 from segue.agent.tools.base import ToolFailed, Workplace, shorten
 from segue.agent.tools.isolation import apart
 
-SECONDS = 30.0
-BYTES = 2 * 1024 * 1024
-REDIRECTS = 5
+TIMEOUT = 30.0
+MAX_BYTES = 2 * 1024 * 1024
+MAX_REDIRECTS = 5
 _TEXT = ("text/", "application/json", "application/xml", "application/xhtml+xml")
 _TEXT_ENDS = ("+json", "+xml")
 # Python has these encodings, but no page uses them, and some take forever to decode.
@@ -47,10 +47,10 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 async def fetch(url: str, place: Workplace) -> str:
     """Return the text of the page. Raise ToolFailed on failure."""
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(TIMEOUT):
             return await _follow(url, place)
     except TimeoutError:
-        raise ToolFailed(f"The page took longer than {SECONDS:.0f} seconds.") from None
+        raise ToolFailed(f"The page took longer than {TIMEOUT:.0f} seconds.") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         why = str(error) or type(error).__name__
         raise ToolFailed(f"The page cannot be fetched: {why}") from error
@@ -64,7 +64,7 @@ async def _follow(address: str, place: Workplace) -> str:
     async with httpx2.AsyncClient(
         verify=await asyncio.to_thread(_trusted), trust_env=False, timeout=None, limits=limits
     ) as client:
-        for _ in range(REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             addresses = await _resolve(url, private=place.private_network)
             response = await _get(client, url, addresses)
             try:
@@ -161,20 +161,20 @@ async def _text(response: httpx2.Response) -> str:
     body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
-        if len(body) > BYTES:
+        if len(body) > MAX_BYTES:
             break
-    text = _decode(bytes(body[:BYTES]), response.charset_encoding)
+    text = _decode(bytes(body[:MAX_BYTES]), response.charset_encoding)
     if "\0" in text:
         raise ToolFailed(f"That is no text, though it is said to be {kind}.")
     if "html" in kind:
         text = await _read(text)
     status = "" if response.is_success else f"[HTTP {response.status_code}]\n"
-    more = f"\n[only the first {BYTES:,} bytes of the page]" if len(body) > BYTES else ""
+    more = f"\n[only the first {MAX_BYTES:,} bytes of the page]" if len(body) > MAX_BYTES else ""
     return status + (shorten(text.strip()) or "[nothing]") + more
 
 
 async def _read(html: str) -> str:
-    outcome = await apart(page.__file__, html, SECONDS)
+    outcome = await apart(page.__file__, html, TIMEOUT)
     if outcome.code != 0:
         raise ToolFailed("The page is too tangled to be read.")
     return outcome.output

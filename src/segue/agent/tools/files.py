@@ -108,12 +108,12 @@ def list_files(arguments: ListArguments, target: Target, private: Private) -> st
     more = ""
     try:
         for path, is_folder in search.walk(target.path, pattern, private):
-            if len(found) == search.MOST_HITS:
-                more = f"\n[more than {search.MOST_HITS}; narrow the pattern]"
+            if len(found) == search.MAX_HITS:
+                more = f"\n[more than {search.MAX_HITS}; narrow the pattern]"
                 break
             found.append(f"{path}/" if is_folder else path)
     except search.GaveUp:
-        more = f"\n[stopped after {search.MOST_SCANNED:,} files and folders; narrow the pattern]"
+        more = f"\n[stopped after {search.MAX_SCANNED:,} files and folders; narrow the pattern]"
     return (shorten(clean("\n".join(found))) or "[nothing]") + more
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-SECONDS = 5.0
+TIMEOUT = 5.0
 """The maximum time for git to list its settings."""
 
 _SETTINGS = {
@@ -133,7 +133,7 @@ async def _shown(cwd: Path, guarded: Mapping[str, str], *arguments: str) -> str 
     except OSError:
         return None
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(TIMEOUT):
             printed, _ = await process.communicate()
     except TimeoutError:
         return None

@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-MOST_HITS = 500
-MOST_SCANNED = 20_000
+MAX_HITS = 500
+MAX_SCANNED = 20_000
 FILE_LIMIT = 2 * 1024 * 1024
 LINE_LIMIT = 2000
 SHOWN_LIMIT = 200
@@ -104,12 +104,12 @@ def walk(folder: Path, pattern: str, private: Private) -> Iterator[tuple[str, bo
     """Yield the entries below `folder` that match `pattern`, in order, with True for folders.
 
     `**` matches any number of folders. Links are not followed. SKIPPED and private folders are not
-    entered. Raise GaveUp after MOST_SCANNED entries, and OSError if `folder` itself cannot be read.
+    entered. Raise GaveUp after MAX_SCANNED entries, and OSError if `folder` itself cannot be read.
     """
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     # Each folder, with the positions in `parts` that its entries may match.
     waiting = [("", _places({0}, parts))]
-    left = MOST_SCANNED
+    left = MAX_SCANNED
     while waiting:
         inside, places = waiting.pop()
         try:
@@ -174,12 +174,12 @@ def search(wanted: re.Pattern[str], folder: Path, files: str, private: Private) 
             for number, line in _lines(real):
                 if wanted.search(line[:LINE_LIMIT]):
                     hits += 1
-                    if hits > MOST_HITS:
+                    if hits > MAX_HITS:
                         yield "[more; narrow the search]"
                         return
                     yield f"{path or folder.name}:{number}: {line.strip()[:SHOWN_LIMIT]}"
     except GaveUp:
-        yield f"[stopped after {MOST_SCANNED:,} files and folders; narrow the search]"
+        yield f"[stopped after {MAX_SCANNED:,} files and folders; narrow the search]"
     if left_out:
         yield f"[private files that were left out: {left_out}; name one as the path to search it]"
 

@@ -12,7 +12,7 @@ from segue.agent.tools.base import Plan, Risk, Tool, shorten, visible
 from segue.core.session import TITLE_LIMIT
 from segue.core.text import one_line
 
-MOST_HITS = 50
+MAX_HITS = 50
 _SNIPPET_LIMIT = 300
 
 
@@ -46,7 +46,7 @@ class SearchSessionsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields
         ),
     ]
     limit: Annotated[
-        int, msgspec.Meta(ge=1, le=MOST_HITS, description="How many messages at the most.")
+        int, msgspec.Meta(ge=1, le=MAX_HITS, description="How many messages at the most.")
     ] = 10
 
 

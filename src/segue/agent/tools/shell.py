@@ -31,8 +31,8 @@ from segue.agent.tools.launcher import Command, launch
 
 T = TypeVar("T")
 
-LONGEST = 600
-MOST_PRINTED = 16 * 1024 * 1024
+MAX_SECONDS = 600
+MAX_PRINTED = 16 * 1024 * 1024
 """A command that prints more bytes than this is stopped."""
 _KEPT = 2 * OUTPUT_LIMIT
 """The number of bytes to keep from the start of the output, and from its end."""
@@ -47,7 +47,7 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str, msgspec.Meta(description="The command, as typed in a shell.", min_length=1)
     ]
     seconds: Annotated[
-        int, msgspec.Meta(ge=1, le=LONGEST, description="How long it may take at the most.")
+        int, msgspec.Meta(ge=1, le=MAX_SECONDS, description="How long it may take at the most.")
     ] = 60
 
 
@@ -186,9 +186,9 @@ class _Printed:
         del self._tail[:-_KEPT]
 
     def flood(self) -> str:
-        if self._size <= MOST_PRINTED:
+        if self._size <= MAX_PRINTED:
             return ""
-        return f"[stopped: it printed more than {MOST_PRINTED:,} bytes]"
+        return f"[stopped: it printed more than {MAX_PRINTED:,} bytes]"
 
     def text(self) -> str:
         lost = self._size - len(self._head) - len(self._tail)

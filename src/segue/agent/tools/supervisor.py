@@ -27,9 +27,9 @@ import sys
 from collections.abc import Callable, Iterator
 
 _PR_SET_CHILD_SUBREAPER = 36
-_LOOK = 50
+_POLL_MS = 50
 """Milliseconds between two attempts to kill the remaining processes."""
-_MOST_LOOKS = 100
+_MAX_POLLS = 100
 """The number of attempts. A process that is left then belongs to another account, or waits for a
 broken disk."""
 
@@ -107,8 +107,8 @@ class _Supervisor:
         poll.register(woken, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
         looks = 0
-        while self._is_anything_left() and looks < _MOST_LOOKS:
-            ready = {descriptor for descriptor, _ in poll.poll(_LOOK if looks else None)}
+        while self._is_anything_left() and looks < _MAX_POLLS:
+            ready = {descriptor for descriptor, _ in poll.poll(_POLL_MS if looks else None)}
             with contextlib.suppress(BlockingIOError):
                 os.read(woken, 1024)
             if self._channel.fileno() in ready and looks == 0:

@@ -30,7 +30,7 @@ def unheard(_: Progress) -> None:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many chunks make up the weights of a test as if those were ten times as large."""
     monkeypatch.setattr(sources, "_CHUNK", 100_000)
-    monkeypatch.setattr(sources, "_LOOK", 0.02)
+    monkeypatch.setattr(sources, "_POLL_SECONDS", 0.02)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ _KEPT = frozenset({
 })  # fmt: skip
 _ABOUT = frozenset({"title", "description", "nullable"})
 _FORMATS = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
-_DEEPEST = 10
+_MAX_DEPTH = 10
 """The maximum depth, because a schema can contain itself."""
 
 
@@ -21,7 +21,7 @@ def schema(source: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -
     """Convert `source`, dropping what Gemini rejects. References are resolved in `root`."""
     source = _resolved(source, root)
     about = {key: source[key] for key in _ABOUT & source.keys()}
-    if depth == _DEEPEST:
+    if depth == _MAX_DEPTH:
         return {**about, "type": "STRING"}
     if options := _options(source):
         real = [option for option in options if option.get("type") != "null"]

@@ -16,7 +16,7 @@ from segue.agent.models.local.weights import QWEN, Weights, present
 from segue.agent.models.openai import OpenAIModel
 from segue.core.errors import LocalMissing, ModelOffline
 
-_LONGEST_ANSWER = 1024
+_MAX_ANSWER = 1024
 """In tokens. In a longer answer a small model repeats itself, and it keeps other requests waiting.
 """
 # Other requests may come first, and a long prompt takes a minute, so silence is normal. A retry
@@ -46,7 +46,7 @@ class LocalModel:
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         self._make_sure_it_is_here()
-        prompt = replace(prompt, max_tokens=min(prompt.max_tokens, _LONGEST_ANSWER))
+        prompt = replace(prompt, max_tokens=min(prompt.max_tokens, _MAX_ANSWER))
         try:
             async with contextlib.aclosing(self._ask(prompt)) as pieces:
                 async for piece in pieces:

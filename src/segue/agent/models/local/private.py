@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
-_LOOK = 0.05
+_POLL_SECONDS = 0.05
 """Seconds between two attempts to take a lock."""
 
 
@@ -73,7 +73,7 @@ async def holding(
         while not lock(fd, shared=shared):
             if waiting is not None:
                 waiting()
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_SECONDS)
         yield fd
     finally:
         os.close(fd)

@@ -23,12 +23,12 @@ import msgspec
 from segue.agent.models.local import private, runtime
 
 CONTEXT = 8192
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 """More threads do not make a model this small faster."""
 _KEPT_PROMPTS = 128
 """Megabytes for the cached prompts of conversations that are not being answered at the moment."""
 _LOG_LIMIT = 1024 * 1024
-_LOOK = 5.0
+_POLL_SECONDS = 5.0
 _WARNINGS = 2
 
 
@@ -102,7 +102,7 @@ def main(run: Run, weights: Path, idle: float) -> None:
     try:
         while not use.over():
             _bound_log()
-            time.sleep(min(_LOOK, idle / 4))
+            time.sleep(min(_POLL_SECONDS, idle / 4))
     finally:
         run.state.unlink(missing_ok=True)
 
@@ -126,7 +126,7 @@ def _server(weights: Path, key: str) -> Any:
     params.model.path = str(weights)
     params.n_ctx = CONTEXT
     params.n_parallel = 1
-    params.cpuparams.n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    params.cpuparams.n_threads = min(os.cpu_count() or 1, _MAX_THREADS)
     params.cache_ram_mib = _KEPT_PROMPTS
     params.hostnames = ["127.0.0.1"]
     params.port = 0

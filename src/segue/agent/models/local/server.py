@@ -17,7 +17,7 @@ from segue.agent.models.local import private, serve
 from segue.agent.models.local.serve import Reached, Run
 from segue.core.errors import LocalFailed
 
-_LOOK = 0.05
+_POLL_SECONDS = 0.05
 _REACHED = msgspec.json.Decoder(Reached)
 
 
@@ -70,7 +70,7 @@ class Server:
                 # In a thread, which runs to its end even if this task is cancelled, because it
                 # holds the lock.
                 started = await asyncio.to_thread(self._start)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_SECONDS)
 
     def _state(self) -> Reached | None:
         """The state that the server published, or None while it starts."""

@@ -22,7 +22,7 @@ from segue.agent.models.local.weights import Index, Site
 from segue.core.errors import PullFailed
 
 _CHUNK = 1024 * 1024
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 """Seconds between two checks of pip's progress."""
 # A short connect timeout, so that a machine that cannot reach the site soon tries the next source.
 _TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
@@ -162,7 +162,7 @@ async def _download(requirement: str, scratch: Path, meter: _Meter) -> None:
     )
     try:
         while not downloading.done():
-            await asyncio.wait({downloading}, timeout=_LOOK)
+            await asyncio.wait({downloading}, timeout=_POLL_SECONDS)
             meter.look()
         await downloading
     finally:
