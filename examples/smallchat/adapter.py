@@ -9,11 +9,11 @@ import httpx2
 import msgspec
 
 from examples.smallchat.wire import Answer, Update
-from segue.config import PlatformSettings
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import is_empty, one_line, whole
 from segue.platforms import base
+from segue.platforms.spec import PlatformSettings
 
 LENGTH = 2000
 POLL_SECONDS = 20.0

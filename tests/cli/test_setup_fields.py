@@ -52,7 +52,7 @@ async def test_each_missing_value_is_asked_for_and_secrets_stay_hidden(user: Per
             await shown.see("App token (not shown):")
             shown.say("xapp-secret")
             await shown.shows("The values are good.")
-            await shown.shows("Kept as platforms.slack.app_token")
+            await shown.shows("Saved platforms.slack.app_token")
             await shown.shows("In a group, send the code there", 40)
             assert await shown.end() == 1, "the pairing is left to do"
             assert "-secret" not in shown.text
@@ -73,7 +73,7 @@ async def test_values_that_are_not_secret_are_shown_and_a_url_is_asked_for_until
         shown.say("@bot:example.com")
         await shown.see("Access token (not shown):")
         shown.say("syt-secret")
-        await shown.shows("Kept as platforms.matrix.access_token")
+        await shown.shows("Saved platforms.matrix.access_token")
         assert "@bot:example.com" in shown.text
         assert "Device id" not in shown.text, "it is not required"
         assert 'url = "https://matrix.example.com"' in settings(user)
@@ -93,7 +93,7 @@ async def test_stored_values_that_are_wrong_are_asked_for_again(user: Person):
         await shown.see("Access token (not shown):")
         shown.say("right")
         await shown.shows("The values are good.")
-        await shown.shows("Kept as platforms.matrix.access_token")
+        await shown.shows("Saved platforms.matrix.access_token")
         assert "User id of the bot" not in shown.text, "a flag has given it"
         assert 'user_id = "@other:h"' in settings(user)
 
@@ -114,7 +114,7 @@ async def test_every_value_has_a_flag_and_secrets_can_come_from_standard_input(u
 def test_without_a_terminal_every_missing_flag_is_named(user: Person):
     told = segue_says(user, "setup", "whatsapp", "--access-token", "x")
     assert told.returncode == 1
-    assert "whatsapp needs Phone number id, App secret, Verify token." in told.stderr
+    assert "whatsapp needs Phone number id, App secret, Verify token," in told.stderr
     assert "Add --phone-number-id, --app-secret, --verify-token;" in told.stderr
     assert settings(user) == ""
 
@@ -138,7 +138,7 @@ def test_the_help_of_a_platform_lists_its_flags(user: Person):
         *("--url", "--user-id", "--access-token", "--device-id"),
         *("--owner", "--home", "--yes", "--no-wait", "--help"),
     ]
-    assert re.search(r"--access-token SECRET +Access token; - reads it from stdin\.", told)
+    assert re.search(r"--access-token SECRET +Access token; - reads it from standard input\.", told)
 
 
 def test_only_built_in_platforms_can_be_set_up(user: Person):

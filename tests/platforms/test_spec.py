@@ -130,7 +130,7 @@ def test_values_that_are_missing_are_named_with_their_variables():
 
 
 def test_an_adapter_from_outside_decides_itself_what_it_needs():
-    given = PlatformSettings(platform=SLACK.platform, adapter="tests.terminal.quiet:quiet")
+    given = PlatformSettings(platform=SLACK.platform, adapter="tests.harness.quiet_adapter:quiet")
     assert registry.make(SLACK.platform, given).platform is SLACK.platform
 
 
@@ -144,7 +144,7 @@ def test_without_its_library_the_extra_of_a_platform_is_named(
     given = PlatformSettings(
         platform=SLACK.platform, adapter="speaks_slack:make", values=settings.values
     )
-    with pytest.raises(LibraryMissing, match=r"slack needs one more package.*NAME=slack`"):
+    with pytest.raises(LibraryMissing, match=r"slack needs a package.*NAME=slack`"):
         registry.make(SLACK.platform, given)
 
 
