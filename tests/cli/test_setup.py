@@ -196,7 +196,7 @@ async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_to
         assert done.returncode == 0, done.stderr
         again = await asyncio.to_thread(segue_says, person, "setup", "telegram", "--yes")
         assert again.returncode == 0, again.stderr
-        assert "Kept as" not in again.stdout
+        assert "Saved" not in again.stdout
         assert "gateway" not in again.stdout
         told = await asyncio.to_thread(segue_says, person, "doctor")
         assert "The token is good" in told.stdout

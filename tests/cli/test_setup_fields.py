@@ -53,7 +53,7 @@ async def test_each_missing_value_is_asked_for_and_secrets_stay_hidden(user: Per
             shown.say("xapp-secret")
             await shown.shows("The values are good.")
             await shown.shows("Saved platforms.slack.app_token")
-            await shown.shows("In a group, send the code there", 40)
+            await shown.shows("send the code there, then /sethome", 40)
             assert await shown.end() == 1, "the pairing is left to do"
             assert "-secret" not in shown.text
         assert settings(user) == (
