@@ -92,7 +92,7 @@ lock: .venv/.dev ## Lock the dependencies anew; UPGRADE=--upgrade takes the newe
 
 clean: ## Remove .venv and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamps: each is touched last, so that an interrupted install starts over.
 

@@ -1,4 +1,4 @@
-"""SmallChat keeps the contract of all adapters."""
+"""SmallChat passes the contract suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test platform, in a process of its own, keeps the contract in every shape of chat."""
+"""The test platform, in a separate process, passes the contract suite in every shape of chat."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ IMPATIENT = 0.6
 
 
 class PeerRig(FakeRig):
-    """The test platform, plugged in."""
+    """Anna on the test platform."""
 
     hands: Hands
     methods: Mapping[Act, str] = {**FakeRig.methods, Act.FETCH: "file"}

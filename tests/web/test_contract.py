@@ -1,4 +1,4 @@
-"""The page keeps the contract of all platforms, over its real wire."""
+"""The page passes the contract suite, over its real protocol."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.web.handshake import Key
 
 
 class WebRig(Rig):
-    """Anna has an open page, on which she looks at all her conversations."""
+    """Anna with an open page that shows all her conversations."""
 
     name = ""
     lacks = frozenset(
@@ -88,8 +88,7 @@ class WebRig(Rig):
 
     @contextlib.asynccontextmanager
     async def _browser(self, who: str = "anna") -> AsyncGenerator[Browser]:
-        """A page that was opened just now, at the adapter that serves it; at one for the moment,
-        when none does."""
+        """Open a page, at the connected adapter, or at a temporary one if none is connected."""
         if serving := self._serving():
             [server] = serving
             async with self._door(server).browser(self._keys[who]) as browser:
@@ -106,7 +105,7 @@ class WebRig(Rig):
             await adapter.close()
 
     async def _page(self, who: str = "anna") -> Browser:
-        """The open page, which is opened again after its server was."""
+        """Return the open page. Open it again after a restart of its server."""
         [server] = self._serving()
         if (who, server) not in self._pages:
             opened = await self._open.enter_async_context(self._browser(who))
@@ -114,7 +113,7 @@ class WebRig(Rig):
         return self._pages[who, server]
 
     async def _follow(self, chat: str) -> Browser:
-        """The open page, once it has seen all there is of that conversation."""
+        """Return the open page once it shows all of that conversation."""
         page = await self._page()
         if (id(page), chat) not in self._followed:
             self._followed.add((id(page), chat))
@@ -124,7 +123,7 @@ class WebRig(Rig):
         return page
 
     async def _do(self, do: str, **fields: Any) -> str:
-        """Let Anna do it; the conversation that it is taken in."""
+        """Let Anna do something, and return the conversation in which she did."""
         self._last = {"do": do, "key": str(uuid.uuid4()), **fields}
         return await self._do_again()
 
@@ -134,7 +133,7 @@ class WebRig(Rig):
         return (await page.until("taken", key=self._last["key"]))["chat"]
 
     async def _messages(self) -> list[tuple[str, dict[str, Any]]]:
-        """All there are, each with its conversation, as a page shows them that is opened now."""
+        """All messages that a new page shows, each with its conversation."""
         async with self._browser() as browser:
             chats = [chat["id"] for chat in (await browser.until("hello"))["chats"]]
             found: list[tuple[str, dict[str, Any]]] = []
@@ -172,7 +171,7 @@ class WebRig(Rig):
         await self._store.write(delete)
 
     async def other_bot_says(self, at: Place, text: str) -> None:
-        """There are none; but somebody else's browser can try."""
+        """The page has no bots. The browser of another owner tries instead."""
         page = await self._page("eve")
         await page.ask("say", chat=at.thread, text=text)
         await page.until("refused")
@@ -210,7 +209,7 @@ class WebRig(Rig):
         await self._do_again()
 
     async def inject(self, updates: Iterable[str]) -> None:
-        """Each is refused, and the page goes on."""
+        """Send the updates, each of which is refused, and check that the page still works."""
         page = await self._page()
         for update in updates:
             await page.wire.send(update)
@@ -252,8 +251,7 @@ class TestPage(AdapterContract):
             await rig.end()
 
 
-async def test_the_page_is_a_home_for_what_nobody_asked_for(tmp_path: FilePath):
-    """What is sent to the page itself has a conversation of its own, the same again and again."""
+async def test_messages_to_the_page_itself_share_one_conversation(tmp_path: FilePath):
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         await store.owners.ensure(ME)
         adapter = web_adapter(store, port=0)

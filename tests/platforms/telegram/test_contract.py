@@ -1,4 +1,4 @@
-"""Telegram keeps the contract of all platforms, in every shape of chat."""
+"""Telegram passes the contract suite in every shape of chat."""
 
 from __future__ import annotations
 
