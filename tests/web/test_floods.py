@@ -204,25 +204,6 @@ async def test_who_does_not_read_is_let_go_when_too_much_waits(door: Door):
         await until(lambda: not talks(door))
 
 
-async def test_who_does_not_read_a_response_is_let_go(door: Door, monkeypatch: pytest.MonkeyPatch):
-    async def unread_response() -> socket.socket:
-        made = with_little_room(door)
-        made.send(f"GET /app.js HTTP/1.1\r\nHost: {door.host}\r\n\r\n".encode())
-        await until(lambda: any(c._is_done for c in door.server.connections))
-        [connection] = door.server.connections
-        assert connection._transport.get_write_buffer_size()
-        return made
-
-    with await unread_response():  # to make room for others
-        [connection] = door.server.connections
-        connection.send_away()
-        await until(lambda: not door.server.connections)
-    monkeypatch.setattr("segue.web.http.OPENING", 0.2)
-    with await unread_response():
-        await until(lambda: not door.server.connections)
-    assert len(door.server.strangers) == 0
-
-
 async def test_who_pings_without_reading_is_let_go(door: Door):
     key = await door.key()
     made = with_little_room(door)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 
 import segue.store
 from segue import config
@@ -30,8 +32,9 @@ from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import WebhookRequest, WebhookResponse, WebhookRules
 from segue.store.processes import machine
 from segue.turns import Turns
+from segue.web import hooks, http
+from segue.web.http import HttpConnection
 from segue.turns.agents import Agents
-from segue.web import hooks
 from segue.web.page import WebPage
 from segue.web.server import MOST_SENDERS
 from segue.web.shared_server import SharedServer
@@ -44,7 +47,7 @@ from tests.web.test_attacks import SAFE
 
 HOOK = "/hooks/whatsapp"
 LIMIT = 1000
-RULES = WebhookRules(methods=("GET", "POST"), body_limit=LIMIT)
+RULES = WebhookRules(methods=("GET", "POST"), body_limit=LIMIT, seconds=3600)
 
 
 @dataclass
@@ -323,6 +326,33 @@ async def test_requests_beyond_those_that_are_handled_are_refused(
     assert (await sent(door, post(b"4"))).status == 200
 
 
+async def test_a_client_that_does_not_read_is_cut_off(
+    door: Door, hook: Recorder, monkeypatch: pytest.MonkeyPatch
+):
+    async def much(request: WebhookRequest) -> WebhookResponse:
+        return WebhookResponse(body=b"x" * 5_000_000)
+
+    async def unread() -> HttpConnection:
+        await until(lambda: bool(hook.requests))
+        hook.requests.clear()
+        [one] = door.server.connections
+        await until(lambda: one._transport.get_write_buffer_size() > 1_000_000)
+        return one
+
+    hook.then = much
+    async with connection(door, post(b"{}")) as (reader, _):
+        reader._transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
+        (await unread()).send_away()
+        async with asyncio.timeout(http.OPENING / 2):
+            await until(lambda: not door.server.connections)
+    monkeypatch.setattr(http, "OPENING", 0.2)
+    async with connection(door, post(b"{}")) as (reader, _):
+        reader._transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
+        await unread()
+        await until(lambda: not door.server.connections)
+    assert len(door.server.strangers) == 0
+
+
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(WITHIN):
         while not holds():  # noqa: ASYNC110 - nothing signals it
@@ -357,6 +387,19 @@ async def test_the_page_and_a_hook_work_at_the_same_time(door: Door, hook: Recor
 async def test_a_hook_is_not_a_websocket(door: Door, hook: Recorder):
     upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket")]
     assert (await sent(door, post(b"{}", upgrade))).status == 200
+
+
+async def test_a_frame_that_comes_with_the_upgrade_is_read(door: Door):
+    greeting = json.dumps({"do": "greet", "key": "unknown", "nonce": "0" * 64})
+    frame = Frame(Opcode.TEXT, greeting.encode()).serialize(mask=True)
+    upgrade = (
+        f"GET /live HTTP/1.1\r\nHost: {door.host}\r\nOrigin: {door.server.url}\r\n"
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    async with connection(door, upgrade.encode() + frame) as (reader, _):
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+        assert await reader.readuntil(b"}") == b'\x81\x10{"is":"unknown"}'
 
 
 async def test_without_a_page_only_hooks_answer(door: Door, hook: Recorder):
