@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from segue import config
-from segue.config import file, names, zone
+from segue.config import environment, file, names, zone
 from segue.core.address import ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.errors import (
@@ -445,9 +445,10 @@ def test_secrets_cannot_be_read_from_outside_and_stay_readable_for_us(tmp_path: 
 def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
     names = config.secret_names()
     assert {"SEGUE_STORE", "OPENAI_API_KEY", "GOOGLE_API_KEY", "PGPASSWORD"} <= names
-    assert {name for name in names if not name.startswith("PG")} <= set(config.variables())
+    overriding = [name for several in environment.overrides().values() for name in several]
+    assert {name for name in names if not name.startswith("PG")} <= set(overriding)
     paths = {"SEGUE_CONFIG", "SEGUE_STORE", "SEGUE_MODELS", "SEGUE_GATEWAY_LOG"}
-    other = [name for name in config.variables() if name not in paths and not name.endswith("_URL")]
+    other = [name for name in overriding if name not in paths and not name.endswith("_URL")]
     held = config.load({**home, **dict.fromkeys(other, "k")})
     values = [value for platform in held.platforms.values() for value in platform.values.values()]
     secrets = [*held.keys.values(), *(value for value in values if isinstance(value, Secret))]
@@ -802,9 +803,10 @@ def test_the_document_names_every_setting_and_variable_and_no_other():
     named = [name for first, _ in rows for name in re.findall(r"`([^`]+)`", first)]
     assert sorted(named) == sorted({*settings_of(file.Contents), *ONLY_VARIABLES})
     variables = {name for row in rows for cell in row for name in re.findall(r"`([A-Z_]+)`", cell)}
-    assert variables <= {*config.variables(), "SEGUE_PLATFORM_FIELD"}
-    own = {spec.variable(field) for spec, field in registry.fields().values()}
-    assert variables >= {*config.variables(), "SEGUE_PLATFORM_FIELD"} - own
+    known = {name for several in environment.overrides().values() for name in several}
+    known |= ONLY_VARIABLES | {"SEGUE_PLATFORM_FIELD"}
+    assert variables <= known
+    assert variables >= known - {spec.variable(field) for spec, field in registry.fields().values()}
 
 
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.platform)

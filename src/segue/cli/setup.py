@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import click
 
@@ -25,7 +26,6 @@ from segue.core.errors import (
     NoTerminal,
     SetupFailed,
 )
-from segue.core.secret import Secret
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.gateway import background
@@ -53,7 +53,7 @@ class SetupOptions:
 
     spec: PlatformSpec
     values: Mapping[str, str]
-    """The fields that were given, by name."""
+    """The values of the fields that were given, by name; the others are empty."""
     owner: str | None = None
     home: str | None = None
     yes: bool = False
@@ -77,14 +77,6 @@ class PlatformGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return _command(registry.SPECS[cmd_name]) if cmd_name in self.list_commands(ctx) else None
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        names = self.list_commands(ctx)
-        if args[0] not in names and not ctx.resilient_parsing:
-            ctx.fail(f"{args[0]!r} is not one of {', '.join(names)}.")
-        return super().resolve_command(ctx, args)
-
 
 @click.group(cls=PlatformGroup, subcommand_metavar="PLATFORM")
 def setup() -> None:
@@ -105,29 +97,15 @@ def _command(spec: PlatformSpec) -> click.Command:
     @click.option("--yes", is_flag=True, help="Restart a running gateway without asking.")
     @click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
     @click.pass_context
-    def command(
-        ctx: click.Context,
-        *,
-        owner: str | None,
-        home: str | None,
-        yes: bool,
-        no_wait: bool,
-        **values: str | None,
-    ) -> None:
-        options = SetupOptions(
-            spec=spec,
-            values={name: _read(value) for name, value in values.items() if value},
-            owner=owner,
-            home=home,
-            yes=yes,
-            waits=not no_wait,
-            asks=sys.stdin.isatty() and sys.stdout.isatty(),
-        )
+    def command(ctx: click.Context, *, no_wait: bool, **given: Any) -> None:
+        values = {field.name: _read(given.pop(field.name) or "") for field in spec.fields}
+        asks = sys.stdin.isatty() and sys.stdout.isatty()
+        options = SetupOptions(spec=spec, values=values, waits=not no_wait, asks=asks, **given)
         ctx.exit(0 if asyncio.run(_set_up(options)) else 1)
 
     command.params[:0] = [
-        click.Option([_flag(field)], type=_type(field), metavar=field.kind.name, help=_help(field))
-        for field in spec.fields
+        click.Option([_flag(f)], type=_type(f), metavar=f.kind.name, help=_help(f))
+        for f in spec.fields
     ]
     return command
 
@@ -184,51 +162,38 @@ async def _set_up(options: SetupOptions) -> bool:
 
 async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | None:
     """Return valid values of the fields and an adapter that uses them, or None."""
-    known = _known(options)
-    needed = [field for field in options.spec.fields if field.required]
-    values = {field.name: known.value(field.name) for field in options.spec.fields}
-    values |= options.values
-    missing = [field for field in needed if not values[field.name]]
+    known = config.load().platforms.get(options.platform)
+    known = known or PlatformSettings(platform=options.platform)
+    fields = options.spec.fields
+    values = {field.name: options.values[field.name] or known.value(field.name) for field in fields}
+    missing = [field for field in fields if field.required and not values[field.name]]
     values |= _ask(options, missing, values)
     adapter = await _examined(options, known, values)
-    others = [field for field in needed if field.name not in options.values]
-    if adapter is None and not missing and others and options.asks:  # stored ones are not valid
-        values |= _ask(options, others, values)
+    stored = [field for field in fields if field.required and not options.values[field.name]]
+    if adapter is None and stored and not missing and options.asks:
+        values |= _ask(options, stored, values)
         adapter = await _examined(options, known, values)
     return None if adapter is None else (values, adapter)
-
-
-def _known(options: SetupOptions) -> PlatformSettings:
-    known = config.load().platforms.get(options.platform)
-    return replace(known, enabled=True) if known else PlatformSettings(platform=options.platform)
 
 
 async def _examined(
     options: SetupOptions, known: PlatformSettings, values: Mapping[str, str]
 ) -> Adapter | None:
-    secret = {field.name for field in options.spec.fields if field.kind is Kind.SECRET}
-    given = {
-        name: Secret(value, "this set-up") if name in secret else value
-        for name, value in values.items()
-        if value
-    }
-    adapter = registry.make(options.platform, replace(known, values=given))
+    fields = [field for field in options.spec.fields if values[field.name]]
+    held = {field.name: field.held(values[field.name], "this set-up") for field in fields}
+    adapter = registry.make(options.platform, replace(known, enabled=True, values=held))
     return adapter if _tell(await adapter.examine(None)) else None
 
 
 def _ask(
     options: SetupOptions, fields: Sequence[Field], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the values of `fields`, as the user answers."""
-    if not fields:
-        return {}
-    if not options.asks:
-        raise NoTerminal(
-            platform=options.platform,
-            labels=", ".join(field.label for field in fields),
-            options=", ".join(map(_flag, fields)),
-        )
-    steps = options.spec.guide.splitlines()
+    """Ask for the values of `fields`, or raise NoTerminal."""
+    if fields and not options.asks:
+        labels = ", ".join(field.label for field in fields)
+        flags = ", ".join(map(_flag, fields))
+        raise NoTerminal(platform=options.platform, labels=labels, options=flags)
+    steps = options.spec.guide.splitlines() if fields else []
     print_lines([folded(step, screen(), "   ", "") for step in steps])
     return {field.name: _answer(field, known[field.name]) for field in fields}
 
@@ -242,17 +207,13 @@ def _answer(field: Field, known: str) -> str:
 def _keep(options: SetupOptions, values: Mapping[str, str]) -> bool:
     """Save the settings, and return whether any of them changed."""
     before = config.load().platforms.get(options.platform)
-    name = f"platforms.{options.platform}"
-    changes = {
-        key: value
-        for key, value in values.items()
-        if value and (before is None or value != before.value(key))
-    }
-    if before is not None and not before.enabled:
+    kept = before or PlatformSettings(platform=options.platform)
+    changes = {name: value for name, value in values.items() if value != kept.value(name)}
+    if not kept.enabled:
         changes["enabled"] = "true"
-    for key, value in changes.items():
-        path = config.change(f"{name}.{key}", [value])
-        say(f"Saved {name}.{key} in {path}.")
+    for name, value in changes.items():
+        setting = f"platforms.{options.platform}.{name}"
+        say(f"Saved {setting} in {config.change(setting, [value])}.")
     return bool(changes)
 
 

@@ -15,7 +15,6 @@ from segue.config import environment, file, loader, names, origins, places
 from segue.config.environment import decides
 from segue.config.environment import hide_secrets as hide_secrets
 from segue.config.environment import secret_names as secret_names
-from segue.config.environment import variables as variables
 from segue.config.origins import Setting as Setting
 from segue.config.places import attachments as attachments
 from segue.config.places import history as history

@@ -28,12 +28,6 @@ def overrides() -> dict[str, tuple[str, ...]]:
     return {**_OVERRIDES, **{name: (spec.variable(field),) for name, (spec, field) in fields}}
 
 
-def variables() -> tuple[str, ...]:
-    """Return all environment variables that Segue reads."""
-    own = (variable for several in overrides().values() for variable in several)
-    return ("SEGUE_CONFIG", "OPENAI_BASE_URL", *own, "TZ", "VISUAL", "EDITOR")
-
-
 def decides(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     """Return the variable that overrides the setting `name`, and its value; both empty if none."""
     for variable in _OVERRIDES.get(name) or overrides().get(name, ()):

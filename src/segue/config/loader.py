@@ -13,7 +13,7 @@ from segue.core.address import Platform
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
 from segue.platforms import registry
-from segue.platforms.spec import Field, Kind, PlatformSettings, PlatformSpec
+from segue.platforms.spec import Kind, PlatformSettings, PlatformSpec
 
 
 def load(environ: Mapping[str, str]) -> Settings:
@@ -115,8 +115,7 @@ def _platforms(
     found: dict[Platform, PlatformSettings] = {}
     for spec in registry.SPECS.values():
         table = contents.platform(spec)
-        given = {field.name: _value(environ, spec, field, table, path) for field in spec.fields}
-        values = {name: value for name, value in given.items() if value}
+        values = _values(environ, spec, table, path)
         if table is None and not values:
             continue
         table = table or file.PlatformTable()
@@ -130,23 +129,20 @@ def _platforms(
     return found
 
 
-def _value(
-    environ: Mapping[str, str],
-    spec: PlatformSpec,
-    field: Field,
-    table: file.PlatformTable | None,
-    path: Path,
-) -> str | Secret:
-    """Return the value of a field, empty if it is not set."""
-    setting, variable = spec.setting(field), spec.variable(field)
-    in_environment = environ.get(variable, "").strip()
-    value = in_environment or getattr(table, field.name, "").strip()
-    if value and field.kind is Kind.SECRET:
-        return Secret(value, variable if in_environment else f"{setting} in {path}")
-    if value and field.kind is Kind.URL:
-        where = (variable, ENVIRONMENT) if in_environment else (setting, path)
-        return validation.url(value, *where)
-    return value
+def _values(
+    environ: Mapping[str, str], spec: PlatformSpec, table: file.PlatformTable | None, path: Path
+) -> dict[str, str | Secret]:
+    """Return the fields that are set."""
+    values: dict[str, str | Secret] = {}
+    for field in spec.fields:
+        setting, variable = spec.setting(field), spec.variable(field)
+        given = environ.get(variable, "").strip()
+        value = given or getattr(table, field.name, "").strip()
+        if value and field.kind is Kind.URL:
+            value = validation.url(value, *((variable, ENVIRONMENT) if given else (setting, path)))
+        if value:
+            values[field.name] = field.held(value, variable if given else f"{setting} in {path}")
+    return values
 
 
 def _resets(table: file.ResetTable) -> ResetPolicies:

@@ -19,7 +19,6 @@ from typing import Any
 
 from segue.core.address import Address, Platform
 from segue.core.errors import (
-    HandoffError,
     NoGateway,
     NoHomeChannel,
     PageNotServed,
@@ -79,7 +78,10 @@ async def ask(
     if not gateways:
         raise NoGateway(platform=target)
     if not any(target in gateway.platforms for gateway in gateways):
-        raise _not_served(target)
+        spec = registry.SPECS[target]
+        refused = PlatformNotSetUp if spec.make else PlatformNotEnabled
+        refused = PageNotServed if target is Platform.WEB else refused
+        raise refused(platform=target, setting=spec.setting(TOKEN))
     request = functools.partial(
         store.request_handoff,
         session_id,
@@ -94,16 +96,6 @@ async def ask(
         return await request()
     except StoreUncertain:
         return await request()  # with the same key, this returns the first request if it exists
-
-
-def _not_served(target: Platform) -> HandoffError:
-    """The error that says how to get `target` served."""
-    if target is Platform.WEB:
-        return PageNotServed(platform=target)
-    spec = registry.SPECS[target]
-    if spec.make:
-        return PlatformNotSetUp(platform=target)
-    return PlatformNotEnabled(platform=target, setting=spec.setting(TOKEN))
 
 
 def _target(name: str) -> Platform:

@@ -40,11 +40,12 @@ def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     name = settings.adapter or spec.make
     if not name:
         raise BadAdapter(platform=platform, reason="this version has none of its own for it")
-    if not settings.adapter and (needed := missing(settings)):
+    missing = [field for field in spec.fields if field.required and not settings.value(field.name)]
+    if missing and not settings.adapter:
         raise ValuesMissing(
             platform=platform,
-            settings=", ".join(map(spec.setting, needed)),
-            variables=", ".join(map(spec.variable, needed)),
+            settings=", ".join(map(spec.setting, missing)),
+            variables=", ".join(map(spec.variable, missing)),
         )
     module, _, function = name.partition(":")
     try:
@@ -62,9 +63,3 @@ def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     if made.platform is not platform:
         raise BadAdapter(platform=platform, reason=f"{name} is one for {made.platform}")
     return made
-
-
-def missing(settings: PlatformSettings) -> list[Field]:
-    """Return the required fields that are not set."""
-    own = SPECS[settings.platform].fields
-    return [field for field in own if field.required and field.name not in settings.values]

@@ -35,6 +35,10 @@ class Field(Struct, frozen=True):
     kind: Kind = Kind.SECRET
     required: bool = True
 
+    def held(self, value: str, origin: str) -> str | Secret:
+        """Return `value` as PlatformSettings hold it."""
+        return Secret(value, origin) if self.kind is Kind.SECRET else value
+
 
 TOKEN = Field("token", "Bot token")
 SERVER = Field("url", "Your own server of the platform", Kind.URL, required=False)
