@@ -119,6 +119,8 @@ async def test_closing_ends_what_is_under_way_and_what_comes_later(url: str, cli
     await asyncio.sleep(0.05)
     await client.close()
     assert (await lost(call)).reason == "it was closed"
+    late = await lost(asyncio.ensure_future(client.request("GET", f"{url}/echo")))
+    assert (late.reason, late.arrived) == ("it was closed", False)
     await client.close()
 
 

@@ -1,1 +1,8 @@
-"""Platforms: what an adapter must offer, and the adapters, one module or folder each."""
+"""Platforms: the adapter contract, what adapters share, and the adapters, one folder each.
+
+`base` is the contract. An adapter derives from `adapter.RemoteAdapter`, which uses `connection`,
+`sending`, `diagnostics` and `errors` (the meaning of Refused and Lost, from a table per platform).
+`http` is for platforms without a library, `batches` and `content` are for what comes in, and
+`markup` renders the agent's Markdown. `registry` finds an adapter; `absent` stands in for a broken
+one.
+"""

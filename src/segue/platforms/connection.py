@@ -78,4 +78,4 @@ class Connection(Generic[C]):
         try:
             await call(self.client)
         except (ConnectFailed, *self._failures.all) as error:
-            logger.info("call failed reason=%s", error)
+            logger.info("call failed platform=%s reason=%s", self._failures.platform, error)

@@ -33,6 +33,7 @@ _UNSENT = (
 _TOKEN = re.compile(r"[!-~]+")
 _REFUSAL_BYTES = 64 * 1024
 _LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy")
+_CLOSED = "it was closed"
 _HALF = "there is half a character in it"
 
 RefusalReader = Callable[[int, bytes], Refused]
@@ -62,6 +63,7 @@ class HttpClient:
         self._headers = dict(headers or {})
         self._refusal = refusal
         self._calls: set[asyncio.Task[bytes]] = set()
+        self._closed = False
         # Each call looks at all idle connections, so keep few.
         limits = httpx2.Limits(max_connections=256, max_keepalive_connections=4)
         if trust_env:
@@ -74,7 +76,7 @@ class HttpClient:
 
     async def close(self) -> None:
         """Cancel running calls: a poll would wait for a long time."""
-        calls = list(self._calls)
+        self._closed, calls = True, list(self._calls)
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
@@ -92,6 +94,8 @@ class HttpClient:
         """Return the body of the response. `body` is one of httpx2's `content`, `data`, `files`,
         `json` and `params`. The platform may take `seconds` for its response. Raise Refused if it
         has more than `limit` bytes."""
+        if self._closed:
+            raise Lost(_CLOSED, arrived=False)
         timeout = httpx2.Timeout(self.silence, read=seconds or self.silence)
         try:
             request = httpx2.Request(
@@ -113,7 +117,7 @@ class HttpClient:
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
-            raise Lost("it was closed", arrived=True) from None
+            raise Lost(_CLOSED, arrived=True) from None
 
     async def _exchange(self, request: httpx2.Request, limit: int | None) -> bytes:
         found = bytearray()
@@ -132,8 +136,6 @@ class HttpClient:
             raise Lost("no connection can be made", arrived=False) from None
         except httpx2.HTTPError as error:
             raise _lost(error) from error
-        except RuntimeError as error:  # a client that was closed in the meantime
-            raise Lost("it was closed", arrived=False) from error
         if not good:
             raise self._refusal(response.status_code, bytes(found))
         if limit is not None and len(found) > limit:

@@ -10,7 +10,7 @@ from segue.platforms.telegram import client
 from segue.platforms.telegram.adapter import CAPABILITIES
 from segue.testing.contract.rig import failure, listening, part
 from segue.testing.pictures import png
-from segue.testing.telegram import FileKind, Message, Status, Trouble
+from segue.testing.telegram import FileKind, Message, Status
 from segue.testing.telegram import Upload as PersonsUpload
 from tests.platforms.telegram.rig import Shape, TelegramRig, home_at
 
@@ -85,26 +85,10 @@ async def test_what_is_too_long_for_a_file_follows_it(rig: TelegramRig):
     assert [it.text for it in await sent(rig)] == ["", "Short."]
 
 
-async def test_a_file_without_the_text_that_should_follow_is_not_sent_again(rig: TelegramRig):
-    at = await topic(rig)
-    await rig.hands.fail("sendMessage", Trouble.BUSY, seconds=3)
-    failed = await failure(rig.adapter.send_file(at, PICTURE, part(LONG), key="1"))
-    assert (failed.retry, failed.arrived) == (False, True)
-    assert len(await sent(rig)) == 1
-
-
 async def test_markup_that_telegram_refuses_is_not_a_reason_to_keep_the_file(rig: TelegramRig):
     await rig.adapter.send_file(await topic(rig), TEXT, Part("<b>broken", "broken"), key="1")
     [message] = await sent(rig)
     assert message.text == "broken"
-
-
-async def test_a_file_does_not_land_outside_of_a_deleted_topic(rig: TelegramRig):
-    at = await topic(rig)
-    await rig.hands.delete_topic(int(at.chat_id), int(at.thread_id or 0), silently=True)
-    failed = await failure(rig.adapter.send_file(at, PICTURE, part("Secret."), key="1"))
-    assert (failed.retry, failed.arrived) == (False, False)
-    assert await sent(rig) == []
 
 
 async def test_a_file_is_refused_where_the_bot_is_blocked(rig: TelegramRig):

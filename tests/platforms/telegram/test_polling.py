@@ -1,4 +1,4 @@
-"""No update spoils those that come with it, and all are confirmed."""
+"""All updates are confirmed, none spoils the others, and an album is one message."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
+from segue.core.address import Address, ChatType, Platform, Sender
+from segue.platforms.base import Attachment, Inbound, InboundKind
 from segue.platforms.batches import Torn
 from segue.platforms.errors import Lost
 from segue.platforms.telegram import polling
+from segue.platforms.telegram.polling import Albums, gathered, merged
+from segue.platforms.telegram.wire import Chat, Message, Update
+
+DEEP = f'{{"more":{"[" * 50_000}{"]" * 50_000},"update_id":6}}'
 
 
 def batch(*updates: str, offset: int | None = None) -> polling.Batch:
@@ -22,89 +28,40 @@ def update(number: int, text: str = "hello") -> str:
     return json.dumps({"update_id": number, "message": message})
 
 
-def deep(number: int) -> str:
-    return f'{{"more":{"[" * 50_000}{"]" * 50_000},"update_id":{number},"x":"],[{{"}}'
-
-
-def numbers(found: polling.Batch) -> list[int]:
-    return [update.update_id for update in found.updates]
-
-
-def test_the_next_offset_is_past_all_of_them():
-    found = batch(update(5), update(6))
-    assert (numbers(found), found.next) == ([5, 6], 7)
-
-
-def test_without_any_the_offset_stays():
-    assert batch(offset=9).next == 9
-    assert batch().next is None
-
-
-def test_those_that_come_in_another_order_are_confirmed_too():
-    assert batch(update(6), update(5)).next == 7
-
-
-def test_the_numbers_may_begin_anew():
-    assert batch(update(5), offset=1000).next == 6
-
-
-def test_what_cannot_be_read_is_confirmed_and_spoils_nothing():
-    found = batch('{"update_id":5,"message":7}', update(6), '{"update_id":7,"message":{}}')
-    assert (numbers(found), found.next) == ([6], 8)
-
-
-def test_what_has_no_number_is_confirmed_with_its_neighbours():
-    assert batch(update(5), "null", '{"update_id":"6"}', update(8)).next == 9
-
-
-def test_what_has_no_number_and_no_neighbours_is_confirmed_by_counting():
-    assert batch("null", '"x"', offset=5).next == 7
-
-
-@pytest.mark.parametrize("text", ["plain", '"],[{', "\\", 'x\\"]'])
-def test_nesting_without_end_spoils_nothing(text: str):
-    found = batch(update(5, text), deep(6), update(7, text), offset=5)
-    assert (numbers(found), found.next) == ([5, 7], 8)
-    assert [update.message.text for update in found.updates if update.message] == [text, text]
-    assert batch(deep(9)).next == 10
-
-
 @pytest.mark.parametrize(
-    "payload", [b"", b"nonsense", b"{}", b'{"result":{}}', b"\xff", b"[" * 9999]
+    ("updates", "offset", "found", "next_"),
+    [
+        ([update(5), update(6)], None, [5, 6], 7),
+        ([update(6), update(5)], None, [6, 5], 7),
+        # After a week without updates, the numbers go on from anywhere.
+        ([update(5)], 1000, [5], 6),
+        ([], 9, [], 9),
+        ([], None, [], None),
+        (['{"update_id":5,"message":7}', update(6), '{"update_id":7,"message":{}}'], None, [6], 8),
+        # Without a number: confirmed with its neighbours, or by counting.
+        ([update(5), "null", '{"update_id":"6"}', update(8)], None, [5, 8], 9),
+        (["null", '"x"'], 5, [], 7),
+        ([update(5), DEEP, update(7)], None, [5, 7], 8),
+        ([DEEP], None, [], 7),
+        (['{"update_id":6,"message":{"text":"\\ud83d"}}'], None, [], 7),
+        # The number is its own, not one that a user wrote into it.
+        (['{"update_id":6,"message":{"text":"\\"update_id\\":99999 \\ud83d"}}'], None, [], 7),
+    ],
 )
-def test_an_answer_that_makes_no_sense_is_lost(payload: bytes):
-    with pytest.raises(Lost):
-        polling.read(payload, 5)
+def test_every_update_is_confirmed(
+    updates: list[str], offset: int | None, found: list[int], next_: int | None
+):
+    read = batch(*updates, offset=offset)
+    assert ([it.update_id for it in read.updates], read.next) == (found, next_)
+    assert len(read.skipped) == len(updates) - len(found)
 
 
-BROKEN = [
-    b"\\ud83d", b"\\udc00", b"\\ud83dx", b"\x00", b"\n", b"\x1f", b"\\x", b"\\u12", b"\xff",
-    b"\xed\xa0\xbd",
-]  # fmt: skip
+def test_what_is_skipped_is_named():
+    assert list(batch(DEEP, "null", update(8)).skipped) == [6, None]
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-@pytest.mark.parametrize("place", ["text", "caption", "of no meaning"])
-def test_what_is_no_json_is_skipped_by_its_id_and_spoils_nothing(broken: bytes, place: str):
-    bad = b'{"update_id":6,"message":{"%s":"a %s ],[{ z"}}' % (place.encode(), broken)
-    good = (update(5, '"],[{').encode(), update(7).encode())
-    payload = b'{"ok":true,"result":[%s,\n%s,%s]}' % (good[0], bad, good[1])
-    found = polling.read(payload, 5)
-    assert (numbers(found), list(found.skipped), found.next) == ([5, 7], [6], 8)
-    alone = polling.read(b'{"ok":true,"result":[%s]}' % bad, None)
-    assert (list(alone.skipped), alone.next) == ([6], 7)
-
-
-def test_a_string_without_an_end_takes_nothing_along_for_good():
-    payload = f'{{"ok":true,"result":[{update(5)},{{"update_id":6,"x":"y}},{update(7)}]}}'.encode()
-    found = polling.read(payload, 5)
-    assert numbers(found) == [5]
-    assert found.next in (6, 7)
-
-
-@pytest.mark.parametrize("rest", ['{"update_id":6,"x":"y', '{"update_id":6,"x":{"y":'])
-def test_an_update_that_cannot_be_told_apart_is_asked_for_alone(rest: str):
-    payload = f'{{"ok":true,"result":[{rest}]}}'.encode()
+def test_a_torn_answer_is_skipped_once_it_is_asked_for_alone():
+    payload = b'{"ok":true,"result":[{"update_id":6,"x":"y]}'
     with pytest.raises(Torn):
         polling.read(payload, 6)
     assert polling.read_one(payload, 6).next == 7
@@ -115,7 +72,74 @@ def test_what_has_no_number_cannot_be_skipped_before_there_is_one():
         batch("null")
 
 
-def test_the_ids_of_an_update_are_its_own():
-    """Not those that a person wrote into it."""
-    bad = '{"update_id":6,"message":{"text":"\\"update_id\\":99999 \\ud83d"}}'
-    assert batch(bad).next == 7
+# Albums
+
+
+def updates(albums: str, chat: int = 1) -> list[Update]:
+    """One for each letter, of the album of that name; a dot is no part of any."""
+    return [
+        Update(
+            update_id=number,
+            message=Message(
+                message_id=number,
+                chat=Chat(id=chat, type="private"),
+                date=1,
+                media_group_id="" if album == "." else album,
+            ),
+        )
+        for number, album in enumerate(albums)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "settled"),
+    [
+        ("", "...", 3),
+        ("", "..aa.", 2),
+        ("aa.", "aa.", 3),
+        ("a", "aa", 0),
+        ("aa", "aabb", 2),
+        ("aa", "aab.", 2),
+        ("a.a", "aba.b", 0),
+        ("aabb", "aabb", 4),
+        ("..aa", "aa", 2),
+    ],
+)
+def test_an_album_is_ready_once_it_has_stopped_growing(before: str, now: str, settled: int):
+    albums = Albums()
+    albums.settled(updates(before))
+    assert albums.settled(updates(now)) == settled
+
+
+def test_one_album_after_another_holds_up_nothing_for_long():
+    albums = Albums()
+    sent = ("a.", "a.b.", "b.c.", "c.d.")
+    assert [albums.settled(updates(names)) for names in sent] == [0, 2, 2, 2]
+
+
+def test_albums_of_two_chats_are_two():
+    both = [*updates("a"), *updates("a", chat=2), *updates("a.a")]
+    assert [len(group) for group in gathered(both)] == [3, 1, 1]
+
+
+def part(number: int, text: str, forwarded_from: str | None = None) -> Inbound:
+    return Inbound(
+        kind=InboundKind.MESSAGE,
+        update_id=str(number),
+        message_id=str(number),
+        address=Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1"),
+        sender=Sender(platform=Platform.TELEGRAM, user_id="1"),
+        text=text,
+        attachments=(Attachment(str(number), f"{number}.txt", "text/plain", 1),),
+        forwarded_from=forwarded_from,
+    )
+
+
+def test_an_album_says_all_that_its_parts_say():
+    found = merged([part(1, ""), part(2, "two"), part(3, "three")])
+    assert (found.update_id, found.message_id, found.text) == ("1", "2", "two\n\nthree")
+    assert [file.id for file in found.attachments] == ["1", "2", "3"]
+
+
+def test_an_album_with_forwarded_words_is_forwarded():
+    assert merged([part(1, ""), part(2, "/approve", "Eve")]).typed == ""

@@ -11,53 +11,11 @@ import pytest
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Inbound, InboundKind
 from segue.platforms.telegram.adapter import TelegramAdapter
+from segue.testing.telegram import Peer, Settings, Trouble, Upload
 from segue.testing.contract.rig import Ear, home_of, listening, part
-from segue.testing.telegram import Kind, Peer, Settings, Status, Trouble, Upload
 from tests.platforms.telegram.rig import Shape, TelegramRig
 
 NAME = "@segue_test_bot"
-
-
-async def test_groups_are_heard_and_only_what_is_meant_for_us_is_addressed(rig: TelegramRig):
-    anna = int(rig.anna)
-    at = await rig.place(Shape.SUPERGROUP)
-    chat = int(at.chat)
-    async with listening(rig.adapter) as ear:
-        home = await home_of(rig, ear, at)
-        ours = await rig.adapter.send(home, part("Yes?"), key="1")
-        theirs = await rig.hands.say(anna, chat, "To each other.")
-        await rig.hands.say(anna, chat, "To her.", reply_to=theirs)
-        await rig.hands.say(anna, chat, "To us.", reply_to=int(ours))
-        await rig.hands.say(anna, chat, f"{NAME}, hello")
-        await rig.hands.say(anna, chat, f"hello {NAME}")
-        await rig.hands.say(anna, chat, "/status now")
-        await rig.hands.say(anna, chat, f"/status{NAME} now")
-        await rig.hands.say(anna, chat, "/status@other_bot now")
-        await rig.hands.say(anna, chat, "The end.")
-        heard = [await ear.next() for _ in range(8)]
-    assert [(it.text, it.addressed) for it in heard] == [
-        ("To each other.", False),
-        ("To her.", False),
-        ("To us.", True),
-        ("hello", True),
-        (f"hello {NAME}", True),
-        ("/status now", True),
-        ("/status now", True),
-        ("The end.", False),
-    ]
-    assert {it.address for it in heard} == {home}
-
-
-async def test_in_a_topic_that_we_opened_plain_words_are_not_an_answer_to_us(rig: TelegramRig):
-    at = await rig.place(Shape.FORUM)
-    async with listening(rig.adapter) as ear:
-        home = await home_of(rig, ear, at)
-        thread = await rig.adapter.create_handoff_thread(home, "Moving in", key="1")
-        assert thread is not None
-        where = int(thread.thread_id or 0)
-        await rig.hands.say(int(rig.anna), int(at.chat), "Among ourselves.", thread=where)
-        inbound = await ear.next()
-    assert (inbound.address, inbound.addressed) == (thread, False)
 
 
 def uploads(*names: str) -> list[Upload]:
@@ -150,46 +108,12 @@ async def test_a_topic_that_a_person_opened_is_a_place_of_its_own(rig: TelegramR
     assert seen.place.thread == str(thread)
 
 
-async def test_who_hides_behind_the_group_is_not_heard(rig: TelegramRig):
-    anna = int(rig.anna)
-    at = await rig.place(Shape.FORUM)
-    async with listening(rig.adapter) as ear:
-        await rig.hands.say(anna, int(at.chat), "Nobody says this.", anonymous=True)
-        await rig.say(at, "Anna says this.")
-        assert (await ear.next()).text == "Anna says this."
-
-
-async def test_channels_are_not_heard(rig: TelegramRig):
-    anna = int(rig.anna)
-    channel = await rig.hands.chat(Kind.CHANNEL, [anna], admin=True)
-    at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
-        await rig.hands.say(anna, channel, "News.")
-        await rig.say(at, "Hello.")
-        assert (await ear.next()).text == "Hello."
-
-
-async def test_a_reaction_is_not_heard_and_an_edit_into_our_name_is(rig: TelegramRig):
-    at = await rig.place(Shape.SUPERGROUP)
-    chat = int(at.chat)
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, at)
-        message = await rig.hands.say(int(rig.anna), chat, "hello")
-        await rig.hands.react(chat, message)
-        await rig.hands.edit(chat, message, f"{NAME} hello")
-        heard = [await ear.next() for _ in range(2)]
-    assert [(it.kind, it.addressed) for it in heard] == [
-        (InboundKind.MESSAGE, False),
-        (InboundKind.EDIT, True),
-    ]
-
-
-async def pressed(rig: TelegramRig, ear: Ear, *, old: bool = False) -> str:
+async def pressed(rig: TelegramRig, ear: Ear) -> str:
     """A button under a message of ours; the id of the query."""
     at = await rig.place(Shape.DM)
     home = await home_of(rig, ear, at)
     receipt = await rig.adapter.send(home, part("Well?"), key="1", buttons=[Button("Yes", "y")])
-    return await rig.hands.press(int(rig.anna), int(at.chat), int(receipt), "Yes", old=old)
+    return await rig.hands.press(int(rig.anna), int(at.chat), int(receipt), "Yes")
 
 
 async def test_a_button_stops_waiting_once_its_press_is_acknowledged(rig: TelegramRig):
@@ -201,13 +125,6 @@ async def test_a_button_stops_waiting_once_its_press_is_acknowledged(rig: Telegr
         rig.adapter.acknowledge(press)
         shown = await rig.hands.until(lambda shown: bool(shown.answered))
     assert shown.answered == (query,)
-
-
-async def test_a_button_of_a_message_that_is_too_old_says_nothing(rig: TelegramRig):
-    async with listening(rig.adapter) as ear:
-        await pressed(rig, ear, old=True)
-        press = await ear.next()
-    assert (press.kind, press.text) == (InboundKind.BUTTON, "")
 
 
 async def test_an_answer_to_a_press_that_hangs_holds_up_nothing(rig: TelegramRig):
@@ -222,44 +139,6 @@ async def test_an_answer_to_a_press_that_hangs_holds_up_nothing(rig: TelegramRig
         assert (await ear.next()).text == "Next."
     await rig.adapter.close()
     await rig.hands.calm()
-
-
-@pytest.mark.parametrize("trouble", [Trouble.BROKEN, Trouble.GARBLED, Trouble.DROP_BEFORE])
-async def test_a_press_that_cannot_be_acknowledged_is_no_trouble(
-    rig: TelegramRig, trouble: Trouble
-):
-    await rig.hands.fail("answerCallbackQuery", trouble)
-    async with listening(rig.adapter) as ear:
-        await pressed(rig, ear)
-        rig.adapter.acknowledge(await ear.next())
-        await rig.hands.until(lambda shown: shown.calls.get("answerCallbackQuery", 0) == 1)
-    await rig.adapter.close()
-
-
-async def test_only_being_added_is_heard_as_that(rig: TelegramRig):
-    anna = int(rig.anna)
-    at = await rig.place(Shape.FORUM)
-    async with listening(rig.adapter) as ear:
-        for status in (Status.MEMBER, Status.LEFT, Status.ADMINISTRATOR):
-            await rig.hands.rights(anna, int(at.chat), status)
-        inbound = await ear.next()
-        assert (inbound.kind, inbound.chat_name) == (InboundKind.JOINED, "Team")
-        await rig.say(at, "Hello.")
-        assert (await ear.next()).text == "Hello."
-
-
-async def test_updates_in_another_order_all_come_and_all_are_confirmed(rig: TelegramRig):
-    at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, at)
-        await rig.hands.hold()
-        for number in range(3):
-            await rig.say(at, str(number))
-        await rig.hands.release(backwards=True)
-        assert [(await ear.next()).text for _ in range(3)] == ["2", "1", "0"]
-        await rig.say(at, "after")
-        assert (await ear.next()).text == "after"
-    assert (await rig.hands.look()).unconfirmed == 1
 
 
 @pytest.mark.parametrize(

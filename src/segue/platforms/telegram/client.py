@@ -29,15 +29,10 @@ _PREFIX = re.compile(r"(Bad Request|Forbidden|Conflict|Too Many Requests|[\w ]+ 
 
 _UNKNOWN = "the token is not right; copy it from @BotFather and type `segue setup telegram`"
 _MISSING = "there is no token for the bot yet; type `segue setup telegram`"
-_WEBHOOK = "another program has set a webhook for this bot; it will be removed"
 _TAKEN = (
     "another program receives what is sent to this bot; stop it, or get a bot of your own from "
     "@BotFather"
 )
-_CLOSED = "the topic is closed, and the bot may not open it; open it there"
-_BLOCKED = "the bot is blocked there; unblock it in your chat with it"
-_KICKED = "the bot is no longer in that chat; add it there again"
-_NO_CHAT = "there is no such chat, or nobody has written to the bot there yet"
 
 # What the library raises for valid JSON of an unexpected shape.
 _SENSELESS = (TelegramError, AttributeError, KeyError, TypeError, ValueError, RecursionError)
@@ -46,17 +41,26 @@ FAILURES = Failures(
     Platform.TELEGRAM,
     connecting=(
         Rule(_UNKNOWN, status=(401, 404)),
-        Rule(_WEBHOOK, ("webhook",), status=(409,)),
+        Rule(
+            "another program has set a webhook for this bot; it will be removed",
+            ("webhook",),
+            status=(409,),
+        ),
         Rule(_TAKEN, status=(409,)),
     ),
     delivering=(
         Rule(_UNKNOWN, status=(401,), account=True),
         Rule(_TOPIC_GONE, ("message thread not found", "topic_deleted", "topic_id_invalid")),
-        Rule(_CLOSED, ("topic_closed",)),
-        Rule(_BLOCKED, ("blocked by the user",)),
-        Rule(_KICKED, ("bot was kicked", "not a member")),
+        Rule("the topic is closed, and the bot may not open it; open it there", ("topic_closed",)),
+        Rule("the bot is blocked there; unblock it in your chat with it", ("blocked by the user",)),
+        Rule(
+            "the bot is no longer in that chat; add it there again",
+            ("bot was kicked", "not a member"),
+        ),
         Rule("that account was deleted", ("user is deactivated",)),
-        Rule(_NO_CHAT, ("chat not found",)),
+        Rule(
+            "there is no such chat, or nobody has written to the bot there yet", ("chat not found",)
+        ),
     ),
     known=dict.fromkeys(_SENSELESS, nonsense),
     thread_gone=_TOPIC_GONE,

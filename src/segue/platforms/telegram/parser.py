@@ -194,12 +194,10 @@ def _forwarded_from(message: Message) -> str | None:
     return None if message.via_bot is None else f"{message.via_bot.name} (a bot)"
 
 
-def _author(origin: wire.Origin | None) -> str:
-    if origin is None or origin.sender_user is not None:
-        return origin.sender_user.name if origin and origin.sender_user else ""
-    chat = origin.sender_chat or origin.chat
-    names = (origin.sender_user_name, chat.name if chat else "", origin.author_signature)
-    return ", ".join(filter(None, names))
+def _author(origin: wire.Origin) -> str:
+    user, chat = origin.sender_user, origin.sender_chat or origin.chat
+    user_name = user.name if user else origin.sender_user_name
+    return ", ".join(filter(None, (user_name, chat.name if chat else "", origin.author_signature)))
 
 
 def _quote(message: Message, me: Me) -> Quote | None:

@@ -138,7 +138,7 @@ class Content(Struct, frozen=True):
     dice: Dice | None = None
     checklist: Checklist | None = None
     story: Story | None = None
-    origin: Origin | None = None
+    origin: Origin = Origin()
     """The author, if it is from another chat."""
 
 
