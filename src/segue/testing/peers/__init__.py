@@ -40,6 +40,8 @@ from segue.testing.peers.snapshot import Button as Button
 from segue.testing.peers.snapshot import Called as Called
 from segue.testing.peers.snapshot import Chat as Chat
 from segue.testing.peers.snapshot import Draft as Draft
+from segue.testing.peers.snapshot import File as File
+from segue.testing.peers.snapshot import FileKind as FileKind
 from segue.testing.peers.snapshot import Message as Message
 from segue.testing.peers.snapshot import Shown as Shown
 from segue.testing.peers.snapshot import Thread as Thread

@@ -8,10 +8,8 @@ checked against its signature, so it is written once. A `Hands` names it for the
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, get_type_hints
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -25,23 +23,6 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     action: str
     given: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-@functools.cache
-def parameters(action: Callable[..., object]) -> type[msgspec.Struct]:
-    """The parameters of an action, as a type."""
-    hints = get_type_hints(action)
-    fields: list[Any] = [
-        (it.name, hints[it.name], *([] if it.default is it.empty else [it.default]))
-        for it in inspect.signature(action).parameters.values()
-        if it.name != "self"
-    ]
-    return msgspec.defstruct("Given", fields, kw_only=True, forbid_unknown_fields=True)
-
-
-def result(action: Callable[..., object]) -> Any:
-    """The type of an action's result."""
-    return get_type_hints(action)["return"]
 
 
 AnyState = TypeVar("AnyState", bound=State[Any, Any, Any, Any, Any])
@@ -86,6 +67,10 @@ class Control(Generic[AnyState]):
     def release(self, *, backwards: bool = False) -> None:
         """Deliver the held updates, in reverse order if `backwards`."""
         self.state.updates.release(backwards=backwards)
+
+    def content(self, file: str) -> bytes:
+        """The content of a message's file, by file id."""
+        return self.state.files[file][1]
 
     def calls(self, method: str | None = None) -> list[Called]:
         """The calls so far, without polls; only of `method` if it is given."""

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVa
 import httpx2
 import msgspec
 
-from segue.testing.peers import control, snapshot
+from segue.testing.peers import control, signature, snapshot
 from segue.testing.peers.tls import tls
 
 WITHIN = 10.0
@@ -46,7 +46,7 @@ class Action(Generic[P, T]):
     ) -> Callable[P, Coroutine[Any, Any, T]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
             _, *given = self._signature.bind(None, *args, **kwargs).arguments.items()
-            return hands.do(self._do.__name__, control.result(self._do), **dict(given))
+            return hands.do(self._do.__name__, signature.result(self._do), **dict(given))
 
         return call
 
@@ -124,6 +124,7 @@ class Hands(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
         shown = await self.until(lambda shown: bool(shown.threads), chat=chat, within=within)
         return shown.threads[-1]
 
+    content = Action(_Shared.content)
     calls = Action(_Shared.calls)
     errors = Action(_Shared.errors)
 

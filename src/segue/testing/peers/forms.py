@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from segue.testing.http import Request
+from segue.testing.peers import signature
 from segue.testing.peers.errors import Malformed
 from segue.testing.peers.snapshot import Upload
 
@@ -41,14 +43,36 @@ def read(request: Request) -> Form:
             raise Malformed(f"the content type {other} is not one of those that calls have")
 
 
-def value(text: object, kind: object) -> object:
-    """Decode a form's value of that type. Text where other types are also allowed stays text."""
-    if not isinstance(text, str) or kind in (str, str | None):
-        return text
+def arguments(method: Callable[..., object], form: Form) -> dict[str, Any]:
+    """The arguments for a method. In a form, values other than text are JSON. Raises Malformed."""
+    kinds = {it.name: it.type for it in msgspec.structs.fields(signature.parameters(method))}
+    values: dict[str, object] = {}
+    for name, value in {**form.values, **form.files}.items():
+        if name not in kinds:
+            raise Malformed(f"{method.__name__} has no parameter {name!r}")
+        values[name] = _value(value, kinds[name]) if form.as_text else value
     try:
-        return msgspec.json.decode(text)
+        return signature.arguments(method, values)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"{method.__name__}: {error}") from error
+
+
+def given(form: Form, arguments: Mapping[str, object]) -> Mapping[str, object]:
+    """The arguments that the form gives, to be recorded, with the size of each file."""
+    files = {
+        name: {"name": it.name, "media_type": it.media_type, "size": len(it.content)}
+        for name, it in form.files.items()
+    }
+    return {name: msgspec.to_builtins(arguments[name]) for name in form.values} | files
+
+
+def _value(value: object, kind: object) -> object:
+    if not isinstance(value, str) or kind in (str, str | None):
+        return value
+    try:
+        return msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError):
-        return text
+        return value  # text where other types are also allowed
 
 
 def _pairs(text: str) -> dict[str, object]:
@@ -77,12 +101,12 @@ def _multipart(request: Request) -> Form:
     boundary = re.search(r'boundary="?([^";]+)', request.headers["content-type"])
     if boundary is None:
         raise Malformed("the multipart form has no boundary")
-    first, *parts, _ = (b"\r\n" + request.body).split(f"\r\n--{boundary[1]}".encode())
-    if first or not parts:
+    first, *parts = (b"\r\n" + request.body).split(f"\r\n--{boundary[1]}".encode())
+    if first or len(parts) < 2:
         raise Malformed("the multipart form has no parts")
     values: dict[str, object] = {}
     files: dict[str, Upload] = {}
-    for part in parts:
+    for part in parts[:-1]:
         head, _, content = part.partition(b"\r\n\r\n")
         names = dict(_NAME.findall(_text(head)))
         name = names.get("name")

@@ -44,7 +44,7 @@ class Meter:
         """Count the call and return 0 if it meets every limit, else return the seconds to wait."""
         now = self._clock()
         waits = [self._early(pace, now) for pace in paces]
-        if (longest := max(waits)) > 0:
+        if (longest := max(waits, default=0.0)) > 0:
             return longest
         for pace in paces:
             self._free[pace.what] = max(self._free.get(pace.what, now), now) + pace.seconds

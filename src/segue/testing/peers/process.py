@@ -45,7 +45,7 @@ class Fake(Generic[Settings, AnyPeer]):
     """The bot's default token."""
     settings: type[Settings]
     """The platform's settings; the defaults suit most tests."""
-    server: type[Server[Settings, Any, Any]]
+    server: type[Server[Settings, Any]]
     peer: type[AnyPeer]
 
     @contextlib.asynccontextmanager

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -15,7 +15,8 @@ import msgspec
 
 from segue.testing import http
 from segue.testing.http import Handler, Request, Response
-from segue.testing.peers.control import Control, Order, parameters
+from segue.testing.peers import forms, signature
+from segue.testing.peers.control import Control, Order
 from segue.testing.peers.errors import Garble, Malformed, Refuse
 from segue.testing.peers.pulse import Pulse
 from segue.testing.peers.snapshot import Called
@@ -56,7 +57,8 @@ def _bound(port: int) -> socket.socket:
 
 Settings = TypeVar("Settings", bound=msgspec.Struct)
 AnyState = TypeVar("AnyState", bound=State[Any, Any, Any, Any, Any])
-Call = TypeVar("Call")
+Effect = Callable[[], object]
+"""Carries out a call. Returns its result, or an awaitable of it, or raises Refuse."""
 
 _GARBLED = Response(body=b'{"ok": <html>')
 _MINE = ("look", "clear", "down", "up")
@@ -72,7 +74,7 @@ class Record:
     description: str = ""
 
 
-class Server(ABC, Generic[Settings, AnyState, Call]):
+class Server(ABC, Generic[Settings, AnyState]):
     """Serves the bot at one door, in the platform's protocol, and the test at the other."""
 
     control: type[Control[AnyState]]
@@ -96,25 +98,30 @@ class Server(ABC, Generic[Settings, AnyState, Call]):
         """Return the initial state."""
 
     @abstractmethod
-    def shown(self, chat: Any) -> object:
-        """Return a snapshot, only of `chat` if it is given."""
-
-    @abstractmethod
-    def parse(self, request: Request, record: Record) -> tuple[Call, str | None]:
-        """Return the call and its chat. Raises Refuse or Malformed.
+    def parse(self, request: Request, record: Record) -> tuple[Effect, str | None]:
+        """Return the effect of a call, and the call's chat. Raises Refuse or Malformed.
 
         Sets the method of `record` as soon as it is known, and its parameters.
         """
 
     @abstractmethod
-    def carry_out(self, call: Call) -> object:
-        """Return the result of the call, or an awaitable of it. Raises Refuse."""
-
-    @abstractmethod
-    def encode(self, result: object) -> Response: ...
-
-    @abstractmethod
     def malformed(self, reason: str) -> Refuse: ...
+
+    def envelope(self, result: object) -> object:
+        """Return the JSON object in which a result is sent."""
+        return result
+
+    # What they share
+
+    def arguments(
+        self, method: Callable[..., object], request: Request, record: Record
+    ) -> dict[str, Any]:
+        """Return the arguments for a method, and record them. Raises Malformed."""
+        form = forms.read(request)
+        record.parameters = form.values
+        arguments = forms.arguments(method, form)
+        record.parameters = forms.given(form, arguments)
+        return arguments
 
     # Both doors
 
@@ -145,15 +152,17 @@ class Server(ABC, Generic[Settings, AnyState, Call]):
 
     async def _respond(self, state: AnyState, request: Request, record: Record) -> Response:
         try:
-            call, chat = self.parse(request, record)
+            effect, chat = self.parse(request, record)
         finally:
             state.counts[record.method] += 1
             self.pulse.beat()
         async with state.faults.around(record.method, chat):
-            result = self.carry_out(call)
+            result = effect()
             if inspect.isawaitable(result):
                 result = await result
-        return self.encode(result)
+        if isinstance(result, bytes):
+            return Response(headers={"Content-Type": "application/octet-stream"}, body=result)
+        return Response(body=msgspec.json.encode(self.envelope(result)))
 
     def _note(self, state: AnyState, record: Record, status: int) -> None:
         """Record the call, also in the journal if there is one."""
@@ -186,8 +195,7 @@ class Server(ABC, Generic[Settings, AnyState, Call]):
     async def _obey(self, order: Order) -> object:
         owner: object = self if order.action in _MINE else self.control(self.state)
         action = getattr(type(owner), order.action)
-        given = msgspec.json.decode(order.given, type=parameters(action))
-        result = action(owner, **msgspec.structs.asdict(given))
+        result = action(owner, **signature.arguments(action, bytes(order.given)))
         if owner is self:
             return await result
         self.pulse.beat()
@@ -196,7 +204,7 @@ class Server(ABC, Generic[Settings, AnyState, Call]):
     async def look(self, chat: int | str | None, after: int = -1, seconds: float = 0.0) -> object:
         """Return what is shown once its version exceeds `after`, or when `seconds` have passed."""
         await self.pulse.until(lambda: self.pulse.count > after, seconds)
-        return self.shown(chat)
+        return self.state.snapshot(chat)
 
     async def clear(self, settings: msgspec.Raw) -> None:
         """Reset the fake to its initial state."""

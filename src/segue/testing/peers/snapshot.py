@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
@@ -41,12 +42,28 @@ class Button(Struct, frozen=True, kw_only=True):
     row: int = 0
 
 
+class FileKind(StrEnum):
+    DOCUMENT = "document"
+    PHOTO = "photo"
+
+
 class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file that a user sends."""
+    """A file that a user or the bot sends."""
 
     name: str
     media_type: str
     content: bytes
+    kind: FileKind = FileKind.DOCUMENT
+
+
+class File(Struct, frozen=True, kw_only=True):
+    """A file in a message. Its content is stored separately."""
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    kind: FileKind
 
 
 class Message(Struct, Generic[Id], frozen=True, kw_only=True):
@@ -59,6 +76,7 @@ class Message(Struct, Generic[Id], frozen=True, kw_only=True):
     text: str = ""
     """The displayed text, or a file's caption."""
     buttons: tuple[Button, ...] = ()
+    file: File | None = None
     reply_to: Id | None = None
     earlier: tuple[str, ...] = ()
     """The text before each edit, oldest first."""

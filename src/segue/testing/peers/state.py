@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from segue.testing.peers.errors import Refuse
 from segue.testing.peers.faults import Faults, Trouble
-from segue.testing.peers.limits import Meter
+from segue.testing.peers.limits import Meter, Pace
 from segue.testing.peers.pulse import Pulse
 from segue.testing.peers.snapshot import (
     AnyMessage,
@@ -19,8 +19,10 @@ from segue.testing.peers.snapshot import (
     Called,
     Chat,
     Draft,
+    File,
     Id,
     Typing,
+    Upload,
     User,
 )
 from segue.testing.peers.updates import Updates
@@ -45,17 +47,25 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
         self.updates = updates
         self.faults = Faults(pulse, refusal)
         self.meter = Meter()
+        self._counters: dict[str, int] = {}
         self.users: dict[Id, User[Id]] = {}
         self.chats: dict[Id, AnyChat] = {}
         self.threads: dict[tuple[Id, Id], AnyThread] = {}
         """By chat and id, as the messages are: some platforms number them per chat."""
         self.messages: dict[tuple[Id, Id], AnyMessage] = {}
+        self.files: dict[str, tuple[File, bytes]] = {}
         self.typing: Counter[tuple[Id, Id | None]] = Counter()
         self.drafts: dict[tuple[Id, Id | None], Draft[Id]] = {}
         self.counts: Counter[str] = Counter()
         self.calls: list[Called] = []
         """Every call except successful polls."""
         self.errors: list[str] = []
+
+    def number(self, kind: str, first: int = 1, step: int = 1) -> int:
+        """The next number of that kind."""
+        found = self._counters.get(kind, first)
+        self._counters[kind] = found + step
+        return found
 
     def post(self, message: AnyMessage) -> AnyMessage:
         """Show the message, in place of any draft."""
@@ -71,11 +81,39 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
         self.messages[message.chat, message.id] = message
         return message
 
+    def add_file(self, name: str, upload: Upload) -> File:
+        """Store a file under that id."""
+        file = File(
+            id=name,
+            name=upload.name,
+            media_type=upload.media_type,
+            size=len(upload.content),
+            kind=upload.kind,
+        )
+        self.files[name] = (file, upload.content)
+        return file
+
     def draft(self, draft: Draft[Id]) -> None:
         """Show the draft, in place of the one before."""
         before = self.drafts.get((draft.chat, draft.thread))
         times = before.times + 1 if before is not None and before.id == draft.id else 1
         self.drafts[draft.chat, draft.thread] = replace(draft, times=times)
+
+    def wait(self, chat: Id, per_second: float, chat_seconds: float, burst: int) -> float:
+        """Count a message of the bot. Return the seconds to wait if it comes too early, else 0.
+
+        `burst` messages may come at once in a chat. A limit of 0 is none.
+        """
+        paces: list[Pace] = []
+        if per_second:
+            paces.append(Pace("account", 1 / per_second, max(round(per_second), 1)))
+        if chat_seconds:
+            paces.append(Pace(f"chat {chat}", chat_seconds, burst))
+        return self.meter.wait(*paces)
+
+    def snapshot(self, chat: Any) -> object:
+        """Return a `Shown`, only of `chat` if it is given. Each fake implements it."""
+        raise NotImplementedError
 
     def shown(self, chat: Id | None) -> Mapping[str, Any]:
         """The fields of a `Shown` that all platforms have, only of `chat` if it is given."""

@@ -64,20 +64,17 @@ class Control(peers.Control[State]):
             forwarded_from=forwarded_from,
             reply_to=reply_to,
         )
-        self.state.say(message, files=tuple(map(self._file, files)), command=command)
+        stored = [self.state.add_file(self.state.name("file"), it) for it in files]
+        sent = tuple(
+            WireFile(id=it.id, name=it.name, media_type=it.media_type, size=it.size)
+            for it in stored
+        )
+        self.state.say(message, files=sent, command=command)
         return message.id
 
     def command(self, user: str, chat: str, text: str, *, thread: str | None = None) -> str:
         """Send a message that the platform marks as a command, and return its id."""
         return self.say(user, chat, text, thread=thread, command=True)
-
-    def _file(self, upload: Upload) -> WireFile:
-        return WireFile(
-            id=self.state.add_file(upload.content),
-            name=upload.name,
-            media_type=upload.media_type,
-            size=len(upload.content),
-        )
 
     def edit(self, message: str, text: str) -> None:
         """Edit a user's message."""

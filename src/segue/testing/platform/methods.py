@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from segue.platforms.base import Dialect
-from segue.testing.peers import Button, Draft
+from segue.testing.peers import Button, Draft, File, Upload
 from segue.testing.peers.limits import Pace, size
 from segue.testing.platform.errors import Refuse, missing, too_often
 from segue.testing.platform.snapshot import Message, Shape, Thread
@@ -113,17 +113,16 @@ class Methods:
             raise Refuse(400, "empty", "There is nothing in the file.")
         if len(call.data) > self._state.settings.upload_bytes:
             raise Refuse(413, "too_large", "The file is too large.")
-        self._state.add_file(call.data)
-        return self._post(call, file=call.name)
+        upload = Upload(name=call.name, media_type=call.media_type, content=call.data)
+        return self._post(call, file=self._state.add_file(self._state.name("file"), upload))
 
     def _post(
-        self, call: Send | SendFile, *, buttons: Buttons = (), file: str | None = None
+        self, call: Send | SendFile, *, buttons: Buttons = (), file: File | None = None
     ) -> Sent:
         rules = self._state.settings
-        self._pace(
-            Pace("account", 1 / rules.per_second, max(round(rules.per_second), 1)),
-            Pace(f"chat {call.chat}", rules.chat_seconds, rules.chat_burst),
-        )
+        wait = self._state.wait(call.chat, rules.per_second, rules.chat_seconds, rules.chat_burst)
+        if wait > 0:
+            raise too_often(wait)
         message = Message(
             id=self._state.name("message"),
             chat=call.chat,
@@ -154,7 +153,9 @@ class Methods:
         buttons = _shown(call.buttons)
         if (before.text, before.buttons) == (call.text, buttons):
             raise Refuse(400, "not_changed", "The message says that already.")
-        self._pace(Pace(f"edits of {before.id}", self._state.settings.edit_seconds, _EDITS_AT_ONCE))
+        pace = Pace(f"edits of {before.id}", self._state.settings.edit_seconds, _EDITS_AT_ONCE)
+        if (wait := self._state.meter.wait(pace)) > 0:
+            raise too_often(wait)
         after = replace(before, text=call.text, format=call.format, buttons=buttons)
         self._state.change(before, after)
 
@@ -178,8 +179,9 @@ class Methods:
         return Opened(chat=chat.wire(), thread=name)
 
     def _file(self, call: GetFile) -> bytes:
-        if (content := self._state.files.get(call.file)) is None:
+        if (found := self._state.files.get(call.file)) is None:
             raise missing("file", call.file)
+        _, content = found
         if len(content) > self._state.settings.attachment_bytes:
             raise Refuse(400, "too_large", "The file is too large to be fetched.")
         return content
@@ -204,10 +206,6 @@ class Methods:
             self._can("buttons")
         if not all(button.fits() for button in buttons):
             raise Refuse(400, "bad_button", "The data of a button is too long.")
-
-    def _pace(self, *paces: Pace) -> None:
-        if (wait := self._state.meter.wait(*paces)) > 0:
-            raise too_often(wait)
 
 
 def _shown(buttons: Buttons) -> tuple[Button, ...]:

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 from segue.testing import peers
-from segue.testing.http import Request, Response
+from segue.testing.http import Request
 from segue.testing.peers import Record
+from segue.testing.peers.server import Effect
 from segue.testing.platform import errors
 from segue.testing.platform.control import Control
 from segue.testing.platform.errors import Refuse
 from segue.testing.platform.methods import Methods
-from segue.testing.platform.snapshot import Shown
 from segue.testing.platform.state import State
-from segue.testing.platform.wire import CALLS, Call, Rules
+from segue.testing.platform.wire import CALLS, Rules
 
 LARGEST_CALL = 8 * 1024 * 1024
 
 
-class Server(peers.Server[Rules, State, Call]):
+class Server(peers.Server[Rules, State]):
     control = Control
     polls = "updates"
 
     def fresh(self, settings: Rules) -> State:
         return State(settings, self.pulse)
 
-    def shown(self, chat: str | None) -> Shown:
-        return self.state.snapshot(chat)
-
-    def parse(self, request: Request, record: Record) -> tuple[Call, str | None]:
+    def parse(self, request: Request, record: Record) -> tuple[Effect, str | None]:
         record.method = request.target.removeprefix("/v1/")
         record.parameters = {"call": request.body[:2000].decode("utf-8", "replace")}
         if request.headers.get("authorization") != f"Bearer {self.token}":
@@ -45,15 +44,8 @@ class Server(peers.Server[Rules, State, Call]):
             call = msgspec.json.decode(request.body, type=kind)
         except msgspec.MsgspecError as error:
             raise self.malformed(str(error)) from error
-        return call, getattr(call, "chat", None)
-
-    def carry_out(self, call: Call) -> object:
-        return Methods(self.state).carry_out(call)
-
-    def encode(self, result: object) -> Response:
-        if isinstance(result, bytes):
-            return Response(headers={"Content-Type": "application/octet-stream"}, body=result)
-        return Response(body=msgspec.json.encode(result))
+        effect = functools.partial(Methods(self.state).carry_out, call)
+        return effect, getattr(call, "chat", None)
 
     def malformed(self, reason: str) -> Refuse:
         return errors.malformed(reason)

@@ -45,8 +45,6 @@ class Message(peers.Message[str], frozen=True, kw_only=True):
     format: str = "plain"
     key: str | None = None
     """The idempotency key of the call that sent it."""
-    file: str | None = None
-    """The name of the attached file."""
     forwarded_from: str | None = None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -36,16 +35,14 @@ Files: TypeAlias = tuple[WireFile, ...]
 class State(peers.State[Rules, str, Chat, Thread, Message]):
     def __init__(self, rules: Rules, pulse: Pulse) -> None:
         super().__init__(rules, pulse, Updates(pulse), errors.injected)
-        self._numbers = itertools.count(1)
         self.users[BOT.id] = BOT
-        self.files: dict[str, bytes] = {}
         self.menu: tuple[WireEntry, ...] = ()
         self.keyed: dict[str, tuple[Call, Sent | Opened]] = {}
         """The call made with each idempotency key, and its answer."""
 
     def name(self, kind: str) -> str:
         """A new id. It contains a colon, as the ids of some platforms do."""
-        return f"{kind}:{next(self._numbers)}"
+        return f"{kind}:{self.number('id')}"
 
     # Lookups
 
@@ -71,11 +68,6 @@ class State(peers.State[Rules, str, Chat, Thread, Message]):
         return message
 
     # Changes
-
-    def add_file(self, content: bytes) -> str:
-        name = self.name("file")
-        self.files[name] = content
-        return name
 
     def say(self, message: Message, *, files: Files = (), command: bool = False) -> None:
         """Show the message, and queue an update for the bot."""

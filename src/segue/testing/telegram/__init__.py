@@ -25,20 +25,20 @@ method; BROKEN is a 502 with an HTML body.
 
 from __future__ import annotations
 
+from segue.testing.peers import FileKind as FileKind
 from segue.testing.peers import Trouble as Trouble
+from segue.testing.peers import Upload as Upload
 from segue.testing.telegram.driver import Hands as Hands
 from segue.testing.telegram.driver import OrderRefused as OrderRefused
-from segue.testing.telegram.entities import Entity as Entity
-from segue.testing.telegram.entities import cleaned as cleaned
+from segue.testing.telegram.markup import Entity as Entity
+from segue.testing.telegram.markup import cleaned as cleaned
 from segue.testing.telegram.process import TOKEN as TOKEN
 from segue.testing.telegram.process import Peer as Peer
 from segue.testing.telegram.process import running as running
 from segue.testing.telegram.process import serving as serving
-from segue.testing.telegram.snapshot import FileKind as FileKind
 from segue.testing.telegram.snapshot import Kind as Kind
 from segue.testing.telegram.snapshot import Message as Message
 from segue.testing.telegram.snapshot import Settings as Settings
 from segue.testing.telegram.snapshot import Shown as Shown
 from segue.testing.telegram.snapshot import Status as Status
 from segue.testing.telegram.snapshot import Topic as Topic
-from segue.testing.telegram.snapshot import Upload as Upload

@@ -15,11 +15,11 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import User
+from segue.testing.peers import Upload, User
 from segue.testing.telegram import objects
-from segue.testing.telegram.entities import Entity, found
 from segue.testing.telegram.errors import bad
-from segue.testing.telegram.snapshot import Chat, Kind, Message, Settings, Status, Upload
+from segue.testing.telegram.markup import Entity, found
+from segue.testing.telegram.snapshot import Chat, Kind, Message, Settings, Status
 from segue.testing.telegram.state import State
 
 _GROUPS = (Kind.GROUP, Kind.SUPERGROUP, Kind.FORUM)
@@ -35,7 +35,9 @@ class Control(peers.Control[State]):
 
     def user(self, name: str, *, username: str = "", bot: bool = False) -> int:
         """Add a user and return their id."""
-        user = User(id=self.state.user_id(), name=name, username=username, bot=bot)
+        user = User(
+            id=self.state.number("user", 5_000_000_001), name=name, username=username, bot=bot
+        )
         self.state.users[user.id] = user
         return user.id
 
@@ -138,7 +140,7 @@ class Control(peers.Control[State]):
         place = state.place(at, thread, user) if named else state.beside(at, reply_to)
         hidden = anonymous or at.kind is Kind.CHANNEL
         if len(files) > 1 and not album:
-            album = str(13_000_000_000 + state.number())
+            album = str(state.number("album", 13_000_000_001))
         more: dict[str, object] = {"media_group_id": album} if album else {}
         if forwarded_from is not None:
             more |= objects.forward(state.user(forwarded_from), int(time.time()))
@@ -156,9 +158,7 @@ class Control(peers.Control[State]):
         for number, upload in enumerate(files or (None,)):
             message = first
             if upload is not None:
-                name, content = upload.name, upload.content
-                file = state.add_file(upload.kind, name, upload.media_type, content)
-                message = replace(first, file=file)
+                message = replace(first, file=state.store(upload))
             if number > 0:
                 message = replace(message, id=state.message_id(at), text="", entities=())
             self._tell(state.keep(message))
@@ -188,7 +188,7 @@ class Control(peers.Control[State]):
         button = next((it for it in found.buttons if it.label == label), None)
         if button is None:
             raise bad(f"there is no button {label!r} to press")
-        query = str(4_300_000_000_000_000_000 + state.number())
+        query = str(state.number("query", 4_300_000_000_000_000_001))
         state.queries.add(query)
         at = objects.message(state, found)
         update = {
@@ -200,10 +200,6 @@ class Control(peers.Control[State]):
         }
         state.tell("callback_query", update)
         return query
-
-    def content(self, file: str) -> bytes:
-        """The content of a message's file, by file id."""
-        return self.state.file(file)[1]
 
     # Topics
 

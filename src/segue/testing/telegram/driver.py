@@ -30,7 +30,6 @@ class Hands(peers.Hands[Settings, int, Message, Topic, Shown]):
     edit = Action(Control.edit)
     react = Action(Control.react)
     press = Action(Control.press)
-    content = Action(Control.content)
     open_topic = Action(Control.open_topic)
     close_topic = Action(Control.close_topic)
     delete_topic = Action(Control.delete_topic)

@@ -1,8 +1,9 @@
-"""A parser for Telegram's HTML, as strict as Telegram's own.
+"""Text as Telegram reads and stores it: cleaning, entities, and HTML.
 
-The tags are documented at core.telegram.org/bots/api#html-style; those that we never send are not
-known here. The errors follow `parse_html` of tdlib/td (td/telegram/MessageEntity.cpp); offsets in
-them are in bytes.
+core.telegram.org/bots/api#messageentity: offsets and lengths are in UTF-16 code units. Cleaning
+follows `clean_input_string` of tdlib/td (td/telegram/misc.cpp). The tags are documented at
+#html-style; those that we never send are not known here. The errors follow `parse_html` of tdlib/td
+(td/telegram/MessageEntity.cpp); offsets in them are in bytes.
 """
 
 from __future__ import annotations
@@ -10,31 +11,100 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from segue.testing.telegram.entities import Entity, Formatted, units
+from segue.platforms.base import Unit
+from segue.testing.peers.limits import size
 from segue.testing.telegram.errors import Refuse, bad
 
+_SPACED = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f]")
+_REMOVED = re.compile(r"[\r\u2028-\u202e\u0333\u033f\u030a]")
+_NOTHING = re.compile(r"[\s\u200b-\u200f\u2800\u3000\ufeff\ufffc]*")
+_FOUND = {
+    "bot_command": re.compile(r"(?<![\w/@<>])/[A-Za-z0-9_]{1,64}(?:@[A-Za-z0-9_]{3,32})?(?![\w/])"),
+    "mention": re.compile(r"(?<![\w@])@[A-Za-z][A-Za-z0-9_]{3,31}(?!\w)"),
+}
 _TYPES = {
-    "b": "bold", "strong": "bold", "i": "italic", "em": "italic", "u": "underline",
-    "ins": "underline", "s": "strikethrough", "strike": "strikethrough", "del": "strikethrough",
-    "tg-spoiler": "spoiler", "a": "text_link", "code": "code", "pre": "pre",
-    "blockquote": "blockquote",
+    "b": "bold", "i": "italic", "s": "strikethrough", "a": "text_link", "code": "code",
+    "pre": "pre", "blockquote": "blockquote",
 }  # fmt: skip
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"'}
 _CHARACTER = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z]+));?")
 _TOKEN = re.compile(rf"[^&<]+|{_CHARACTER.pattern}|&|</([^\s>]*)\s*|<([^\s>]*)")
-_ATTRIBUTE = re.compile(r"""([^\s=>/"']*)\s*(?:(=)\s*(?:"([^"]*)"|'([^']*)'|([a-zA-Z0-9.-]*)))?""")
-_SPACE = re.compile(r"\s*")
+_ATTRIBUTE = re.compile(
+    r"""\s*(?:(>)|([^\s=>/"']*)\s*(?:=\s*(?:"([^"]*)"|'([^']*)'|([a-zA-Z0-9.-]*)))?)"""
+)
 _LINK = re.compile(r"(?:https?|tg|ton|mailto|tel|ftp)://\S+|mailto:\S+|tel:\S+", re.IGNORECASE)
 
 
+class Entity(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A MessageEntity."""
+
+    type: str
+    offset: int
+    length: int
+    url: str | None = None
+    language: str | None = None
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+    def of(self, text: str) -> str:
+        """The part of `text` that this entity covers."""
+        return text.encode("utf-16-le")[2 * self.offset : 2 * self.end].decode("utf-16-le")
+
+
+class Formatted(Struct, frozen=True):
+    """A text with its entities."""
+
+    text: str
+    entities: tuple[Entity, ...] = ()
+
+
+def units(text: str) -> int:
+    """The length of a text as Telegram counts."""
+    return size(text, Unit.UTF16)
+
+
+def cleaned(text: str) -> str:
+    """Replace or remove the characters that Telegram does not keep."""
+    return _REMOVED.sub("", _SPACED.sub(" ", text))
+
+
+def is_empty(text: str) -> bool:
+    """Return whether the text contains nothing visible."""
+    return _NOTHING.fullmatch(text) is not None
+
+
+def trimmed(formatted: Formatted) -> Formatted:
+    """Strip whitespace at both ends, except at the start where an entity covers it."""
+    text = formatted.text.rstrip()
+    end, blank = units(text), len(text) - len(text.lstrip())
+    kept = [it for it in formatted.entities if it.offset < end]
+    lead = min([blank, *(it.offset for it in kept)])
+    moved = (
+        replace(it, offset=it.offset - lead, length=min(it.end, end) - it.offset) for it in kept
+    )
+    return Formatted(text[lead:], tuple(moved))
+
+
+def found(text: str) -> tuple[Entity, ...]:
+    """The commands and mentions that Telegram detects in a user's text."""
+    matches = [(kind, it) for kind, pattern in _FOUND.items() for it in pattern.finditer(text)]
+    entities = [
+        Entity(type=kind, offset=units(text[: it.start()]), length=units(it[0]))
+        for kind, it in matches
+    ]
+    return tuple(sorted(entities, key=lambda it: it.offset))
+
+
 class _Open(NamedTuple):
-    """An open tag."""
+    """An open tag, and its offset in the output."""
 
     name: str
     at: int
-    """Its offset in the output."""
     attributes: dict[str, str]
 
 
@@ -74,33 +144,28 @@ class _Reader:
             raise self._wrong("Unclosed start tag", begin)
         if name not in _TYPES:
             raise self._wrong(f'Unsupported start tag "{name}"', begin)
-        self._open.append(_Open(name, units(self._text), self._attributes(name, begin)))
-
-    def _attributes(self, name: str, begin: int) -> dict[str, str]:
         attributes: dict[str, str] = {}
-        while (here := self._next(name, begin)) != ">":
-            match = _ATTRIBUTE.match(self._source, self._at)
-            if match is None or not match[1]:
-                raise self._wrong(f'Empty attribute name in the tag "{name}"', begin)
-            self._at = match.end()
-            if self._at >= len(self._source):
-                raise self._wrong(f'Unclosed start tag "{name}"', begin)
-            if (here := self._source[self._at]) in "\"'":
-                raise self._wrong("Unclosed start tag", begin)
-            if match[5] is not None and (not match[5] or here not in " \n\t>"):
-                raise self._wrong("Unexpected end of name token", match.start(5))
-            value = next((group for group in match.group(3, 4, 5) if group is not None), "")
-            attributes[match[1].lower()] = _decoded(value)
-        self._at += 1
-        return attributes
+        while (it := self._attribute(name, begin))[1] is None:
+            value = next((group for group in it.group(3, 4, 5) if group is not None), "")
+            attributes[it[2].lower()] = _decoded(value)
+        self._open.append(_Open(name, units(self._text), attributes))
 
-    def _next(self, name: str, begin: int) -> str:
-        """The next character inside a tag."""
-        space = _SPACE.match(self._source, self._at)
-        self._at = self._at if space is None else space.end()
-        if self._at >= len(self._source):
+    def _attribute(self, name: str, begin: int) -> re.Match[str]:
+        """The next attribute, or the end of the tag."""
+        match = _ATTRIBUTE.match(self._source, self._at)
+        assert match is not None  # noqa: S101 - it also matches nothing
+        self._at, here = match.end(), self._source[match.end() : match.end() + 1]
+        if match[1]:
+            return match
+        if not match[2] and (here or match[0].strip()):
+            raise self._wrong(f'Empty attribute name in the tag "{name}"', begin)
+        if not here:
             raise self._wrong(f'Unclosed start tag "{name}"', begin)
-        return self._source[self._at]
+        if here in "\"'":
+            raise self._wrong("Unclosed start tag", begin)
+        if match[5] is not None and (not match[5] or here not in " \n\t>"):
+            raise self._wrong("Unexpected end of name token", match.start(5))
+        return match
 
     def _end(self, name: str, begin: int) -> None:
         if not self._open:
@@ -110,40 +175,27 @@ class _Reader:
         self._at += 1
         tag = self._open.pop()
         if name and name != tag.name:
-            raise self._wrong(
-                "Unmatched end tag", begin, f', expected "</{tag.name}>", found "</{name}>"'
-            )
+            expected = f', expected "</{tag.name}>", found "</{name}>"'
+            raise self._wrong("Unmatched end tag", begin, expected)
         if (length := units(self._text) - tag.at) > 0:
-            self._add(tag, length)
+            self._add(tag, Entity(type=_TYPES[tag.name], offset=tag.at, length=length))
 
-    def _add(self, tag: _Open, length: int) -> None:
-        kind, url, language = _TYPES[tag.name], None, None
-        match tag.name:
-            case "pre" if self._entities:
-                # A code block with a language is `pre` around a single `code` with a class.
-                last = self._entities[-1]
-                if (last.type, last.offset, last.length) == ("code", tag.at, length):
-                    language = self._entities.pop().language
-            case "code":
-                language = tag.attributes.get("class", "").removeprefix("language-") or None
-            case "a":
-                if (url := self._url(tag)) is None:
-                    return
-            case "blockquote" if "expandable" in tag.attributes:
-                kind = "expandable_blockquote"
-            case _:
-                pass
-        self._entities.append(
-            Entity(type=kind, offset=tag.at, length=length, url=url, language=language)
-        )
-
-    def _url(self, tag: _Open) -> str | None:
-        """The URL of a link. A link without a valid one is shown as plain text."""
-        label = self._text.encode("utf-16-le")[2 * tag.at :].decode("utf-16-le")
-        url = tag.attributes.get("href") or label
-        if "://" not in url and "." in url:
-            url = f"http://{url}"
-        return url if _LINK.fullmatch(url) else None
+    def _add(self, tag: _Open, entity: Entity) -> None:
+        last = self._entities[-1] if self._entities else entity
+        if tag.name == "pre" and replace(last, type="pre", language=None) == entity != last:
+            # A code block with a language is `pre` around a single `code` with a class.
+            entity = replace(entity, language=self._entities.pop().language)
+        elif tag.name == "code":
+            language = tag.attributes.get("class", "").removeprefix("language-") or None
+            entity = replace(entity, language=language)
+        elif tag.name == "a":
+            url = tag.attributes.get("href") or entity.of(self._text)
+            if "://" not in url and "." in url:
+                url = f"http://{url}"
+            if not _LINK.fullmatch(url):
+                return  # it is shown as plain text
+            entity = replace(entity, url=url)
+        self._entities.append(entity)
 
     def _wrong(self, what: str, at: int, more: str = "") -> Refuse:
         return _refuse(f"{what} at byte offset {len(self._source[:at].encode())}{more}")

@@ -1,14 +1,11 @@
-"""JSON objects of core.telegram.org/bots/api#available-types.
-
-Empty fields are omitted, as Telegram does.
-"""
+"""JSON objects of core.telegram.org/bots/api#available-types."""
 
 from __future__ import annotations
 
 import msgspec
 
-from segue.testing.peers import Button, User
-from segue.testing.telegram.snapshot import Chat, File, FileKind, Kind, Message, Status
+from segue.testing.peers import Button, File, FileKind, User
+from segue.testing.telegram.snapshot import Chat, Kind, Message, Status
 from segue.testing.telegram.state import State
 
 Json = dict[str, object]
@@ -27,12 +24,16 @@ _GIFTS = (
 )  # fmt: skip
 
 
+def _filled(**fields: object) -> Json:
+    """The fields that are not empty: Telegram omits the others."""
+    return {name: value for name, value in fields.items() if value}
+
+
 def user(it: User[int]) -> Json:
     """#user"""
-    made: Json = {"id": it.id, "is_bot": it.bot, "first_name": it.name}
-    if it.username:
-        made["username"] = it.username
-    return made if it.bot else {**made, "language_code": "en"}
+    language = "" if it.bot else "en"
+    more = _filled(username=it.username, language_code=language)
+    return {"id": it.id, "is_bot": it.bot, "first_name": it.name, **more}
 
 
 def me(state: State) -> Json:
@@ -53,11 +54,11 @@ def chat(state: State, it: Chat) -> Json:
     """#chat"""
     if it.private:
         person = state.users[it.id]
-        made: Json = {"id": it.id, "first_name": person.name, "type": "private"}
-        return {**made, "username": person.username} if person.username else made
-    if it.kind is Kind.FORUM:
-        return {"id": it.id, "title": it.title, "type": "supergroup", "is_forum": True}
-    return {"id": it.id, "title": it.title, "type": it.kind.value}
+        names = _filled(first_name=person.name, username=person.username)
+        return {"id": it.id, "type": "private", **names}
+    kind = "supergroup" if it.supergroup else it.kind.value
+    forum = _filled(is_forum=it.kind is Kind.FORUM)
+    return {"id": it.id, "title": it.title, "type": kind, **forum}
 
 
 def full_chat(state: State, it: Chat) -> Json:
@@ -71,35 +72,39 @@ def member(state: State, it: Chat) -> Json:
     """The bot as #chatmember."""
     made: Json = {"user": user(state.me()), "status": it.status.value}
     if it.status is Status.KICKED:
-        return {**made, "until_date": 0}
-    if it.status is not Status.ADMINISTRATOR:
-        return made
-    rights: Json = {**dict.fromkeys(_RIGHTS, True), **dict.fromkeys(_NO_RIGHTS, False)}
-    if it.kind in (Kind.SUPERGROUP, Kind.FORUM):
-        rights["can_manage_topics"] = it.manage_topics
-    if it.kind is Kind.CHANNEL:
-        rights |= {"can_post_messages": True, "can_edit_messages": True}
-    return {**made, **rights}
+        made["until_date"] = 0
+    if it.status is Status.ADMINISTRATOR:
+        made |= {**dict.fromkeys(_RIGHTS, True), **dict.fromkeys(_NO_RIGHTS, False)}
+        if it.supergroup:
+            made["can_manage_topics"] = it.manage_topics
+        if it.kind is Kind.CHANNEL:
+            made |= {"can_post_messages": True, "can_edit_messages": True}
+    return made
 
 
 def message(state: State, it: Message, *, nested: bool = False) -> Json:
     """#message"""
     where = state.chats[it.chat]
-    made: Json = {
+    replied = None if nested else _replied(state, it)
+    text, entities = ("caption", "caption_entities") if it.file else ("text", "entities")
+    more = {text: it.text, entities: msgspec.to_builtins(it.entities)}
+    return {
         "message_id": it.id,
-        **_author(state, where, it),
         "chat": chat(state, where),
         "date": it.date,
+        **_author(state, where, it),
+        **_filled(
+            message_thread_id=it.thread,
+            is_topic_message=it.topic,
+            edit_date=it.edited,
+            reply_to_message=replied and message(state, replied, nested=True),
+            link_preview_options=None if it.preview else {"is_disabled": True},
+            reply_markup=it.buttons and {"inline_keyboard": _keyboard(it.buttons)},
+            **more,
+        ),
+        **(_file(it.file) if it.file else {}),
+        **it.more,
     }
-    if it.thread is not None:
-        made["message_thread_id"] = it.thread
-    if it.topic:
-        made["is_topic_message"] = True
-    if it.edited:
-        made["edit_date"] = it.edited
-    if not nested and (replied := _replied(state, it)) is not None:
-        made["reply_to_message"] = message(state, replied, nested=True)
-    return {**made, **_content(it), **it.more}
 
 
 def forward(author: User[int], date: int) -> Json:
@@ -112,11 +117,10 @@ def forward(author: User[int], date: int) -> Json:
 
 
 def _author(state: State, where: Chat, it: Message) -> Json:
-    if where.kind is Kind.CHANNEL:
-        return {"sender_chat": chat(state, where)}
-    if it.author == 0:
-        return {"from": user(ANONYMOUS), "sender_chat": chat(state, where)}
-    return {"from": user(state.user(it.author))}
+    if it.author != 0:
+        return {"from": user(state.user(it.author))}
+    hidden: Json = {"sender_chat": chat(state, where)}
+    return hidden if where.kind is Kind.CHANNEL else {"from": user(ANONYMOUS), **hidden}
 
 
 def _replied(state: State, it: Message) -> Message | None:
@@ -131,37 +135,17 @@ def _replied(state: State, it: Message) -> Message | None:
     return None if target is None else state.messages.get((it.chat, target))
 
 
-def _content(it: Message) -> Json:
-    made: Json = {}
-    text, entities = ("caption", "caption_entities") if it.file else ("text", "entities")
-    if it.text:
-        made[text] = it.text
-    if it.entities:
-        made[entities] = msgspec.to_builtins(it.entities)
-    if it.file is not None:
-        made |= file(it.file)
-    if not it.preview:
-        made["link_preview_options"] = {"is_disabled": True}
-    if it.buttons:
-        made["reply_markup"] = {"inline_keyboard": keyboard(it.buttons)}
-    return made
-
-
-def file(it: File) -> Json:
+def _file(it: File) -> Json:
     """#document or #photosize"""
     made: Json = {"file_id": it.id, "file_unique_id": f"u{it.id[-5:]}", "file_size": it.size}
     if it.kind is FileKind.DOCUMENT:
         return {"document": {**made, "file_name": it.name, "mime_type": it.media_type}}
     small = {"file_id": f"{it.id}s", "file_unique_id": f"s{it.id[-5:]}", "file_size": 900}
-    return {
-        "photo": [
-            {**small, "width": 90, "height": 67},
-            {**made, "width": 800, "height": 600},
-        ]
-    }
+    sizes = {**small, "width": 90, "height": 67}, {**made, "width": 800, "height": 600}
+    return {"photo": list(sizes)}
 
 
-def keyboard(buttons: tuple[Button, ...]) -> list[list[Json]]:
+def _keyboard(buttons: tuple[Button, ...]) -> list[list[Json]]:
     """#inlinekeyboardmarkup"""
     rows: dict[int, list[Json]] = {}
     for it in buttons:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from segue.testing import peers
-from segue.testing.telegram.entities import Entity
+from segue.testing.telegram.markup import Entity
 
 
 class Kind(StrEnum):
@@ -34,16 +34,9 @@ class Status(StrEnum):
     KICKED = "kicked"
 
 
-class FileKind(StrEnum):
-    DOCUMENT = "document"
-    PHOTO = "photo"
-    """Telegram keeps neither its name nor its media type."""
-
-
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The bot's settings at BotFather, and the properties of this server."""
 
-    name: str = "Segue"
     username: str = "segue_test_bot"
     topics: bool = True
     """Threaded mode in private chats: `has_topics_enabled`."""
@@ -76,6 +69,10 @@ class Chat(peers.Chat[int], frozen=True, kw_only=True):
     def private(self) -> bool:
         return self.kind is Kind.PRIVATE
 
+    @property
+    def supergroup(self) -> bool:
+        return self.kind in (Kind.SUPERGROUP, Kind.FORUM)
+
 
 class Topic(peers.Thread[int], frozen=True, kw_only=True):
     """Its id is the id of the message that opened it."""
@@ -85,27 +82,12 @@ class Topic(peers.Thread[int], frozen=True, kw_only=True):
     closed: bool = False
 
 
-class Upload(peers.Upload, frozen=True, kw_only=True):
-    kind: FileKind = FileKind.DOCUMENT
-
-
-class File(Struct, frozen=True, kw_only=True):
-    """A file in a message. Its content is stored separately."""
-
-    id: str
-    kind: FileKind
-    name: str
-    media_type: str
-    size: int
-
-
 class Message(peers.Message[int], frozen=True, kw_only=True):
     """The author of a channel's post, and of an anonymous administrator's message, is 0."""
 
     topic: bool = False
     """Whether the thread is a topic: `is_topic_message`."""
     entities: tuple[Entity, ...] = ()
-    file: File | None = None
     preview: bool = True
     """Whether Telegram shows link previews."""
     service: bool = False

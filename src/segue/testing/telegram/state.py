@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Pulse, Updates, User
+from segue.testing.peers import File, Pulse, Updates, Upload, User
 from segue.testing.telegram import errors
 from segue.testing.telegram.errors import Refuse, bad, forbidden
 from segue.testing.telegram.snapshot import (
     BotCommand,
     Chat,
-    File,
-    FileKind,
     Kind,
     Message,
     Settings,
@@ -29,22 +25,14 @@ from segue.testing.telegram.snapshot import (
 )
 
 UpdateType = Literal[
-    "message", "edited_message", "channel_post", "edited_channel_post", "business_connection",
-    "business_message", "edited_business_message", "deleted_business_messages", "guest_message",
-    "message_reaction", "message_reaction_count", "inline_query", "chosen_inline_result",
-    "callback_query", "shipping_query", "pre_checkout_query", "purchased_paid_media", "poll",
-    "poll_answer", "my_chat_member", "chat_member", "chat_join_request", "chat_boost",
-    "removed_chat_boost", "managed_bot",
+    "message", "edited_message", "channel_post", "edited_channel_post", "callback_query",
+    "my_chat_member",
 ]  # fmt: skip
-USUAL = frozenset(get_args(UpdateType)) - {
-    "chat_member", "message_reaction", "message_reaction_count"
-}  # fmt: skip
+USUAL: frozenset[str] = frozenset(get_args(UpdateType))
 """The types of update that a bot receives without asking for them by name."""
 _FIRST_UPDATE = 480_000_001
-_FIRST_USER = 5_000_000_001
 _FIRST_GROUP = -4_000_000_001
 _FIRST_SUPERGROUP = -1_002_000_000_001
-_TOPIC_COLOR = 7322096
 
 
 class State(peers.State[Settings, int, Chat, Topic, Message]):
@@ -52,42 +40,32 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
         super().__init__(settings, pulse, Updates(pulse, _FIRST_UPDATE), errors.injected)
         self.bot = bot
         self.webhook = settings.webhook
-        self.allowed: frozenset[str] = USUAL
+        self.allowed = USUAL
         self.leaky: set[tuple[int, int]] = set()
         """Deleted topics whose messages go to the main chat."""
-        self.files: dict[str, tuple[File, bytes]] = {}
         self.queries: set[str] = set()
         self.answered: list[str] = []
         self.menu: tuple[BotCommand, ...] = ()
-        self._users = itertools.count(_FIRST_USER)
-        self._groups = itertools.count(_FIRST_GROUP, -1)
-        self._supergroups = itertools.count(_FIRST_SUPERGROUP, -1)
-        self._numbers = itertools.count(1)
-        # Private chats and groups share one counter. Each supergroup has its own, so messages and
-        # topics of two supergroups can have the same id. Id 1 is the creation of the chat.
-        self._together = itertools.count(2)
-        self._apart: defaultdict[int, Iterator[int]] = defaultdict(lambda: itertools.count(2))
 
     # Ids
 
-    def user_id(self) -> int:
-        return next(self._users)
-
     def chat_id(self, kind: Kind) -> int:
-        return next(self._groups if kind is Kind.GROUP else self._supergroups)
+        first = _FIRST_GROUP if kind is Kind.GROUP else _FIRST_SUPERGROUP
+        return self.number(f"chat {first}", first, step=-1)
 
     def message_id(self, chat: Chat) -> int:
-        alone = chat.kind not in (Kind.PRIVATE, Kind.GROUP)
-        return next(self._apart[chat.id] if alone else self._together)
+        """Id 1 is the creation of the chat.
 
-    def number(self) -> int:
-        return next(self._numbers)
+        Private chats and groups share one counter. Each supergroup has its own, so messages and
+        topics of two supergroups can have the same id.
+        """
+        alone = chat.kind not in (Kind.PRIVATE, Kind.GROUP)
+        return self.number(f"message {chat.id}" if alone else "message", 2)
 
     # Lookups
 
     def me(self) -> User[int]:
-        settings = self.settings
-        return User(id=self.bot, name=settings.name, username=settings.username, bot=True)
+        return User(id=self.bot, name="Segue", username=self.settings.username, bot=True)
 
     def user(self, name: int) -> User[int]:
         if name == self.bot:
@@ -113,8 +91,7 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
     def writable(self, name: int | str) -> Chat:
         """The same chat, if the bot may write there."""
         chat = self.chat(name)
-        supergroup = chat.kind in (Kind.SUPERGROUP, Kind.FORUM)
-        called = "supergroup" if supergroup else chat.kind.value
+        called = "supergroup" if chat.supergroup else chat.kind.value
         if chat.became is not None:
             reason = "Bad Request: group chat was upgraded to a supergroup chat"
             raise Refuse(400, reason, migrate_to_chat_id=chat.became)
@@ -177,48 +154,40 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
             return None, False
         if replied.topic:
             return replied.thread, True
-        if chat.kind in (Kind.SUPERGROUP, Kind.FORUM):
+        if chat.supergroup:
             return replied.thread or replied.id, False
         return None, False
 
     def open_topic(self, chat: Chat, title: str, by: int) -> Topic:
-        topic = Topic(chat=chat.id, id=self.message_id(chat), title=title, by=by)
-        self.threads[chat.id, topic.id] = topic
-        made = {"name": title, "icon_color": _TOPIC_COLOR}
-        self.service(chat, by, {"forum_topic_created": made}, topic.id)
-        return topic
+        """Open a topic with a service message. They have the same id."""
+        more = {"forum_topic_created": {"name": title, "icon_color": 7322096}}
+        number = self.service(chat, by, more, opens=True).id
+        self.threads[chat.id, number] = Topic(chat=chat.id, id=number, title=title, by=by)
+        return self.threads[chat.id, number]
 
     # Messages and files
 
     def service(
-        self, chat: Chat, by: int, more: Mapping[str, object], topic: int | None = None
+        self,
+        chat: Chat,
+        by: int,
+        more: Mapping[str, object],
+        thread: int | None = None,
+        *,
+        opens: bool = False,
     ) -> Message:
-        """Post a service message, in that topic."""
-        message = Message(
-            chat=chat.id,
-            # The message that opens a topic gives it its id.
-            id=topic
-            if topic is not None and (chat.id, topic) not in self.messages
-            else self.message_id(chat),
-            thread=topic,
-            topic=topic is not None,
-            author=by,
-            service=True,
-            more=more,
-        )
-        return self.keep(message)
+        """Post a service message, in a topic if it has a thread or opens one."""
+        number = self.message_id(chat)
+        thread = number if opens else thread
+        at = Message(chat=chat.id, id=number, thread=thread, topic=thread is not None, author=by)
+        return self.keep(replace(at, service=True, more=more))
 
     def keep(self, message: Message) -> Message:
         """Store the message, with the current date unless it has one."""
         return super().keep(replace(message, date=message.date or int(time.time())))
 
-    def add_file(self, kind: FileKind, name: str, media_type: str, content: bytes) -> File:
-        number = f"BQACAgIAAxkBAAI{self.number():05d}"
-        file = File(id=number, kind=kind, name=name, media_type=media_type, size=len(content))
-        self.files[file.id] = (file, content)
-        if kind is FileKind.PHOTO:
-            self.files[f"{file.id}s"] = (file, content)  # a smaller size of the photo
-        return file
+    def store(self, upload: Upload) -> File:
+        return self.add_file(f"BQACAgIAAxkBAAI{self.number('file'):05d}", upload)
 
     def tell(self, kind: str, payload: object) -> None:
         """Queue an update, if the bot wants this type."""
