@@ -30,7 +30,7 @@ from segue.gateway import background
 from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.store import Store, Topic
-from segue.store.gateways import Gateway, Link
+from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.pairings import CODE_SECONDS
 
 _STDIN = "-"
@@ -189,7 +189,7 @@ def _in_force(platform: Platform, token: str) -> Settings:
 
 async def _gateway(
     store: Store, settings: Settings, wish: Wish, *, restart: bool
-) -> Gateway | None:
+) -> GatewayRecord | None:
     """Return a gateway that serves the platform, or None if the user has to start it."""
     running = background.here(await store.gateways.alive())
     if running and not restart and all(wish.platform in g.platforms for g in running):
@@ -209,9 +209,9 @@ def _may_restart(wish: Wish) -> bool:
     return wish.asks and click.confirm(ask, default=True, err=True)
 
 
-def _is_connected(gateway: Gateway, platform: Platform) -> bool:
+def _is_connected(gateway: GatewayRecord, platform: Platform) -> bool:
     health = gateway.links[platform]
-    if health.state is Link.CONNECTED:
+    if health.state is LinkState.CONNECTED:
         return True
     detail = f": {one_line(health.detail)}" if health.detail else ""
     notice(f"The gateway has not reached {platform}{detail}. `segue gateway logs` tells more.")
@@ -221,7 +221,9 @@ def _is_connected(gateway: Gateway, platform: Platform) -> bool:
 # The user and the home channel
 
 
-async def _home(store: Store, adapter: Adapter, gateway: Gateway, wish: Wish) -> HomeChannel | None:
+async def _home(
+    store: Store, adapter: Adapter, gateway: GatewayRecord, wish: Wish
+) -> HomeChannel | None:
     """Return the home channel once its owner is paired, or None if that is not done yet."""
     platform = wish.platform
     if wish.owner is not None:
@@ -257,7 +259,7 @@ async def _settled(store: Store, platform: Platform) -> HomeChannel | None:
     return homes.get(platform) if paired else None
 
 
-def _invite(code: str, gateway: Gateway, wish: Wish) -> None:
+def _invite(code: str, gateway: GatewayRecord, wish: Wish) -> None:
     link = (gateway.links[wish.platform].link or "").replace("{code}", code)
     minutes = f"{wish.seconds / 60:.0f} minutes"
     if link:

@@ -27,7 +27,7 @@ from segue.platforms.base import (
     Upload,
 )
 from segue.store import Store, Topic
-from segue.store.pages import Act, Page, PageUpdate
+from segue.store.pages import Page, PageAction, PageUpdate
 from segue.store.processes import machine
 from segue.store.wake import Waiter
 from segue.web import addresses, networks
@@ -146,7 +146,7 @@ class WebAdapter:
         page = await self._store.pages.get(update.page)
         if page is None:
             return None
-        kind = InboundKind.BUTTON if update.act is Act.PRESS else InboundKind.MESSAGE
+        kind = InboundKind.BUTTON if update.act is PageAction.PRESS else InboundKind.MESSAGE
         return Inbound(
             kind=kind,
             update_id=str(update.no),

@@ -19,7 +19,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from segue.store import Store
-from segue.store.pages import Place
+from segue.store.pages import PageLocation
 from segue.web import admission, files, guard, ports
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
 from segue.web.networks import LOOPBACK
@@ -50,7 +50,7 @@ class Server:
         self._talks: set[Talk] = set()
         self.url = ""
 
-    async def start(self, port: int | None = None, last: int | None = None) -> Place:
+    async def start(self, port: int | None = None, last: int | None = None) -> PageLocation:
         """Serve on `port`, else on the page's last port, else on one of the usual ones. Raise
         PortHeld if the port belongs to another program."""
         bound = ports.bound(self._addresses, port, last)
@@ -59,7 +59,7 @@ class Server:
         self._alias = f"localhost:{actual}"
         self._servers = [await self._serve(one) for one in bound]
         self.url = f"http://{self._addresses[-1]}:{actual}"
-        return Place(port=actual, addresses=self._addresses)
+        return PageLocation(port=actual, addresses=self._addresses)
 
     async def _serve(self, bound: socket.socket) -> WebSocketServer:
         class Connection(_Connection):
