@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from segue.core.address import Address, ChatType, Platform
 from segue.core.transcript import Message, Role
 from segue.store import Store, Tx
-from segue.store.base import Dialect
+from segue.store.base import SqlDialect
 
 OWNER = "me"
 TEXT = ("The quick brown fox jumps over the lazy dog, and nobody minds. " * 14)[:850]
@@ -130,5 +130,5 @@ _THIS_ONE = "s.id = '20260101_120000_' || CAST(10000000 + i AS TEXT)"
 
 def _settle(tx: Tx, table: str) -> None:
     # PostgreSQL's autovacuum would do this within a minute of this many changes.
-    if tx.dialect is Dialect.POSTGRES:
+    if tx.dialect is SqlDialect.POSTGRES:
         tx.change(f"ANALYZE {table}")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.agent.approvals import Rules, Verdict, fingerprint
+from segue.agent.approvals import Permission, Rules, fingerprint
 from segue.agent.tools.base import Risk
 from segue.core.approval import Policy
 from segue.core.transcript import ToolCall
@@ -36,7 +36,7 @@ def test_reading_is_free_and_the_rest_is_asked_about_unless_all_is_allowed(
 ) -> None:
     rules = Rules(policy=policy)
     verdicts = {risk: rules.verdict(risk, shell("ls"), HERE) for risk in Risk}
-    assert {risk for risk, verdict in verdicts.items() if verdict is Verdict.ALLOWED} == allowed
+    assert {risk for risk, verdict in verdicts.items() if verdict is Permission.ALLOWED} == allowed
 
 
 def test_a_person_is_asked_unless_somebody_says_otherwise() -> None:
@@ -47,9 +47,9 @@ def test_a_person_is_asked_unless_somebody_says_otherwise() -> None:
 def test_what_was_allowed_for_the_session_is_allowed_there_and_only_that(risk: Risk) -> None:
     granted = {fingerprint(shell("make"), HERE)}
     rules = Rules()
-    assert rules.verdict(risk, shell("make"), HERE, granted) is Verdict.ALLOWED
-    assert rules.verdict(risk, shell("make all"), HERE, granted) is Verdict.ASK
-    assert rules.verdict(risk, shell("make"), HERE / "b", granted) is Verdict.ASK
+    assert rules.verdict(risk, shell("make"), HERE, granted) is Permission.ALLOWED
+    assert rules.verdict(risk, shell("make all"), HERE, granted) is Permission.ASK
+    assert rules.verdict(risk, shell("make"), HERE / "b", granted) is Permission.ASK
 
 
 # The allow-list
@@ -69,7 +69,7 @@ def test_what_was_allowed_for_the_session_is_allowed_there_and_only_that(risk: R
     ],
 )
 def test_a_command_that_begins_with_allowed_words_runs(command: str) -> None:
-    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Verdict.LISTED
+    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Permission.LISTED
 
 
 @pytest.mark.parametrize(
@@ -126,31 +126,31 @@ def test_a_command_that_begins_with_allowed_words_runs(command: str) -> None:
     ],
 )
 def test_a_command_that_is_anything_else_is_asked_about(command: str) -> None:
-    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Verdict.ASK
+    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Permission.ASK
 
 
 @pytest.mark.parametrize("command", [None, 5, ["git", "status"], {"git": "status"}])
 def test_a_command_that_is_no_text_is_asked_about(command: object) -> None:
-    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Verdict.ASK
+    assert GIT.verdict(Risk.RUN, shell(command), HERE) is Permission.ASK
 
 
 def test_the_list_counts_only_where_it_is_the_policy_and_only_for_commands() -> None:
     asking = Rules(policy=Policy.ASK, allowed_commands=("git status",))
-    assert asking.verdict(Risk.RUN, shell("git status"), HERE) is Verdict.ASK
-    assert GIT.verdict(Risk.WRITE, shell("git status"), HERE) is Verdict.ASK
-    assert GIT.verdict(Risk.SEND, shell("git status"), HERE) is Verdict.ASK
+    assert asking.verdict(Risk.RUN, shell("git status"), HERE) is Permission.ASK
+    assert GIT.verdict(Risk.WRITE, shell("git status"), HERE) is Permission.ASK
+    assert GIT.verdict(Risk.SEND, shell("git status"), HERE) is Permission.ASK
 
 
 def test_of_a_command_given_twice_the_one_that_would_run_counts() -> None:
     last = ToolCall("1", "shell", '{"command": "git status", "command": "rm x"}')
-    assert GIT.verdict(Risk.RUN, last, HERE) is Verdict.ASK
+    assert GIT.verdict(Risk.RUN, last, HERE) is Permission.ASK
 
 
 @pytest.mark.parametrize("allowed", ["", "  ", "'", "git status; x", "*"])
 def test_an_entry_that_is_not_plain_words_allows_nothing(allowed: str) -> None:
     rules = Rules(policy=Policy.ALLOW_LIST, allowed_commands=(allowed,))
     for command in ("git status", "x", allowed):
-        assert rules.verdict(Risk.RUN, shell(command), HERE) is Verdict.ASK
+        assert rules.verdict(Risk.RUN, shell(command), HERE) is Permission.ASK
 
 
 # Fingerprints
@@ -198,12 +198,12 @@ def test_nothing_moves_from_one_part_of_a_call_to_the_next() -> None:
 )
 def test_arguments_that_make_no_sense_are_asked_about_and_never_raise(arguments: str) -> None:
     call = ToolCall("1", "shell\ud800", arguments)
-    assert GIT.verdict(Risk.RUN, call, Path("/bad\udcff")) is Verdict.ASK
-    assert GIT.verdict(Risk.RUN, call, HERE, {fingerprint(call, HERE)}) is Verdict.ALLOWED
+    assert GIT.verdict(Risk.RUN, call, Path("/bad\udcff")) is Permission.ASK
+    assert GIT.verdict(Risk.RUN, call, HERE, {fingerprint(call, HERE)}) is Permission.ALLOWED
 
 
 @given(st.text(), st.text())
 def test_whatever_a_model_writes_gets_a_verdict(name: str, arguments: str) -> None:
     call = ToolCall("1", name, arguments)
-    assert GIT.verdict(Risk.RUN, call, HERE) is Verdict.ASK
+    assert GIT.verdict(Risk.RUN, call, HERE) is Permission.ASK
     assert fingerprint(call, HERE) == fingerprint(call, HERE)

@@ -22,7 +22,7 @@ from segue.core.errors import GatewayElsewhere, GatewayFailed, GatewayStuck
 from segue.core.session import ME
 from segue.gateway import background
 from segue.store import Store, Topic
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
 from segue.store.processes import whose
 from tests.harness import quiet_adapter
@@ -255,9 +255,12 @@ async def test_the_status_tells_of_platforms_handoffs_and_what_did_not_arrive(pe
     async with announced(person, Platform.TELEGRAM, Platform.MATRIX) as store:
         await store.owners.set_home(ME, HomeChannel(address=DM, name="Home\x1b[2J"))
         await store.gateways.report(
-            Platform.TELEGRAM, Link.CONNECTED, account="4711", link="https://t.me/x?start={code}"
+            Platform.TELEGRAM,
+            LinkState.CONNECTED,
+            account="4711",
+            link="https://t.me/x?start={code}",
         )
-        await store.gateways.report(Platform.MATRIX, Link.DOWN, detail="the server is asleep")
+        await store.gateways.report(Platform.MATRIX, LinkState.DOWN, detail="the server is asleep")
         session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
         await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
         over = await store.sessions.create(ME, Platform.LOCAL, title="Ships")

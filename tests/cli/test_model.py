@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from segue import config
 from segue.agent.models import choice, offers
-from segue.agent.models.catalog import Server
+from segue.agent.models.catalog import ModelServer
 from segue.cli import servers
 from segue.cli.main import main
 from segue.cli.model import Around
@@ -55,7 +55,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def segue(environ: Mapping[str, str]) -> Segue:
     """The program, on a machine without servers unless some are given."""
 
-    def run(*words: str, servers: tuple[Server, ...] = (), **more: str) -> Result:
+    def run(*words: str, servers: tuple[ModelServer, ...] = (), **more: str) -> Result:
         around = Around(environ={**environ, **more}, servers=servers)
         result = CliRunner().invoke(main, ["model", *words], obj=around)
         assert KEY not in result.output
@@ -89,13 +89,13 @@ def in_a_thread(handler: Handler) -> Generator[str]:
 
 
 @contextlib.contextmanager
-def ollama(*names: str) -> Generator[Server]:
+def ollama(*names: str) -> Generator[ModelServer]:
     async def handle(_: Request) -> Response:
         data = [{"id": name, "object": "model"} for name in names]
         return Response(body=msgspec.json.encode({"object": "list", "data": data}))
 
     with in_a_thread(handle) as url:
-        yield Server(name="ollama", title="Ollama", port=urlsplit(url).port or 0)
+        yield ModelServer(name="ollama", title="Ollama", port=urlsplit(url).port or 0)
 
 
 @contextlib.contextmanager
@@ -119,7 +119,7 @@ def listened_by_another_account(port: int, folder: Path, monkeypatch: pytest.Mon
 def test_another_account_is_named_once_and_remembered(
     agrees: bool, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    server = Server(name="ollama", title="Ollama", port=40_000)
+    server = ModelServer(name="ollama", title="Ollama", port=40_000)
     listened_by_another_account(server.port, tmp_path, monkeypatch)
     with CliRunner().isolation(input="y\n" if agrees else "\n") as (out, *_):
         settings = config.load(environ)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.models.local.pull import Progress
+from segue.agent.models.local.pull import PullProgress
 from segue.agent.models.local.weights import Site, Weights, present
 from segue.cli import embedded_model
 from segue.core.errors import PullFailed
@@ -121,7 +121,7 @@ def test_somebody_who_watches_sees_one_line(capsys: pytest.CaptureFixture[str]):
     meter = embedded_model.Meter(watched=True)
     meter.said("Collecting a very long \x1b[2Jline\n")
     for done in (0, 5, 5, 1000):
-        meter.moved(Progress(done=done * 1_000_000, total=1_000_000_000, source="there"))
+        meter.moved(PullProgress(done=done * 1_000_000, total=1_000_000_000, source="there"))
     meter.end()
     told = capsys.readouterr().out
     assert told.count("\n") == 1

@@ -15,7 +15,7 @@ from segue.core.events import TextDelta
 from segue.core.redaction import HIDDEN
 from segue.core.secret import Secret
 from segue.platforms.telegram.spec import TELEGRAM
-from segue.store.gateways import Gateway, Link, PlatformHealth
+from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from tests.cli.test_sessions import NOW, sample
 
 HOSTILE = "bot\x1b[2J\x1b]0;owned\x07\x9b31m\u202eevil\r"
@@ -59,13 +59,13 @@ def test_json_has_no_control_characters(capsys: pytest.CaptureFixture[str]):
 def test_the_name_of_a_bot_is_cleaned_during_the_set_up(capsys: pytest.CaptureFixture[str]):
     health = PlatformHealth(
         platform=Platform.TELEGRAM,
-        state=Link.CONNECTED,
+        state=LinkState.CONNECTED,
         detail="",
         account="7",
         link=f"https://t.me/{HOSTILE}?start={{code}}",
         since=NOW,
     )
-    gateway = Gateway(
+    gateway = GatewayRecord(
         process="p",
         name="g",
         platforms=frozenset({Platform.TELEGRAM}),

@@ -20,7 +20,7 @@ from segue.cli.demo.browser import connected, opened, text
 from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
-from segue.store.gateways import Gateway
+from segue.store.gateways import GatewayRecord
 from segue.web import networks
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.pty import Terminal
@@ -210,7 +210,7 @@ async def test_a_page_whose_port_is_held_says_so_and_comes_back_to_it(person: Pe
 # The local network
 
 
-def listening(gateway: Gateway) -> set[str]:
+def listening(gateway: GatewayRecord) -> set[str]:
     """The addresses on which its page is served, as the kernel writes them."""
     link = gateway.links[Platform.WEB].link
     assert link is not None

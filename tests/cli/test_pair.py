@@ -16,7 +16,7 @@ from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.pairing import looks_like_code
 from segue.core.session import ME
 from segue.store import Store
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from tests.harness.gateways import segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person
@@ -47,8 +47,10 @@ def code_on(shown: Terminal) -> str:
 
 async def test_a_code_is_shown_with_its_link_and_who_used_it_is_told(person: Person):
     async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
-        await store.gateways.report(Platform.TELEGRAM, Link.CONNECTED, link=LINK)
-        await store.gateways.report(Platform.MATRIX, Link.CONNECTED, account="@segue:example.org")
+        await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
+        await store.gateways.report(
+            Platform.MATRIX, LinkState.CONNECTED, account="@segue:example.org"
+        )
         async with person.opens("pair", lines=60) as shown:
             await shown.see("Waiting until it is sent")
             code = code_on(shown)
@@ -94,7 +96,7 @@ async def test_nobody_waits_without_a_terminal_or_when_told_not_to(person: Perso
 
 async def test_a_program_is_given_the_code_its_end_and_the_links(person: Person):
     async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
-        await store.gateways.report(Platform.TELEGRAM, Link.CONNECTED, link=LINK)
+        await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
         told = json.loads(segue_says(person, "pair", "--json").stdout)
         assert told["links"] == {"telegram": LINK.format(code=told["code"])}
         assert told["expires"].endswith("Z")
@@ -117,7 +119,7 @@ def test_the_drawing_is_the_code_two_rows_a_line(colours: bool):
 
 async def test_on_a_screen_that_is_too_narrow_there_is_no_drawing(person: Person):
     async with opened(person, Platform.TELEGRAM) as store:
-        await store.gateways.report(Platform.TELEGRAM, Link.CONNECTED, link=LINK)
+        await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
         async with person.opens("pair", "--no-wait", columns=30) as shown:
             assert await shown.end() == 0
             assert "█" not in shown.text

@@ -8,7 +8,7 @@ import segue.store
 from segue.core.address import HomeChannel, Platform
 from segue.core.session import ME, Origin
 from segue.store import Store, bindings
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
 from segue.web import addresses
 from tests.harness.gateways import segue_says, serving
@@ -24,9 +24,9 @@ async def at_work(store: Store) -> None:
     platforms = [Platform.WEB, Platform.TELEGRAM]
     await store.gateways.announce("the gateway of the test", platforms, seconds=600)
     await store.gateways.report(
-        Platform.WEB, Link.CONNECTED, account="page", link=f"{PAGE}/#t={{code}}"
+        Platform.WEB, LinkState.CONNECTED, account="page", link=f"{PAGE}/#t={{code}}"
     )
-    await store.gateways.report(Platform.TELEGRAM, Link.DOWN, detail="the server is asleep")
+    await store.gateways.report(Platform.TELEGRAM, LinkState.DOWN, detail="the server is asleep")
     await store.owners.set_home(ME, HomeChannel(address=DM, name="Home\x1b[2J"))
     for title in ("Older", "Boats", "Ships", "Kites"):
         await store.sessions.create(ME, Platform.LOCAL, title=title)

@@ -31,7 +31,7 @@ from segue.core.errors import (
 from segue.core.session import ME, Session
 from segue.core.transcript import Message
 from segue.store import Store
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.turns import Held, Place, Turns, hold
 from segue.turns.agents import Agents
 from tests.store.samples import DM
@@ -322,8 +322,8 @@ async def test_handoff_alone_tells_where_to_and_what_is_in_the_way(stage: Stage)
     assert told.startswith("No gateway is running")
     assert "`segue gateway start`" in told
     await stage.store.gateways.announce("gateway", [Platform.TELEGRAM, Platform.SLACK])
-    await stage.store.gateways.report(Platform.TELEGRAM, Link.CONNECTED)
-    await stage.store.gateways.report(Platform.SLACK, Link.DOWN, detail="it is asleep\x1b")
+    await stage.store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED)
+    await stage.store.gateways.report(Platform.SLACK, LinkState.DOWN, detail="it is asleep\x1b")
     await stage.store.owners.set_home(ME, HomeChannel(address=DM, name="Home"))
     assert await stage.do("/handoff") == (
         f"telegram is connected. Handoffs arrive at {DM} (Home): type /handoff telegram.\n"

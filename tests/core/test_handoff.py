@@ -14,8 +14,8 @@ from segue.core import handoff
 from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import (
     ERROR_LIMIT,
-    Event,
     Handoff,
+    HandoffEvent,
     State,
     next_state,
     short_reason,
@@ -46,24 +46,24 @@ PENDING = Handoff(
 )
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(State, Event)))
-def test_a_handoff_moves_as_the_table_says_and_in_no_other_way(state: State, event: Event):
+@pytest.mark.parametrize(("state", "event"), list(product(State, HandoffEvent)))
+def test_a_handoff_moves_as_the_table_says_and_in_no_other_way(state: State, event: HandoffEvent):
     assert next_state(state, event) == ALLOWED.get((state.value, event.value))
 
 
 @pytest.mark.parametrize("state", [State.COMPLETED, State.FAILED])
 def test_a_finished_handoff_has_no_way_out(state: State):
-    assert [next_state(state, event) for event in Event] == [None] * len(Event)
+    assert [next_state(state, event) for event in HandoffEvent] == [None] * len(HandoffEvent)
 
 
 @pytest.mark.parametrize("state", State)
 def test_a_handoff_is_in_flight_exactly_while_something_can_still_happen(state: State):
-    way_out = any(next_state(state, event) for event in Event)
+    way_out = any(next_state(state, event) for event in HandoffEvent)
     assert replace(PENDING, state=state).in_flight is way_out
 
 
-@given(st.lists(st.sampled_from(Event)))
-def test_whatever_happens_a_handoff_finishes_once_at_most(events: list[Event]):
+@given(st.lists(st.sampled_from(HandoffEvent)))
+def test_whatever_happens_a_handoff_finishes_once_at_most(events: list[HandoffEvent]):
     state, finished = State.PENDING, 0
     for event in events:
         after = next_state(state, event) or state

@@ -7,10 +7,12 @@ import hmac
 from dataclasses import replace
 
 from segue.core import proof
-from segue.core.proof import Exchange
+from segue.core.proof import ProofExchange
 
 SECRET = "0f" * 32
-EXCHANGE = Exchange(origin="http://127.0.0.1:8790", browser_nonce="aa" * 32, server_nonce="bb" * 32)
+EXCHANGE = ProofExchange(
+    origin="http://127.0.0.1:8790", browser_nonce="aa" * 32, server_nonce="bb" * 32
+)
 
 
 def expected(purpose: str) -> str:

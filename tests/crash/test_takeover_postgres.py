@@ -16,7 +16,7 @@ import pytest
 import segue.store
 from segue.core.session import ME
 from segue.store import Store
-from segue.store.gateways import ALIVE_SECONDS, Link
+from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.processes import whose
 from segue.testing import postgres
 from segue.testing.gateways import environment
@@ -49,7 +49,7 @@ async def serving(store: Store, *, besides: int = 0) -> int:
     async with asyncio.timeout(WITHIN):
         while True:
             found = await store.gateways.serving(TELEGRAM)
-            if found and found.links[TELEGRAM].state is Link.CONNECTED:
+            if found and found.links[TELEGRAM].state is LinkState.CONNECTED:
                 pid = whose(found.process)[1]
                 if pid != besides:
                     return pid

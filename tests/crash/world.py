@@ -27,7 +27,7 @@ from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.store import Store, outbox
 from segue.store.base import Row, Tx
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
 from segue.testing.platform import Hands, Peer, Rules, Shape
@@ -319,7 +319,7 @@ class World:
 
     async def _is_served(self) -> bool:
         serving = await self.store.gateways.serving(TELEGRAM)
-        if serving is None or serving.links[TELEGRAM].state is not Link.CONNECTED:
+        if serving is None or serving.links[TELEGRAM].state is not LinkState.CONNECTED:
             return False
         return any(process.pid == whose(serving.process)[1] for process in self._gateways)
 

@@ -21,7 +21,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.handoff import Handoff, State
 from segue.core.session import ME
 from segue.core.transcript import ToolCall
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.testing.models.openai import Say
 from segue.testing.telegram import Hands, Kind, Message, Peer, Shown
 from segue.testing.telegram.process import serving
@@ -89,7 +89,7 @@ class Home(Indoors):
 
     # Processes
 
-    async def until_link(self, state: Link, platform: Platform = TELEGRAM) -> str:
+    async def until_link(self, state: LinkState, platform: Platform = TELEGRAM) -> str:
         """Wait until a gateway reports that state of a platform, and return the detail it
         reports."""
         async with asyncio.timeout(WITHIN):

@@ -12,7 +12,7 @@ import httpx2
 from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.core.session import ME
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.testing.peers import tls
 from segue.testing.telegram import Settings, Status, Trouble
 from segue.web import links
@@ -45,8 +45,8 @@ async def page_is_served(home: Home) -> bool:
 async def test_a_token_that_is_refused_is_named_and_the_page_is_served_all_the_same(home: Home):
     chat = await home.at_home(Shape.FORUM)
     await home.hands.bot(Settings(revoked=True))
-    async with home.gateway(until=Link.DOWN):
-        await home.until_link(Link.CONNECTED, Platform.WEB)
+    async with home.gateway(until=LinkState.DOWN):
+        await home.until_link(LinkState.CONNECTED, Platform.WEB)
         assert await page_is_served(home)
         told = await status(home)
         assert "the token is not right; copy it from @BotFather" in told
@@ -56,7 +56,7 @@ async def test_a_token_that_is_refused_is_named_and_the_page_is_served_all_the_s
         assert failed.state is State.FAILED
         assert "the token is not right" in (failed.error or "")
         await home.hands.bot(Settings())
-        await home.until_link(Link.CONNECTED)
+        await home.until_link(LinkState.CONNECTED)
         thread = await home.arrives(chat, "Products")
         await home.hands.say(home.anna, chat, "go on", thread=thread)
         await home.sees("(3) go on", chat, thread=thread)
@@ -69,7 +69,7 @@ async def test_what_was_said_while_the_token_was_refused_is_answered_once_it_is_
         thread = await home.arrives(chat)
         await home.hands.bot(Settings(revoked=True))
         await home.hands.say(home.anna, chat, "are you there?", thread=thread)
-        await home.until_link(Link.DOWN)
+        await home.until_link(LinkState.DOWN)
         await home.hands.say(home.anna, chat, "hello?", thread=thread)
         await home.hands.bot(Settings())
         await home.sees("(4) hello?", chat, thread=thread)
@@ -151,10 +151,10 @@ async def test_a_group_that_became_a_supergroup_while_no_gateway_ran_is_the_same
 async def cut_off(home: Home) -> AsyncGenerator[None]:
     """Telegram is out of reach for so long, and the gateway knows it."""
     await home.hands.down()
-    await home.until_link(Link.DOWN)
+    await home.until_link(LinkState.DOWN)
     yield
     await home.hands.up()
-    await home.until_link(Link.CONNECTED)
+    await home.until_link(LinkState.CONNECTED)
 
 
 async def test_what_is_said_on_both_sides_while_the_network_is_down_arrives_once(home: Home):

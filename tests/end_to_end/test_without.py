@@ -11,7 +11,7 @@ from pathlib import Path
 
 from segue.core.address import Platform
 from segue.platforms import registry
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from tests.end_to_end.conftest import TELEGRAM, WITHIN, Home
 from tests.harness.gateways import begin_python
 
@@ -44,7 +44,7 @@ def test_one_with_telegram_does():
 async def loaded(home: Home, platform: Platform) -> list[str]:
     """Which libraries a gateway has in the end, after it has served that platform."""
     with begin_python(home.person, "-c", PROGRAM) as gateway:
-        await home.until_link(Link.CONNECTED, platform)
+        await home.until_link(LinkState.CONNECTED, platform)
         gateway.send_signal(signal.SIGTERM)
         told, complaints = await asyncio.to_thread(communicate, gateway)
     assert gateway.returncode == 0, complaints

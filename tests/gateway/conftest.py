@@ -23,7 +23,7 @@ from segue.core.transcript import Message, Role, spoken
 from segue.gateway.service import Gateway
 from segue.handoff import Completed, Failed, Progress, hand_off
 from segue.store import Store, Topic
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.testing.platform import Hands, Peer, PeerAdapter, Shape, Shown
 from segue.testing.platform.process import serving
 from segue.turns import Held, Turns, hold
@@ -85,14 +85,14 @@ class House:
                     await running
 
     async def until_connected(self, platform: Platform, running: asyncio.Task[None]) -> None:
-        connected = asyncio.create_task(self.until_link(Link.CONNECTED, platform))
+        connected = asyncio.create_task(self.until_link(LinkState.CONNECTED, platform))
         await asyncio.wait({connected, running}, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             connected.cancel()
             running.result()
         await connected
 
-    async def until_link(self, state: Link, platform: Platform = TELEGRAM) -> None:
+    async def until_link(self, state: LinkState, platform: Platform = TELEGRAM) -> None:
         """Wait until the gateway reports that state of its platform."""
         async with asyncio.timeout(WITHIN):
             while True:

@@ -14,7 +14,7 @@ from segue.core.approval import Answer
 from segue.core.errors import ApprovalNotShown, ApprovalOver
 from segue.core.session import ME
 from segue.core.transcript import Role
-from segue.gateway import approvals, inbound
+from segue.gateway import approvals, dispatch
 from segue.testing.platform import Message, Rules, Shape
 from segue.turns import hold
 from tests.gateway.conftest import House
@@ -132,7 +132,7 @@ async def test_stop_ends_a_turn_that_waits_for_an_answer(house: House, tmp_path:
 async def test_a_question_outlives_the_gateway(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(inbound, "MAX_STARTS", 1)
+    monkeypatch.setattr(dispatch, "MAX_STARTS", 1)
     made = tmp_path / "made"
     chat = await house.chat()
     script = runs(made)

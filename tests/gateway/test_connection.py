@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.core.errors import ConnectFailed
-from segue.gateway.connection import Connection
+from segue.gateway.connection import PlatformConnection
 from segue.gateway.pace import Backoff
 from segue.gateway.service import Gateway
 from segue.platforms.base import Inbound
@@ -53,7 +53,9 @@ async def test_a_poll_that_works_resets_the_pause(house: House, works: bool, att
         house.store, Agents(house.store, house.settings, Offered(house.model))
     ) as turns:
         gateway = Gateway(house.store, turns, house.settings, [adapter])
-        connection = Connection(house.store, adapter, gateway.inbounds, lambda: None, backoff)
+        connection = PlatformConnection(
+            house.store, adapter, gateway.receiver, lambda: None, backoff
+        )
         running = asyncio.create_task(connection.run())
         await asyncio.wait(
             {running, asyncio.create_task(adapter.enough.wait())},

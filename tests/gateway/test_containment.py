@@ -16,8 +16,8 @@ from segue.core.errors import StoreBusy
 from segue.core.handoff import State
 from segue.core.session import ME, EndReason
 from segue.core.transcript import Message
-from segue.gateway import containment, expiry, inbound, janitor, texts
-from segue.gateway.containment import contained, steadily
+from segue.gateway import containment, dispatch, expiry, janitor, texts
+from segue.gateway.containment import contain, keep_running
 from segue.gateway.janitor import Janitor
 from segue.gateway.service import Gateway
 from segue.platforms import markup
@@ -182,7 +182,7 @@ async def test_a_message_that_no_gateway_gets_done_with_is_given_up(house: House
     left = Inbound(kind=InboundKind.MESSAGE, update_id="left", address=address, sender=sender)
     body = msgspec.json.encode(left).decode()
     await house.store.inbox.record("bot", "left", address, body)
-    for _ in range(inbound.MAX_STARTS):
+    for _ in range(dispatch.MAX_STARTS):
         await house.store.inbox.take_over([TELEGRAM])
     async with house.gateway():
         await house.hands.message(texts.GIVEN_UP, chat=chat)
@@ -359,7 +359,7 @@ async def test_a_task_that_dies_is_restarted_until_that_does_not_help():
         raise ZeroDivisionError("our fault")
 
     with pytest.raises(ZeroDivisionError):
-        await steadily("work", work)
+        await keep_running("work", work)
     assert lives == containment.MAX_CRASHES
 
 
@@ -376,7 +376,7 @@ async def test_deaths_that_are_far_apart_do_not_add_up(monkeypatch: pytest.Monke
             await asyncio.Event().wait()
         raise ZeroDivisionError("our fault")
 
-    task = asyncio.create_task(steadily("work", work))
+    task = asyncio.create_task(keep_running("work", work))
     await lived.wait()
     task.cancel()
     await asyncio.wait({task})
@@ -394,7 +394,7 @@ async def test_a_task_waits_for_the_store_however_long_that_takes():
         raise StoreBusy(path="here")
 
     with pytest.raises(ZeroDivisionError):
-        await steadily("work", work)
+        await keep_running("work", work)
     assert lives > 3 * containment.MAX_CRASHES
 
 
@@ -406,7 +406,7 @@ async def test_trouble_with_the_store_sets_nothing_aside():
         raise AssertionError(reason)
 
     with pytest.raises(StoreBusy):
-        await contained("item", work, set_aside)
+        await contain("item", work, set_aside)
 
 
 @pytest.mark.usefixtures("no_pauses")

@@ -232,11 +232,11 @@ async def test_what_is_no_unicode_is_not_what_a_gateway_dies_of(house: House):
         )
         adapter = PeerAdapter(address.platform, house.peer.url, house.peer.token)
         await adapter.connect()
-        await gateway.inbounds.hear(adapter, broken)
+        await gateway.receiver.receive(adapter, broken)
         await told(house, chat, "(2) half a")
         for change in (replace(sender, name="\ud83d"), replace(sender, name="ok")):
             odd = structs.replace(broken, sender=change, update_id=f"odd {change.name == 'ok'}")
-            await gateway.inbounds.hear(adapter, odd)
+            await gateway.receiver.receive(adapter, odd)
         await told(house, chat, "(3) half a")
         await told(house, chat, "internal error occurred")
         await adapter.close()

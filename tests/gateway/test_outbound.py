@@ -12,7 +12,7 @@ from segue.agent.models.scripted import Say, ScriptedModel
 from segue.gateway import streaming
 from segue.gateway.janitor import Janitor
 from segue.store import Topic
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape, Trouble
 from tests.gateway.conftest import House, echoing
@@ -86,7 +86,7 @@ async def test_a_platform_that_is_away_for_a_while_gets_everything_later(house: 
         await house.hands.say(house.anna, chat, "hello")
         await house.hands.message("(1) hello", chat=chat)
         await house.hands.down()
-        await house.until_link(Link.DOWN)
+        await house.until_link(LinkState.DOWN)
         await house.hands.up()
         await house.hands.say(house.anna, chat, "again")
         await house.hands.message("(2) again", chat=chat)

@@ -21,7 +21,7 @@ from segue.gateway.service import Gateway
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import inbox
 from segue.store.base import Tx
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.testing.platform import PeerAdapter
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -167,7 +167,7 @@ async def test_a_platform_that_is_away_does_not_stop_another(house: House):
         gateway = Gateway(store, turns, house.settings, [away, here])
         running = asyncio.create_task(gateway.run(stop))
         await house.until_connected(TELEGRAM, running)
-        await house.until_link(Link.DOWN, Platform.MATRIX)
+        await house.until_link(LinkState.DOWN, Platform.MATRIX)
         await house.hands.say(house.anna, chat, "hello")
         await house.hands.message("(1) hello", chat=chat)
         stop.set()

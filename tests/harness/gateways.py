@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TextIO
 
 import segue.store
-from segue.store.gateways import Gateway
+from segue.store.gateways import GatewayRecord
 from segue.store.processes import whose
 from tests import program
 from tests.harness import quiet_adapter
@@ -112,7 +112,7 @@ def begin_python(person: Person, *words: str) -> subprocess.Popen[str]:
     )
 
 
-async def alive(person: Person) -> tuple[Gateway, ...]:
+async def alive(person: Person) -> tuple[GatewayRecord, ...]:
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         return await store.gateways.alive()
 

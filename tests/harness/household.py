@@ -27,7 +27,7 @@ from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.handoff import request
 from segue.store import Store, Topic
-from segue.store.gateways import Link, PlatformHealth
+from segue.store.gateways import LinkState, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
 from segue.testing.models.openai import Answer, FakeOpenAI, Say
 from segue.turns import hold
@@ -206,7 +206,7 @@ class Indoors:
     # Processes
 
     @contextlib.asynccontextmanager
-    async def gateway(self, *, until: Link = Link.CONNECTED) -> AsyncGenerator[Gateway]:
+    async def gateway(self, *, until: LinkState = LinkState.CONNECTED) -> AsyncGenerator[Gateway]:
         """Run a gateway and yield once its Telegram link is in that state.
 
         It is killed at the end.

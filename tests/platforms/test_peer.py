@@ -15,8 +15,8 @@ import pytest
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Dialect, Part
-from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, serving
 from segue.testing.contract.rig import listening
+from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, serving
 
 
 @dataclass

@@ -20,7 +20,7 @@ from segue.core.errors import (
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import EndReason, Origin, Session
 from segue.store import Store
-from segue.store.bindings import Bound
+from segue.store.bindings import BoundSession
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.store.leases import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing
@@ -36,7 +36,7 @@ TELEGRAM = Platform.TELEGRAM
 DESK = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="desk")
 
 
-async def arrive(store: Store, policy: ResetPolicy = NEVER, owner: str = "me") -> Bound:
+async def arrive(store: Store, policy: ResetPolicy = NEVER, owner: str = "me") -> BoundSession:
     """A message of the owner's arrives in the direct chat."""
     return await store.bindings.get_or_create(DM, owner, policy=policy, zone=UTC)
 
@@ -64,7 +64,7 @@ async def test_the_next_message_finds_the_same_session(
     first = await arrive(store)
     clock.advance(30 * 24 * HOUR)
     again = await arrive(await open_store())
-    assert again == Bound(session=first.session)
+    assert again == BoundSession(session=first.session)
 
 
 async def test_a_chat_that_nobody_wrote_in_leads_nowhere(store: Store):
@@ -110,7 +110,7 @@ async def test_a_silent_chat_begins_anew_and_says_once_what_it_replaced(
     assert (bound.created, bound.replaced, bound.reason) == (True, old.id, EndReason.IDLE)
     assert bound.session.parent == old.id
     again = await arrive(store, IDLE)
-    assert again == Bound(session=bound.session)
+    assert again == BoundSession(session=bound.session)
     ended = await store.sessions.get(old.id)
     assert ended is not None
     assert (ended.end_reason, ended.address) == (EndReason.IDLE, None)
@@ -358,7 +358,7 @@ async def test_a_session_that_was_ended_in_its_chat_is_replaced_there_once_with_
     bound = await arrive(store, NEVER)
     assert (bound.created, bound.replaced, bound.reason) == (True, old.id, EndReason.DAILY)
     assert (bound.session.parent, bound.session.address) == (old.id, DM)
-    assert await arrive(store, NEVER) == Bound(session=bound.session)
+    assert await arrive(store, NEVER) == BoundSession(session=bound.session)
     left = await store.sessions.get(old.id)
     assert left == replace(ended, address=None)
     assert texts(await store.transcripts.load(old.id)) == ["hello"]

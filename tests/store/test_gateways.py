@@ -11,7 +11,7 @@ from segue.core.address import Platform
 from segue.core.errors import SessionHeld, SessionMoved
 from segue.core.session import Session
 from segue.store import Store
-from segue.store.gateways import ALIVE_SECONDS, Link, PlatformHealth
+from segue.store.gateways import ALIVE_SECONDS, LinkState, PlatformHealth
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import ODD, said
@@ -166,37 +166,37 @@ async def test_a_platform_is_connecting_until_its_gateway_says_otherwise(
 ):
     here = await store.gateways.announce("gateway", [TELEGRAM, SLACK])
     assert {link.platform: link.state for link in here.links.values()} == {
-        TELEGRAM: Link.CONNECTING,
-        SLACK: Link.CONNECTING,
+        TELEGRAM: LinkState.CONNECTING,
+        SLACK: LinkState.CONNECTING,
     }
     began = clock.now()
     clock.advance(1)
     told = {"account": "bot 1", "link": "https://t.example/bot?start={code}"}
-    assert await store.gateways.report(TELEGRAM, Link.CONNECTED, **told)
+    assert await store.gateways.report(TELEGRAM, LinkState.CONNECTED, **told)
     (seen,) = await (await open_store()).gateways.alive()
     assert seen.links[TELEGRAM] == PlatformHealth(
-        platform=TELEGRAM, state=Link.CONNECTED, detail="", since=clock.now(), **told
+        platform=TELEGRAM, state=LinkState.CONNECTED, detail="", since=clock.now(), **told
     )
-    assert (seen.links[SLACK].state, seen.links[SLACK].since) == (Link.CONNECTING, began)
+    assert (seen.links[SLACK].state, seen.links[SLACK].since) == (LinkState.CONNECTING, began)
 
 
 async def test_a_platform_that_is_down_keeps_its_account_and_since_when_it_is(
     store: Store, clock: FakeClock
 ):
     await store.gateways.announce("gateway", [TELEGRAM])
-    await store.gateways.report(TELEGRAM, Link.CONNECTED, account="bot 1", link="x{code}")
+    await store.gateways.report(TELEGRAM, LinkState.CONNECTED, account="bot 1", link="x{code}")
     clock.advance(1)
     fell = clock.now()
     for detail in ("refused", "no route"):
-        assert await store.gateways.report(TELEGRAM, Link.DOWN, detail=detail)
+        assert await store.gateways.report(TELEGRAM, LinkState.DOWN, detail=detail)
         clock.advance(1)
         (seen,) = await store.gateways.alive()
         health = seen.links[TELEGRAM]
-        assert (health.state, health.detail, health.since) == (Link.DOWN, detail, fell)
+        assert (health.state, health.detail, health.since) == (LinkState.DOWN, detail, fell)
         assert (health.account, health.link) == ("bot 1", "x{code}")
     again = await store.gateways.announce("gateway", [TELEGRAM])
     assert again.links[TELEGRAM] == health
-    await store.gateways.report(TELEGRAM, Link.CONNECTED)
+    await store.gateways.report(TELEGRAM, LinkState.CONNECTED)
     (seen,) = await store.gateways.alive()
     assert (seen.links[TELEGRAM].detail, seen.links[TELEGRAM].since) == ("", clock.now())
 
@@ -207,14 +207,14 @@ async def test_only_whoever_serves_a_platform_tells_how_it_is(
     other = await open_store()
     await store.gateways.announce("first", [TELEGRAM])
     await other.gateways.announce("second", [TELEGRAM, SLACK])
-    assert not await other.gateways.report(TELEGRAM, Link.DOWN)
-    assert not await store.gateways.report(SLACK, Link.DOWN)
-    assert not await store.gateways.report(MATRIX, Link.DOWN)
-    await store.gateways.report(TELEGRAM, Link.DOWN)
+    assert not await other.gateways.report(TELEGRAM, LinkState.DOWN)
+    assert not await store.gateways.report(SLACK, LinkState.DOWN)
+    assert not await store.gateways.report(MATRIX, LinkState.DOWN)
+    await store.gateways.report(TELEGRAM, LinkState.DOWN)
     clock.advance(ALIVE_SECONDS)
     taken = await other.gateways.announce("second", [TELEGRAM, SLACK])
-    assert taken.links[TELEGRAM].state is Link.CONNECTING
-    assert not await store.gateways.report(TELEGRAM, Link.CONNECTED)
+    assert taken.links[TELEGRAM].state is LinkState.CONNECTING
+    assert not await store.gateways.report(TELEGRAM, LinkState.CONNECTED)
 
 
 async def test_nobody_who_never_announced_itself_has_a_heartbeat(store: Store):

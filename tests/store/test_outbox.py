@@ -12,7 +12,7 @@ from segue.core.address import Address, Platform
 from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Session
 from segue.store import Store, outbox
-from segue.store.bubbles import Begun
+from segue.store.bubbles import UnconfirmedBubble
 from segue.store.outbox import SEND_TIMEOUT, UNCERTAIN, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -438,7 +438,7 @@ async def test_a_live_bubble_is_known_from_before_it_is_sent(store: Store, open_
     await store.outbox.begin_bubble(DM, "key", "Half")
     next_one = (await open_store()).outbox
     assert await next_one.bubbles(ALL) == {}
-    assert await next_one.begun_bubbles(ALL) == {DM: Begun("key", "Half")}
+    assert await next_one.begun_bubbles(ALL) == {DM: UnconfirmedBubble("key", "Half")}
     assert await next_one.begun_bubbles({Platform.SLACK}) == {}
     await store.outbox.bubble(DM, "78")
     assert await next_one.bubbles(ALL) == {DM: "78"}

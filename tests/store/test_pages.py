@@ -13,7 +13,7 @@ from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import OwnerNotFound, PairingRefused
 from segue.core.session import Origin, Session
 from segue.store import Store, Topic, Tx, schema
-from segue.store.pages import Act, Author, Credential, Page, Place
+from segue.store.pages import Author, Credential, Page, PageAction, PageLocation
 from segue.store.pairings import CODE_SECONDS, MAX_OPEN
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -160,7 +160,7 @@ async def test_nobody_gets_a_link_for_an_owner_who_does_not_exist(store: Store):
 async def test_where_the_page_was_last_is_known_for_each_machine(store: Store):
     assert await store.pages.place("desk") is None
     for port, addresses in ((8790, ("127.0.0.1",)), (8791, ("127.0.0.1", "10.0.0.2"))):
-        place = Place(port=port, addresses=addresses)
+        place = PageLocation(port=port, addresses=addresses)
         await store.pages.settle("desk", place)
         assert await store.pages.place("desk") == place
     assert await store.pages.place("shelf") is None
@@ -288,7 +288,7 @@ async def test_what_is_said_is_shown_and_heard_once(
     assert (said[0].author, said[0].text) == (Author.PERSON, "hello")
     [update] = await store.pages.unheard()
     assert (update.page, update.browser, update.act, update.text, update.message) == (
-        page.id, "b1", Act.SAY, "hello", said[0].no,
+        page.id, "b1", PageAction.SAY, "hello", said[0].no,
     )  # fmt: skip
     await store.pages.heard(update.no)
     await store.pages.say(page.id, "k", "b1", "hello")
@@ -314,7 +314,7 @@ async def test_a_button_is_pressed_once_where_it_is(store: Store, page: Page):
     assert await store.pages.press(page.id, "k5", "b1", shown.no, "y")  # the same frame again
     assert not await store.pages.press(page.id, "k6", "b2", shown.no, "n")
     [update] = await store.pages.unheard()
-    assert (update.act, update.text, update.message) == (Act.PRESS, "y", shown.no)
+    assert (update.act, update.text, update.message) == (PageAction.PRESS, "y", shown.no)
     [now] = await store.pages.changes(page.id, shown.rev)
     assert (now.no, now.buttons) == (shown.no, ())
 

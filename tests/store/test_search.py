@@ -8,7 +8,7 @@ from segue.core.address import Platform
 from segue.core.session import Session
 from segue.core.transcript import Role
 from segue.store import Store, Tx
-from segue.store.base import Dialect
+from segue.store.base import SqlDialect
 from segue.store.search import _BATCH, Hit
 from tests.store.conftest import OpenStore
 from tests.store.samples import AT, ODD, answered, hold, said, say
@@ -120,7 +120,7 @@ async def test_the_index_keeps_no_word_of_a_deleted_session(store: Store, sessio
     await store.sessions.delete(session.id)
 
     def look(tx: Tx) -> list[tuple[object, ...]]:
-        if tx.dialect is Dialect.POSTGRES:
+        if tx.dialect is SqlDialect.POSTGRES:
             return tx.rows("SELECT id FROM words")
         tx.change("INSERT INTO words (words) VALUES ('integrity-check')")
         return tx.rows("SELECT rowid FROM words WHERE words MATCH 'secret'")

@@ -21,8 +21,8 @@ from segue.core.lease import SECOND
 from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
 from segue.store import Store, Tx, files, schema
-from segue.store.base import Dialect
-from segue.store.gateways import Link
+from segue.store.base import SqlDialect
+from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from segue.turns import records
@@ -120,7 +120,7 @@ def say(tx: Tx, session_id: str, rows: Sequence[dict[str, Any]] = ROWS) -> None:
 
 
 def version(tx: Tx) -> int:
-    if tx.dialect is Dialect.SQLITE:
+    if tx.dialect is SqlDialect.SQLITE:
         return tx.one("PRAGMA user_version")[0]
     return tx.one("SELECT version FROM schema_version")[0]
 
@@ -230,7 +230,7 @@ async def everything_is_there(store: Store, session: Session, gateway: str) -> N
         assert outgoing.state is (OutgoingState.QUEUED if key == "1" else OutgoingState.SENT)
     (alive,) = await store.gateways.alive()
     assert (alive.process, alive.platforms) == (gateway, {Platform.TELEGRAM})
-    assert alive.links[Platform.TELEGRAM].state is Link.CONNECTING
+    assert alive.links[Platform.TELEGRAM].state is LinkState.CONNECTING
 
 
 async def test_failures_that_were_known_by_their_messages_have_their_kind(

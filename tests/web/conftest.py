@@ -20,7 +20,7 @@ from segue.core.session import ME
 from segue.gateway import platforms
 from segue.gateway.service import Gateway
 from segue.store import Store
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from segue.web import links
@@ -63,7 +63,7 @@ class Site:
             while not running.done():
                 serving = await self.store.gateways.serving(Platform.WEB)
                 link = serving and serving.links[Platform.WEB]
-                if link and link.state is Link.CONNECTED and link.link:
+                if link and link.state is LinkState.CONNECTED and link.link:
                     self.url = link.link.partition("/#")[0]
                     return
                 await asyncio.sleep(0.005)

@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
 from segue.core import proof
-from segue.core.proof import Exchange
+from segue.core.proof import ProofExchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ async def ask(wire: ClientConnection, frame: dict[str, Any]) -> dict[str, Any]:
     return msgspec.json.decode(await wire.recv())
 
 
-async def prove(wire: ClientConnection, url: str, key: Key) -> Exchange | None:
+async def prove(wire: ClientConnection, url: str, key: Key) -> ProofExchange | None:
     """Authenticate with the key. Return the signed exchange, or None if the key is unknown."""
     nonce = secrets.token_hex(32)
     told = await ask(wire, {"do": "greet", "key": key.id, "nonce": nonce})
     if told["is"] == "unknown":
         return None
-    exchange = Exchange(origin=url, browser_nonce=nonce, server_nonce=told["nonce"])
+    exchange = ProofExchange(origin=url, browser_nonce=nonce, server_nonce=told["nonce"])
     assert told == {
         "is": "proof",
         "nonce": exchange.server_nonce,

@@ -17,7 +17,7 @@ from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import ConnectFailed
 from segue.core.session import ME
-from segue.store.pages import Place
+from segue.store.pages import PageLocation
 from segue.store.processes import machine
 from segue.web import networks, ports
 from segue.web.ports import USUAL, PortHeld
@@ -128,7 +128,7 @@ async def test_a_page_whose_port_another_account_has_is_not_served_elsewhere(
     them pages that can use their keys."""
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         await store.owners.ensure(ME)
-        await store.pages.settle(machine(), Place(port=port, addresses=("127.0.0.1",)))
+        await store.pages.settle(machine(), PageLocation(port=port, addresses=("127.0.0.1",)))
         for n, origin in enumerate((f"http://127.0.0.1:{port}", "http://127.0.0.1:1")):
             sender = Sender(platform=Platform.WEB, user_id=f"{n}")
             link, _ = proof.of_link(await store.pages.link(ME))
@@ -141,7 +141,9 @@ async def test_a_page_whose_port_another_account_has_is_not_served_elsewhere(
             assert "segue config set web.port" in str(failed.value)
         assert [i.sender.user_id for i in await store.owners.identities(ME)] == ["1"]
         await adapter.connect()
-        assert await store.pages.place(machine()) == Place(port=port, addresses=("127.0.0.1",))
+        assert await store.pages.place(machine()) == PageLocation(
+            port=port, addresses=("127.0.0.1",)
+        )
         await adapter.close()
 
 

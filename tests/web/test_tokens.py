@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
-from segue.core.proof import Exchange
+from segue.core.proof import ProofExchange
 from segue.core.transcript import Message, Role, spoken
 from segue.store import Tx
 from segue.store.pairings import CODE_SECONDS
@@ -88,13 +88,13 @@ async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
 # Proofs
 
 
-async def greeted(door: Door, key: Key) -> Exchange:
+async def greeted(door: Door, key: Key) -> ProofExchange:
     """What the server offers to sign with that key."""
     nonce = secrets.token_hex(32)
     async with opened(door.server.url) as wire:
         told = await ask(wire, {"do": "greet", "key": key.id, "nonce": nonce})
     url = door.server.url
-    exchange = Exchange(origin=url, browser_nonce=nonce, server_nonce=told["nonce"])
+    exchange = ProofExchange(origin=url, browser_nonce=nonce, server_nonce=told["nonce"])
     assert told["proof"] == exchange.server_proof(key.secret)
     return exchange
 
@@ -150,7 +150,7 @@ async def test_what_a_page_proves_at_one_port_is_worth_nothing_at_another(door: 
         # By a link, which is good at both.
         link = link_key(await door.store.pages.link("me"))
         exchange = await greeted(there, link)
-        assert Exchange(
+        assert ProofExchange(
             origin=door.server.url,
             browser_nonce=exchange.browser_nonce,
             server_nonce=exchange.server_nonce,

@@ -32,9 +32,9 @@ from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import WebhookRequest, WebhookResponse, WebhookRules
 from segue.store.processes import machine
 from segue.turns import Turns
+from segue.turns.agents import Agents
 from segue.web import hooks, http
 from segue.web.http import HttpConnection
-from segue.turns.agents import Agents
 from segue.web.page import WebPage
 from segue.web.server import MOST_SENDERS
 from segue.web.shared_server import SharedServer

@@ -23,7 +23,7 @@ from segue.core.approval import Policy
 from segue.core.transcript import ToolCall
 
 
-class Verdict(StrEnum):
+class Permission(StrEnum):
     ALLOWED = "allowed"
     LISTED = "listed"
     """Allowed only because the command is on the allow-list. See `Plan.guarded`."""
@@ -56,18 +56,18 @@ class Rules:
         *,
         asks: bool = False,
         place: str = "",
-    ) -> Verdict:
+    ) -> Permission:
         """Decide whether the call may run.
 
         `granted` are the fingerprints that the user allowed for this session. `asks` and `place`
         come from the Plan.
         """
         if self.policy is Policy.AUTO or (risk is Risk.READ and not asks):
-            return Verdict.ALLOWED
+            return Permission.ALLOWED
         if fingerprint(call, cwd, place) in granted:
-            return Verdict.ALLOWED
+            return Permission.ALLOWED
         listed = self.policy is Policy.ALLOW_LIST and risk is Risk.RUN
-        return Verdict.LISTED if listed and self._listed(call) else Verdict.ASK
+        return Permission.LISTED if listed and self._listed(call) else Permission.ASK
 
     def _listed(self, call: ToolCall) -> bool:
         words = plain_words(_command(call))

@@ -31,7 +31,7 @@ import msgspec
 from msgspec import structs
 
 from segue.agent import addresses, summaries
-from segue.agent.approvals import Rules, Verdict, fingerprint
+from segue.agent.approvals import Permission, Rules, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
 from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace
 from segue.core.approval import Answer, Approve, Policy
@@ -126,7 +126,7 @@ class Agent:
         The last event is TurnDone, TurnFailed or TurnInterrupted. `not_begun` are the tool calls at
         the end of the transcript that are known not to have started. The turn runs them first.
         """
-        async with aclosing(_Turn(self, transcript, interrupt, not_begun).run()) as events:
+        async with aclosing(_TurnRun(self, transcript, interrupt, not_begun).run()) as events:
             async for event in events:
                 yield event
 
@@ -148,7 +148,7 @@ class Agent:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _PartialAnswer:
     """The parts of an answer received so far."""
 
     text: str = ""
@@ -184,7 +184,7 @@ _Result = _Output | Outcome
 Planned = tuple[ToolCall, Plan | _Result]
 
 
-class _Turn:
+class _TurnRun:
     def __init__(
         self,
         agent: Agent,
@@ -229,7 +229,7 @@ class _Turn:
 
     async def _answer(self) -> AsyncGenerator[Event]:
         """Request one answer: emit its text as it streams, then the complete Message."""
-        heard = _Heard()
+        heard = _PartialAnswer()
         over: Event = TurnInterrupted()
         try:
             async with aclosing(self._pieces()) as pieces:
@@ -364,9 +364,9 @@ class _Turn:
 
     def _only_reads(self, call: ToolCall, plan: Plan) -> bool:
         reads = self._agent.tools[call.name].risk is Risk.READ
-        return reads and self._verdict(call, plan) is Verdict.ALLOWED
+        return reads and self._verdict(call, plan) is Permission.ALLOWED
 
-    def _verdict(self, call: ToolCall, plan: Plan) -> Verdict:
+    def _verdict(self, call: ToolCall, plan: Plan) -> Permission:
         agent = self._agent
         risk, cwd = agent.tools[call.name].risk, agent.place.cwd
         return agent.rules.verdict(risk, call, cwd, self._granted, asks=plan.asks, place=plan.place)
@@ -374,11 +374,11 @@ class _Turn:
     async def _allowed(self, call: ToolCall, plan: Plan) -> Work | None:
         """Return the work that may run without approval, or None if the user must be asked."""
         match self._verdict(call, plan):
-            case Verdict.ALLOWED:
+            case Permission.ALLOWED:
                 return plan.work
-            case Verdict.LISTED:
+            case Permission.LISTED:
                 return plan.work if plan.guarded is None else await plan.guarded()
-            case Verdict.ASK:
+            case Permission.ASK:
                 return None
 
     async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Result:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from segue.agent.tools import search
 from segue.agent.tools.base import clean
-from segue.agent.tools.targets import Changed, aim
+from segue.agent.tools.targets import TargetChanged, aim
 
 FILE = "AGENTS.md"
 ABSENT_SECONDS = 1.0
@@ -54,6 +54,6 @@ def _read(cwd: Path) -> str | None:
     try:
         with target.opened() as file:
             data = search.read(file, _LIMIT)
-    except (search.Unreadable, OSError, Changed):
+    except (search.Unreadable, OSError, TargetChanged):
         return ""
     return clean(data.decode("utf-8", "surrogateescape")).strip()

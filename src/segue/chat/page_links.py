@@ -13,7 +13,7 @@ from segue.core.session import ME
 from segue.core.text import one_line
 from segue.handoff import Completed
 from segue.store import Store
-from segue.store.gateways import Gateway
+from segue.store.gateways import GatewayRecord
 from segue.store.pairings import CODE_SECONDS
 from segue.store.processes import whose
 from segue.web import links
@@ -36,7 +36,7 @@ def is_built_in(settings: Settings) -> bool:
     return settings.web.enabled and (given is None or not given.enabled)
 
 
-def url(gateways: Iterable[Gateway]) -> str | None:
+def url(gateways: Iterable[GatewayRecord]) -> str | None:
     """Return the URL at which one of the gateways serves the page, or None."""
     return next(filter(None, map(links.url, gateways)), None)
 
@@ -50,7 +50,7 @@ def reach(*, lan: bool) -> str:
     return "for the whole local network" if lan else "for this machine only"
 
 
-async def addresses(store: Store, gateways: Iterable[Gateway]) -> tuple[str, ...]:
+async def addresses(store: Store, gateways: Iterable[GatewayRecord]) -> tuple[str, ...]:
     """Return the local network addresses at which one of the gateways serves the page."""
     for gateway in gateways:
         if links.url(gateway) and (place := await store.pages.place(whose(gateway.process)[0])):

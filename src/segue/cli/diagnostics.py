@@ -18,7 +18,7 @@ from pathlib import Path
 
 import segue
 import segue.store
-from segue.agent.models.catalog import LOCAL, SCRIPTED, Server
+from segue.agent.models.catalog import LOCAL, SCRIPTED, ModelServer
 from segue.agent.models.choice import choose, embedded
 from segue.agent.models.local import runtime
 from segue.cli.formatting import size
@@ -179,12 +179,12 @@ def _as_ours(platform: Platform, found: Examined) -> Finding:
     )
 
 
-def model(settings: Settings, servers: Sequence[Server]) -> list[Finding]:
+def model(settings: Settings, servers: Sequence[ModelServer]) -> list[Finding]:
     """Check which model would be used and whether it answers. This costs nothing."""
     return [asyncio.run(_model(settings, servers)), _embedded(settings)]
 
 
-async def _model(settings: Settings, servers: Sequence[Server]) -> Finding:
+async def _model(settings: Settings, servers: Sequence[ModelServer]) -> Finding:
     from segue.agent.models import offers  # noqa: PLC0415 - needs httpx2
 
     try:

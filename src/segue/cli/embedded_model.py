@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue import config
-from segue.agent.models.choice import Considered, answering, embedded
+from segue.agent.models.choice import Candidate, answering, embedded
 from segue.agent.models.local import runtime
 from segue.agent.models.local.weights import QWEN, Weights, present
 from segue.chat.output import say
@@ -22,7 +22,7 @@ from segue.config import Settings
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
-    from segue.agent.models.local.pull import Progress
+    from segue.agent.models.local.pull import PullProgress
 
 _STEP = 10
 """Per cent between two lines of progress if the output is not a terminal."""
@@ -45,7 +45,7 @@ def make_ready(settings: Settings) -> Settings:
     return settings
 
 
-def _accepted(found: Considered, settings: Settings) -> bool:
+def _accepted(found: Candidate, settings: Settings) -> bool:
     name = found.offer or ""
     say(f"No model is chosen yet. {found.title} on this machine offers {one_line(name)}.")
     if not servers.confirm(name, settings):
@@ -109,7 +109,7 @@ class Meter:
         """Show a line of pip's output."""
         self._show(one_line(line, _WIDTH))
 
-    def moved(self, progress: Progress) -> None:
+    def moved(self, progress: PullProgress) -> None:
         part = 100 * progress.done // progress.total if progress.total else 0
         told = (
             f"{part:3d} %  {progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB  "

@@ -21,7 +21,7 @@ from segue.core.errors import NoPage, UserError
 from segue.core.text import one_line
 from segue.gateway import background, log_file
 from segue.store import Store
-from segue.store.gateways import Gateway
+from segue.store.gateways import GatewayRecord
 
 _NOT_RUNNING = 3
 """The exit code of `status` if no gateway is running, as for other services."""
@@ -91,7 +91,7 @@ def start(*, lan: bool, as_json: bool) -> None:
     settings = _with_lan(config.load()) if lan else config.load()
     log = settings.gateway_log
 
-    async def begin(store: Store) -> tuple[Gateway, Sequence[str]]:
+    async def begin(store: Store) -> tuple[GatewayRecord, Sequence[str]]:
         started = await background.start(store, log, lan=lan)
         running = await background.settled(store, started, _SETTLED)
         return running, await page_links.addresses(store, [running])

@@ -18,7 +18,7 @@ from segue.core.session import ME
 from segue.core.text import one_line
 from segue.handoff import STEPS
 from segue.store import Store
-from segue.store.gateways import Gateway, Link, PlatformHealth
+from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.inbox import Incoming
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
@@ -33,7 +33,7 @@ _NONE = "No gateway is running. Type `segue gateway start`."
 class Portrait:
     """The running gateways with their handoffs, and messages that failed."""
 
-    gateways: tuple[Gateway, ...]
+    gateways: tuple[GatewayRecord, ...]
     homes: Mapping[Platform, HomeChannel]
     handoffs: tuple[Handoff, ...]
     """Those in progress and the last few, newest first."""
@@ -130,13 +130,13 @@ async def look(store: Store, log: Path) -> Portrait:
     )
 
 
-def started(gateway: Gateway, log: Path, addresses: Sequence[str]) -> list[str]:
+def started(gateway: GatewayRecord, log: Path, addresses: Sequence[str]) -> list[str]:
     """Return the output of `start`. `addresses` are those of the page in local networks."""
     served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
     told = f"It serves {served}." if served else _NOTHING
     return [
         f"Started {one_line(gateway.name)}. {told}",
-        *(_down(health) for health in _links(gateway) if health.state is Link.DOWN),
+        *(_down(health) for health in _links(gateway) if health.state is LinkState.DOWN),
         *_page(gateway, addresses),
         f"Its log is {one_line(str(log))}. Type `segue gateway logs` to read it.",
     ]
@@ -146,7 +146,7 @@ def _down(health: PlatformHealth) -> str:
     return one_line(f"{health.platform} cannot be reached: {health.detail}.")
 
 
-def _page(gateway: Gateway, addresses: Sequence[str]) -> list[str]:
+def _page(gateway: GatewayRecord, addresses: Sequence[str]) -> list[str]:
     """Return the page's URL and who can reach it."""
     if (url := page_links.url([gateway])) is None:
         return []
@@ -165,7 +165,7 @@ def link(health: PlatformHealth) -> str:
 
 
 def as_json(
-    gateway: Gateway, homes: Mapping[Platform, HomeChannel] | None = None
+    gateway: GatewayRecord, homes: Mapping[Platform, HomeChannel] | None = None
 ) -> dict[str, Any]:
     machine, pid = whose(gateway.process)
     platforms: list[dict[str, Any]] = []
@@ -191,7 +191,7 @@ def as_json(
     }
 
 
-def _links(gateway: Gateway) -> list[PlatformHealth]:
+def _links(gateway: GatewayRecord) -> list[PlatformHealth]:
     return [gateway.links[platform] for platform in sorted(gateway.links)]
 
 
@@ -200,7 +200,7 @@ def _listed(heading: str, told: list[str], width: int | None) -> list[str]:
     return [heading, *lines] if lines else []
 
 
-def _running(gateway: Gateway) -> str:
+def _running(gateway: GatewayRecord) -> str:
     return one_line(f"{gateway.name}, running since {_minute(gateway.started)}")
 
 

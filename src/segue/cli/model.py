@@ -15,7 +15,7 @@ import click
 
 from segue import config
 from segue.agent.models.base import End, Model, Prompt, Text
-from segue.agent.models.catalog import SERVERS, Server
+from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.agent.models.choice import Survey, choose, connect, survey, ways
 from segue.chat.output import print_json, print_lines
 from segue.cli import completion, embedded_model
@@ -41,12 +41,12 @@ class Around:
     """The environment and model servers for the commands. Tests pass their own as click's `obj`."""
 
     environ: Mapping[str, str] | None = None
-    servers: Sequence[Server] | None = None
+    servers: Sequence[ModelServer] | None = None
 
     def settings(self) -> Settings:
         return config.load(self.environ)
 
-    def local_servers(self) -> Sequence[Server]:
+    def local_servers(self) -> Sequence[ModelServer]:
         return SERVERS if self.servers is None else self.servers
 
 
@@ -134,7 +134,7 @@ def test(around: Around, *, name: str | None) -> None:
     print_lines(trial.lines())
 
 
-def _surveyed(found: Survey, servers: Sequence[Server], warnings: Sequence[str]) -> list[str]:
+def _surveyed(found: Survey, servers: Sequence[ModelServer], warnings: Sequence[str]) -> list[str]:
     lines = [
         *_chosen(found, servers),
         "",
@@ -153,7 +153,7 @@ def _surveyed(found: Survey, servers: Sequence[Server], warnings: Sequence[str])
     return lines + [f"Warning: {one_line(warning)}" for warning in warnings]
 
 
-def _chosen(found: Survey, servers: Sequence[Server]) -> list[str]:
+def _chosen(found: Survey, servers: Sequence[ModelServer]) -> list[str]:
     if found.choice:
         return [one_line(found.choice.name), f"  {one_line(found.choice.why)}"]
     if found.problem:
@@ -201,7 +201,7 @@ class Trial:
         return told
 
 
-async def _try(settings: Settings, wanted: str | None, servers: Sequence[Server]) -> Trial:
+async def _try(settings: Settings, wanted: str | None, servers: Sequence[ModelServer]) -> Trial:
     """Ask the model `wanted`, or the default one. Raises a ModelError if it does not answer."""
     choice = await choose(settings, wanted, servers=servers)
     model = connect(choice, settings, servers=servers)

@@ -27,7 +27,7 @@ from segue.core.handoff import TARGETS
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.store import Store
-from segue.store.gateways import Link, PlatformHealth
+from segue.store.gateways import LinkState, PlatformHealth
 from segue.store.owners import Identity
 from segue.store.pairings import CODE_SECONDS
 from segue.web import links
@@ -155,7 +155,7 @@ def _tell_of(health: PlatformHealth, link: str | None) -> None:
 
 
 def _is_page_down(health: PlatformHealth) -> bool:
-    return health.platform is Platform.WEB and health.state is Link.DOWN
+    return health.platform is Platform.WEB and health.state is LinkState.DOWN
 
 
 async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> bool:

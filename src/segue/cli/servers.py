@@ -8,7 +8,7 @@ import click
 
 from segue import config
 from segue.agent.models import routes
-from segue.agent.models.catalog import SERVERS, Server
+from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.config import Settings
 
 
@@ -17,14 +17,14 @@ def confirm(
     settings: Settings,
     environ: Mapping[str, str] | None = None,
     *,
-    servers: Sequence[Server] = SERVERS,
+    servers: Sequence[ModelServer] = SERVERS,
 ) -> bool:
     """Ask whether the server of the model `name` may receive conversations.
 
     If another account runs the server, the question names it, and a yes is kept in the settings.
     """
     server = routes.find(name, settings, servers).service
-    if not isinstance(server, Server):
+    if not isinstance(server, ModelServer):
         return True
     accounts = routes.strangers(server, settings)
     runs = f" runs as {' and '.join(accounts)}, not as you. It" if accounts else ""

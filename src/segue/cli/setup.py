@@ -33,7 +33,7 @@ from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.platforms.spec import Field, Kind, PlatformSettings, PlatformSpec
 from segue.store import Store, Topic
-from segue.store.gateways import Gateway, Link
+from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.pairings import CODE_SECONDS
 
 _STDIN = "-"
@@ -234,7 +234,7 @@ def _in_force(options: SetupOptions, values: Mapping[str, str]) -> Settings:
 
 async def _gateway(
     store: Store, settings: Settings, options: SetupOptions, *, restart: bool
-) -> Gateway | None:
+) -> GatewayRecord | None:
     """Return a gateway that serves the platform, or None if the user has to start it."""
     running = background.here(await store.gateways.alive())
     if running and not restart and all(options.platform in g.platforms for g in running):
@@ -254,9 +254,9 @@ def _may_restart(options: SetupOptions) -> bool:
     return options.asks and click.confirm(ask, default=True, err=True)
 
 
-def _is_connected(gateway: Gateway, platform: Platform) -> bool:
+def _is_connected(gateway: GatewayRecord, platform: Platform) -> bool:
     health = gateway.links[platform]
-    if health.state is Link.CONNECTED:
+    if health.state is LinkState.CONNECTED:
         return True
     detail = f": {one_line(health.detail)}" if health.detail else ""
     notice(f"The gateway cannot reach {platform}{detail}. See `segue gateway logs`.")
@@ -267,7 +267,7 @@ def _is_connected(gateway: Gateway, platform: Platform) -> bool:
 
 
 async def _home(
-    store: Store, adapter: Adapter, gateway: Gateway, options: SetupOptions
+    store: Store, adapter: Adapter, gateway: GatewayRecord, options: SetupOptions
 ) -> HomeChannel | None:
     """Return the home channel once its owner is paired, or None if that is not done yet."""
     platform = options.platform
@@ -304,7 +304,7 @@ async def _settled(store: Store, platform: Platform) -> HomeChannel | None:
     return homes.get(platform) if paired else None
 
 
-def _invite(code: str, gateway: Gateway, options: SetupOptions) -> None:
+def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
     link = (gateway.links[options.platform].link or "").replace("{code}", code)
     minutes = f"{options.seconds / 60:.0f} minutes"
     if link:

@@ -26,7 +26,7 @@ from segue.core.handoff import Failure, Handoff
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.store import Store
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 
 _LAST = 3
 _NO_PAGE = "not running; type `segue gateway start` or, in a conversation, /handoff web"
@@ -164,7 +164,7 @@ def _why_no_page(settings: Settings, seen: Portrait) -> str:
         return _PAGE_OFF
     for gateway in seen.gateways:
         health = gateway.links.get(Platform.WEB)
-        if health is not None and health.state is Link.DOWN:
+        if health is not None and health.state is LinkState.DOWN:
             return f"not served: {health.detail}"
     return _NO_PAGE_THERE if seen.gateways else _NO_PAGE
 

@@ -36,7 +36,7 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-class Event(StrEnum):
+class HandoffEvent(StrEnum):
     CLAIM = "claim"
     COMPLETE = "complete"
     FAIL = "fail"
@@ -80,15 +80,15 @@ REASONS: Mapping[Failure, str] = {
 """The messages for failures that need no details."""
 
 
-TRANSITIONS: dict[tuple[State, Event], State] = {
-    (State.PENDING, Event.CLAIM): State.RUNNING,
-    (State.PENDING, Event.CANCEL): State.FAILED,
-    (State.PENDING, Event.EXPIRE): State.FAILED,
-    (State.RUNNING, Event.CLAIM): State.RUNNING,
-    (State.RUNNING, Event.COMPLETE): State.COMPLETED,
-    (State.RUNNING, Event.FAIL): State.FAILED,
-    (State.RUNNING, Event.CANCEL): State.FAILED,
-    (State.RUNNING, Event.EXPIRE): State.FAILED,
+TRANSITIONS: dict[tuple[State, HandoffEvent], State] = {
+    (State.PENDING, HandoffEvent.CLAIM): State.RUNNING,
+    (State.PENDING, HandoffEvent.CANCEL): State.FAILED,
+    (State.PENDING, HandoffEvent.EXPIRE): State.FAILED,
+    (State.RUNNING, HandoffEvent.CLAIM): State.RUNNING,
+    (State.RUNNING, HandoffEvent.COMPLETE): State.COMPLETED,
+    (State.RUNNING, HandoffEvent.FAIL): State.FAILED,
+    (State.RUNNING, HandoffEvent.CANCEL): State.FAILED,
+    (State.RUNNING, HandoffEvent.EXPIRE): State.FAILED,
 }
 
 IN_FLIGHT = frozenset({State.PENDING, State.RUNNING})
@@ -163,7 +163,7 @@ class Handoff:
         return self.in_flight and now >= self.claim_by
 
 
-def next_state(state: State, event: Event) -> State | None:
+def next_state(state: State, event: HandoffEvent) -> State | None:
     """Return the state after `event`, or None if the transition is not allowed."""
     return TRANSITIONS.get((state, event))
 

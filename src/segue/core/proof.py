@@ -15,7 +15,7 @@ _BROWSER_ID = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class ProofExchange:
     """The values that both sides sign. The nonces are hexadecimal."""
 
     origin: str

@@ -18,12 +18,12 @@ _PLAIN = re.compile(r"[^\w.-]+")
 _NAME_LENGTH = 80
 
 
-async def fetched(adapter: Adapter, heard: Inbound, folder: Path) -> tuple[str, list[Image]]:
+async def fetch(adapter: Adapter, inbound: Inbound, folder: Path) -> tuple[str, list[Image]]:
     """Return the message text and its images. The text has a line for each file that was saved to
     `folder` or could not be fetched."""
-    lines = [said] if (said := quotes.words(heard)).strip() else []
+    lines = [said] if (said := quotes.words(inbound)).strip() else []
     pictures: list[Image] = []
-    for attachment in heard.attachments:
+    for attachment in inbound.attachments:
         name = one_line(attachment.name, _NAME_LENGTH)
         try:
             data = await _data(adapter, attachment)

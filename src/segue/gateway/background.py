@@ -24,7 +24,7 @@ from segue.core.errors import (
 from segue.core.text import one_line
 from segue.gateway import log_file
 from segue.store import Store, Topic
-from segue.store.gateways import Gateway, Link
+from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.processes import machine, whose
 
 START_TIMEOUT = 30.0
@@ -37,12 +37,12 @@ _POLL_SECONDS = 0.1
 _REASON_LENGTH = 300
 
 
-def here(gateways: Sequence[Gateway]) -> list[Gateway]:
+def here(gateways: Sequence[GatewayRecord]) -> list[GatewayRecord]:
     """The gateways that run on this machine."""
     return [gateway for gateway in gateways if _pid(gateway) is not None]
 
 
-def _pid(gateway: Gateway) -> int | None:
+def _pid(gateway: GatewayRecord) -> int | None:
     """The gateway's process id, or None if it runs on another machine or has exited."""
     where, pid = whose(gateway.process)
     if where != machine():
@@ -61,7 +61,7 @@ def _pid(gateway: Gateway) -> int | None:
 
 async def start(
     store: Store, log: Path, *, lan: bool = False, seconds: float = START_TIMEOUT
-) -> Gateway:
+) -> GatewayRecord:
     """Start a gateway that outlives this program. Return once it is present in the store.
 
     Raise GatewayRunning if this machine already has one, and GatewayFailed with its error output if
@@ -138,7 +138,7 @@ def _spawn(pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> No
         os.close(pipe)
 
 
-async def _shown(store: Store, child: _Child, seconds: float) -> Gateway:
+async def _shown(store: Store, child: _Child, seconds: float) -> GatewayRecord:
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
         while time.monotonic() < deadline:
@@ -152,7 +152,7 @@ async def _shown(store: Store, child: _Child, seconds: float) -> Gateway:
     raise GatewayFailed(reason=f"it was not ready within {seconds:.0f} seconds, and was ended")
 
 
-async def settled(store: Store, gateway: Gateway, seconds: float) -> Gateway:
+async def settled(store: Store, gateway: GatewayRecord, seconds: float) -> GatewayRecord:
     """Wait up to `seconds` for the gateway's connection attempts to finish, and return its current
     state."""
     deadline = time.monotonic() + seconds
@@ -160,7 +160,7 @@ async def settled(store: Store, gateway: Gateway, seconds: float) -> Gateway:
         while time.monotonic() < deadline:
             alive = {found.process: found for found in await store.gateways.alive()}
             gateway = alive.get(gateway.process, gateway)
-            connecting = any(h.state is Link.CONNECTING for h in gateway.links.values())
+            connecting = any(h.state is LinkState.CONNECTING for h in gateway.links.values())
             if not connecting or gateway.process not in alive:
                 break
             await wake.wait(_POLL_SECONDS)
@@ -178,7 +178,7 @@ def _last_of(words: IO[bytes]) -> str:
 # Stopping
 
 
-async def stop(store: Store, *, seconds: float = STOP_TIMEOUT) -> list[Gateway]:
+async def stop(store: Store, *, seconds: float = STOP_TIMEOUT) -> list[GatewayRecord]:
     """Stop the gateways of this machine and wait until they have exited. Raise GatewayNotRunning,
     GatewayElsewhere, or GatewayStuck after a timeout."""
     gateways = await store.gateways.alive()
@@ -194,7 +194,7 @@ async def stop(store: Store, *, seconds: float = STOP_TIMEOUT) -> list[Gateway]:
     return mine
 
 
-def _end(gateway: Gateway) -> None:
+def _end(gateway: GatewayRecord) -> None:
     """Send SIGTERM to the gateway if it is still running."""
     if (pid := _pid(gateway)) is None:
         return
@@ -207,7 +207,7 @@ def _end(gateway: Gateway) -> None:
         raise GatewayElsewhere(name=gateway.name, where=where) from error
 
 
-async def _gone(store: Store, gateways: Sequence[Gateway], seconds: float) -> None:
+async def _gone(store: Store, gateways: Sequence[GatewayRecord], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
         while time.monotonic() < deadline:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from pathlib import Path
-
-import msgspec
 
 from segue.commands.base import PREFIX, Command, Where
 from segue.core.address import Address, HomeChannel
@@ -16,11 +15,11 @@ from segue.core.errors import AddressTaken, BadCommand
 from segue.core.session import EndReason, Origin, Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Message
-from segue.gateway import approvals, texts
-from segue.gateway.turns import Conversations, Heard
+from segue.gateway import approvals, messages, texts
+from segue.gateway.messages import PendingMessage
+from segue.gateway.turns import ChatTurns
 from segue.store import bindings, sessions
 from segue.store.base import Tx
-from segue.store.outbox import Draft
 from segue.turns import Held, Place, hold
 
 _LISTED = 10
@@ -29,45 +28,47 @@ _RESUME = "r"
 _HOME = "h"
 
 
-class Chat:
+class ChatCommands:
     """One command from a chat, and the operations available there."""
 
     where = Where.CHAT
 
-    def __init__(self, conversations: Conversations, heard: Heard, session: Session | None) -> None:
-        self.store = conversations.store
-        self.turns = conversations.turns
-        self.owner = heard.owner
+    def __init__(
+        self, chat_turns: ChatTurns, pending: PendingMessage, session: Session | None
+    ) -> None:
+        self.store = chat_turns.store
+        self.turns = chat_turns.turns
+        self.owner = pending.owner
         self.session = session
-        self.place = Place(holder=conversations.places.name)
-        self._conversations = conversations
-        self._heard = heard
+        self.place = Place(holder=chat_turns.places.name)
+        self._chat_turns = chat_turns
+        self._pending = pending
         self._notices = 0
 
     @property
     def address(self) -> Address:
-        return self._heard.address
+        return self._pending.address
 
     @classmethod
-    async def of(cls, conversations: Conversations, heard: Heard) -> Chat:
-        binding = await conversations.store.bindings.get(heard.address)
-        session = await conversations.store.sessions.get(binding.session_id) if binding else None
-        mine = session if session is not None and session.owner == heard.owner else None
-        chat = cls(conversations, heard, mine)
+    async def of(cls, chat_turns: ChatTurns, pending: PendingMessage) -> ChatCommands:
+        binding = await chat_turns.store.bindings.get(pending.address)
+        session = await chat_turns.store.sessions.get(binding.session_id) if binding else None
+        mine = session if session is not None and session.owner == pending.owner else None
+        chat = cls(chat_turns, pending, mine)
         if mine is not None:
-            chat.place = conversations.places.place(heard.address, heard=heard.inbound)
+            chat.place = chat_turns.places.place(pending.address, inbound=pending.inbound)
         return chat
 
     # All commands
 
     async def begun(self) -> Session:
-        self.session = await self._conversations.session(self._heard)
+        self.session = await self._chat_turns.session(self._pending)
         return self.session
 
     @contextlib.asynccontextmanager
     async def in_hand(self) -> AsyncGenerator[Held]:
         session = await self.begun()
-        async with self._conversations.hold(session.id, asyncio.Event()) as held:
+        async with self._chat_turns.hold(session.id, asyncio.Event()) as held:
             yield held
 
     async def notice(self, text: str) -> None:
@@ -79,14 +80,12 @@ class Chat:
 
     async def say(self, message: Message | None) -> None:
         session = await self.begun()
-        inbound = self._heard.inbound
         # The turn gets a separate inbox entry: after a crash it is resumed, and the command is not.
-        no = await self.store.inbox.record(
-            "", f"again:{self._heard.no}", self.address, msgspec.json.encode(inbound).decode()
+        again = await messages.record(
+            self.store, "", self.owner, self._pending.inbound, f"again:{self._pending.inbox_id}"
         )
-        if no is not None:
-            again = Heard(no=no, owner=self.owner, inbound=inbound)
-            await self._conversations.take_turn(again, session, message)
+        if again is not None:
+            await self._chat_turns.take_turn(again, session, message)
 
     async def fresh(self, title: str | None) -> None:
         former = self.session
@@ -102,7 +101,7 @@ class Chat:
             await self._tell("It is here already.")
             return
         former = self.session
-        await self._conversations.let_go(session.id)
+        await self._chat_turns.stop_session(session.id)
         async with hold(
             self.store, session.id, self.place.holder, take_over=True, address=self.address
         ):
@@ -110,7 +109,7 @@ class Chat:
         lines = [f"**{one_line(session.name)}** goes on here."]
         if former is not None:
             lines.append(f"{one_line(former.name)} is set aside: {PREFIX}resume brings it back.")
-        if hint := self._conversations.how_to_address(self.address):
+        if hint := self._chat_turns.how_to_address(self.address):
             lines.append(hint)
         recap = "\n".join(f"> {line}  " for line in last.recap().splitlines())
         await self._tell("\n".join(lines) + (f"\n\n{recap}" if recap else ""))
@@ -130,7 +129,7 @@ class Chat:
         await self._tell("\n".join([*lines, "", hint]), buttons)
 
     async def stop(self) -> None:
-        stopped = self._conversations.stop(self.address)
+        stopped = self._chat_turns.stop(self.address)
         if not stopped:
             await self._tell(texts.NOTHING_TO_STOP)
 
@@ -143,7 +142,7 @@ class Chat:
         await self._tell(await approvals.show(self.store, self.owner, self.address, number, page))
 
     async def set_home(self, *, confirmed: bool) -> None:
-        inbound = self._heard.inbound
+        inbound = self._pending.inbound
         if inbound.readers and not confirmed:
             await self._tell(
                 f"Handoffs would arrive here, where {one_line(inbound.readers)} can read them. Type"
@@ -161,7 +160,7 @@ class Chat:
         await self._tell(" ".join(lines))
 
     async def who_am_i(self) -> None:
-        sender = self._heard.inbound.sender
+        sender = self._pending.inbound.sender
         name = f"{one_line(sender.name)}, " if sender.name else ""
         await self._tell(
             f"{name}{sender.platform} user {sender.user_id}, paired with the owner {self.owner}."
@@ -170,7 +169,7 @@ class Chat:
 
     async def press(self) -> None:
         """Run the action of a button."""
-        match self._heard.inbound.typed.split(":", 1):
+        match self._pending.inbound.typed.split(":", 1):
             case [kind, session_id] if kind == _RESUME:
                 await self.resume(await self.store.sessions.find(self.owner, session_id))
             case [kind, _] if kind == _HOME:
@@ -184,14 +183,9 @@ class Chat:
 
     async def _tell(self, text: str, buttons: tuple[tuple[str, str], ...] = ()) -> None:
         self._notices += 1
-        await self.store.outbox.enqueue(
-            Draft(
-                key=f"notice:{self._heard.no}:{self._notices}",
-                address=self.address,
-                body=text,
-                buttons=buttons,
-            )
-        )
+        about = f"{self._notices}"
+        draft = messages.notice(self._pending.inbox_id, self.address, text, about)
+        await self.store.outbox.enqueue(replace(draft, buttons=buttons))
 
 
 def _where(session: Session) -> str:

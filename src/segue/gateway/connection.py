@@ -12,25 +12,25 @@ from segue import commands
 from segue.commands.base import Where
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformLost, StoreError
-from segue.gateway.containment import contained
-from segue.gateway.inbound import Inbounds
+from segue.gateway.containment import contain
+from segue.gateway.inbound import Receiver
 from segue.gateway.pace import Backoff
 from segue.platforms.base import Adapter, MenuEntry
 from segue.platforms.webhook import Webhook, WebhookServer
 from segue.store import Store
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 
 CODE = "{code}"
 
 logger = logging.getLogger(__name__)
 
 
-class Connection:
+class PlatformConnection:
     def __init__(
         self,
         store: Store,
         adapter: Adapter,
-        inbounds: Inbounds,
+        receiver: Receiver,
         lost: Callable[[], None],
         backoff: Backoff | None = None,
         *,
@@ -42,7 +42,7 @@ class Connection:
         self.tried = False
         """Whether the first connection attempt has finished, successfully or not."""
         self._store = store
-        self._inbounds = inbounds
+        self._receiver = receiver
         self._lost = lost
         self._backoff = backoff or Backoff()
         self._webhooks = webhooks
@@ -56,7 +56,7 @@ class Connection:
         caller closes it."""
         while True:
             try:
-                await contained(self.platform, self._try, self._down)
+                await contain(self.platform, self._try, self._down)
             except PlatformLost as error:
                 await self._down(str(error))
                 self._lost()
@@ -66,11 +66,11 @@ class Connection:
 
     async def _try(self) -> None:
         try:
-            await self._hear()
+            await self._receive()
         except ConnectFailed as error:
             await self._down(str(error.fields.get("reason", error)))
 
-    async def _hear(self) -> None:
+    async def _serve(self) -> None:
         await self.adapter.connect()
         async with self._mounted():
             await self._receive()
@@ -93,7 +93,7 @@ class Connection:
         self.connected = self.tried = True
         await self._store.gateways.report(
             adapter.platform,
-            Link.CONNECTED,
+            LinkState.CONNECTED,
             account=adapter.account,
             link=adapter.pairing_link(CODE),
         )
@@ -102,7 +102,7 @@ class Connection:
             async for inbound in coming:
                 self._backoff.reset()
                 if inbound is not None:
-                    await self._inbounds.hear(adapter, inbound)
+                    await self._receiver.receive(adapter, inbound)
         raise ConnectFailed(platform=adapter.platform, reason="the connection ended")
 
     async def _offer(self) -> None:
@@ -116,6 +116,6 @@ class Connection:
         self.connected, self.tried = False, True
         logger.warning("%s is out of reach: %s", self.platform, reason)
         try:
-            await self._store.gateways.report(self.platform, Link.DOWN, detail=reason)
+            await self._store.gateways.report(self.platform, LinkState.DOWN, detail=reason)
         except StoreError as error:
             logger.error("Nor can that be kept: %s", error)  # noqa: TRY400

@@ -1,6 +1,6 @@
 """Keep one bad item from stopping the rest.
 
-`contained` does the work on one item: a message to send, an update, a handoff. `steadily` keeps a
+`contain` does the work on one item: a message to send, an update, a handoff. `keep_running` keeps a
 gateway task running. A store failure affects every item: it sets no item aside, and tasks wait for
 the store for as long as it takes.
 """
@@ -30,12 +30,12 @@ SHARED_FAILURES = (StoreError, StoreClosed, PlatformLost)
 logger = logging.getLogger(__name__)
 
 
-def fault(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The reason recorded for a failed item: `ValueError: …`."""
     return one_line(f"{type(error).__name__}: {error}", _REASON_LENGTH)
 
 
-async def contained(
+async def contain(
     item: str,
     work: Callable[[], Awaitable[None]],
     set_aside: Callable[[str], Awaitable[object]],
@@ -49,18 +49,18 @@ async def contained(
     except Exception as error:
         logger.exception("set aside item=%r", item)
         try:
-            await set_aside(fault(error))
+            await set_aside(error_text(error))
         except SHARED_FAILURES:
             raise
         except Exception:
             logger.exception("could not be recorded as set aside item=%r", item)
 
 
-async def logged_only(reason: str) -> None:
+async def only_log(reason: str) -> None:
     """A `set_aside` for items that are not stored."""
 
 
-async def steadily(name: str, work: Callable[[], Awaitable[None]]) -> None:
+async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
     """Run an endless task, and restart it with backoff if it crashes. Raise its error after
     MAX_CRASHES crashes within CRASH_WINDOW seconds."""
     backoff = Backoff(least=FIRST_PAUSE, most=MAX_PAUSE)

@@ -15,7 +15,7 @@ from segue.core.errors import SessionError, StoreError, UserError
 from segue.core.reset import ResetMode
 from segue.core.session import Session
 from segue.gateway import texts
-from segue.gateway.containment import contained, logged_only
+from segue.gateway.containment import contain, only_log
 from segue.gateway.places import Places
 from segue.store import Store
 from segue.store.outbox import Draft
@@ -75,7 +75,7 @@ class Expiry:
         for session in stale:
             if session.id not in self._set_aside:
                 set_aside = partial(self._not_ended, session)
-                await contained(session.id, partial(self._try, session), set_aside)
+                await contain(session.id, partial(self._try, session), set_aside)
 
     async def _try(self, session: Session) -> None:
         try:
@@ -106,7 +106,7 @@ class Expiry:
     async def note(self, session: Session, address: Address) -> None:
         """Let the agent save notes about a session that was at `address`."""
         work = partial(self._note, session, address)
-        await contained(f"note {session.id}", work, logged_only)
+        await contain(f"note {session.id}", work, only_log)
 
     async def _note(self, session: Session, address: Address) -> None:
         place = self._places.place(address)

@@ -11,9 +11,9 @@ from segue.core.address import Address, Platform
 from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
 from segue.gateway import texts
-from segue.gateway.containment import contained
+from segue.gateway.containment import contain
 from segue.gateway.places import Places
-from segue.handoff.delivery import Desk, deliver
+from segue.handoff.delivery import DeliveryContext, deliver
 from segue.handoff.recovery import claims
 from segue.platforms.base import Adapter
 from segue.store import Store
@@ -67,21 +67,21 @@ class Handoffs:
 
     async def _deliver(self, claim: Handoff) -> None:
         try:
-            await contained(
+            await contain(
                 f"handoff {claim.id}", partial(self._carry_out, claim), partial(self._fail, claim)
             )
         except StoreError as error:  # the claim expires, and the next claim resumes
             logger.error("The handoff of %s waits: %s", claim.session_id, error)  # noqa: TRY400
 
     async def _carry_out(self, claim: Handoff) -> None:
-        desk = Desk(
+        context = DeliveryContext(
             store=self._store,
             turns=self._turns,
             adapter=self._adapters[claim.platform],
             place=self._places.place,
             how_to_address=self._how_to_address,
         )
-        await deliver(desk, claim)
+        await deliver(context, claim)
 
     async def _fail(self, claim: Handoff, reason: str) -> None:
         await self._store.fail_handoff(claim, texts.not_handed_off(reason))

@@ -12,7 +12,7 @@ from segue.core.errors import SessionError
 from segue.core.lease import Lease
 from segue.core.text import one_line
 from segue.core.transcript import Kind, Message, Role
-from segue.gateway.containment import contained
+from segue.gateway.containment import contain
 from segue.store import Store, outbox, transcripts
 from segue.store.base import Tx
 from segue.store.outbox import Outgoing, OutgoingState
@@ -45,7 +45,7 @@ class Janitor:
         for trouble in await self._store.outbox.troubled(reported=False):
             if trouble.session_id is not None and trouble.no not in self._set_aside:
                 report = partial(self._report, trouble, trouble.session_id)
-                await contained(trouble.key, report, partial(self._skip, trouble.no))
+                await contain(trouble.key, report, partial(self._skip, trouble.no))
         now = datetime.now(UTC)
         if self._pruned is None or now - self._pruned > timedelta(hours=1):
             self._pruned = now

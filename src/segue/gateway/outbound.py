@@ -15,8 +15,8 @@ from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
 from segue.core.events import NO_ANSWER
 from segue.gateway import approvals, texts, uploads
-from segue.gateway.containment import contained, fault, logged_only
-from segue.gateway.pace import Pace, pause
+from segue.gateway.containment import contain, error_text, only_log
+from segue.gateway.pace import RateLimiter, pause
 from segue.gateway.streaming import Bubble
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
@@ -54,7 +54,9 @@ class Outbound:
         self._store = store
         self._adapters = adapters
         self._connected = connected
-        self._paces = {name: Pace(adapter.capabilities) for name, adapter in adapters.items()}
+        self._paces = {
+            name: RateLimiter(adapter.capabilities) for name, adapter in adapters.items()
+        }
         self._locks: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
         self._bubbles: dict[Address, Bubble] = {}
         self._sending: dict[asyncio.Task[None], Platform] = {}
@@ -75,14 +77,14 @@ class Outbound:
     def bubble(self, address: Address) -> Bubble:
         return self._bubbles.setdefault(address, Bubble())
 
-    def let_go(self, address: Address) -> None:
+    def release(self, address: Address) -> None:
         """End streaming in the chat. A bubble that was not replaced stays for the next message."""
         if address in self._bubbles and not self._bubbles[address]:
             del self._bubbles[address]
 
-    def pace(self, platform: Platform) -> Pace:
+    def pace(self, platform: Platform) -> RateLimiter:
         if platform not in self._paces:
-            self._paces[platform] = Pace(self._adapters[platform].capabilities)
+            self._paces[platform] = RateLimiter(self._adapters[platform].capabilities)
         return self._paces[platform]
 
     def settle(self, address: Address, key: str, outcome: str) -> None:
@@ -91,7 +93,7 @@ class Outbound:
         able = self._adapters[address.platform].capabilities
         if able.buttons and able.edits:
             work = partial(self._settle, address, key, outcome)
-            self._begin(f"settle {key}", address, work, logged_only)
+            self._begin(f"settle {key}", address, work, only_log)
 
     async def _settle(self, address: Address, key: str, outcome: str) -> None:
         adapter = self._adapters[address.platform]
@@ -184,7 +186,7 @@ class Outbound:
         return len(claimed) == room
 
     def _begin(self, name: str, address: Address, work: Work, set_aside: SetAside) -> None:
-        task = asyncio.create_task(contained(name, work, set_aside), name=name)
+        task = asyncio.create_task(contain(name, work, set_aside), name=name)
         self._sending[task] = address.platform
         task.add_done_callback(self._sent)
 
@@ -334,7 +336,7 @@ def _faults(adapter: Adapter) -> Generator[None]:
     except Exception as error:
         logger.exception("%s failed while it was sending", adapter.platform)
         raise DeliveryFailed(
-            platform=adapter.platform, reason=fault(error), arrived=True
+            platform=adapter.platform, reason=error_text(error), arrived=True
         ) from error
 
 

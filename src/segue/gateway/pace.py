@@ -38,7 +38,7 @@ def pause(attempt: int, least: float, most: float) -> float:
     return min(least * 2 ** min(attempt - 1, 16), most) * random.uniform(0.75, 1.25)
 
 
-class Pace:
+class RateLimiter:
     """Rate limiter for one platform: a short burst per chat, then a steady rate, and a limit across
     all chats."""
 

@@ -19,13 +19,13 @@ class Places:
         self._connected = connected
 
     def place(
-        self, address: Address, *, heard: Inbound | None = None, approve: Approve = deny_all
+        self, address: Address, *, inbound: Inbound | None = None, approve: Approve = deny_all
     ) -> Place:
         """The place for a turn at `address`. Without `approve`, every approval is denied."""
         context = Context(
             source=address,
-            topic=heard.topic if heard else "",
-            user=heard.sender.name if heard else "",
+            topic=inbound.topic if inbound else "",
+            user=inbound.sender.name if inbound else "",
             connected=tuple(sorted(self._connected())),
         )
         return Place(context=context, holder=self.name, deliver_to=address, approve=approve)

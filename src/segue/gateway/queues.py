@@ -1,6 +1,6 @@
-"""One queue ("lane") per chat: items are handled in order, and chats do not wait for each other.
+"""One queue per chat: items are handled in order, and chats do not wait for each other.
 
-A lane exists only while it has work, so memory does not grow with the number of chats ever seen.
+A queue exists only while it has work, so memory does not grow with the number of chats ever seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
-class _Lane(Generic[T]):
+class _Queue(Generic[T]):
     """The queue of one chat."""
 
     address: Address
@@ -28,22 +28,22 @@ class _Lane(Generic[T]):
     driver: asyncio.Task[None] | None = None
 
 
-class Lanes(Generic[T]):
+class Queues(Generic[T]):
     """Calls `work` for each item, one at a time per address."""
 
     def __init__(self, work: Callable[[T], Awaitable[None]]) -> None:
         self._work = work
-        self._lanes: dict[Address, _Lane[T]] = {}
+        self._queues: dict[Address, _Queue[T]] = {}
         self._open = True
 
     def put(self, address: Address, item: T, *, most: int | None = MAX_WAITING) -> bool:
         """Queue an item for that address. Return False if `most` items are already waiting."""
-        lane = self._lanes.setdefault(address, _Lane(address))
-        if most is not None and len(lane.waiting) >= most:
+        queue = self._queues.setdefault(address, _Queue(address))
+        if most is not None and len(queue.waiting) >= most:
             return False
-        lane.waiting.append(item)
-        if lane.driver is None and self._open:
-            lane.driver = asyncio.create_task(self._drive(lane), name=f"{address}")
+        queue.waiting.append(item)
+        if queue.driver is None and self._open:
+            queue.driver = asyncio.create_task(self._drive(queue), name=f"{address}")
         return True
 
     def find(self, address: Address, wanted: Callable[[T], bool]) -> T | None:
@@ -59,28 +59,28 @@ class Lanes(Generic[T]):
         return True
 
     def move(self, old: Address, new: Address, changed: Callable[[T], T]) -> None:
-        """Move the lane from `old` to `new`, so that its items come before later ones at `new`.
+        """Move the queue from `old` to `new`, so that its items come before later ones at `new`.
         Waiting items are passed through `changed`."""
-        if old not in self._lanes or new in self._lanes:
+        if old not in self._queues or new in self._queues:
             return
-        lane = self._lanes[new] = self._lanes.pop(old)
-        lane.address = new
-        moved = [changed(item) for item in lane.waiting]
-        lane.waiting.clear()
-        lane.waiting.extend(moved)
+        queue = self._queues[new] = self._queues.pop(old)
+        queue.address = new
+        moved = [changed(item) for item in queue.waiting]
+        queue.waiting.clear()
+        queue.waiting.extend(moved)
 
     def cancel(self, address: Address) -> None:
         """Cancel the running work at that address."""
-        lane = self._lanes.get(address)
-        if lane is not None and lane.driver is not None:
-            lane.driver.cancel()
+        queue = self._queues.get(address)
+        if queue is not None and queue.driver is not None:
+            queue.driver.cancel()
 
     async def drop(self, platform: Platform) -> None:
         """Discard waiting items on that platform, and cancel running work there."""
-        lanes = [lane for lane in self._lanes.values() if lane.address.platform is platform]
-        for lane in lanes:
-            lane.waiting.clear()
-        drivers = [lane.driver for lane in lanes if lane.driver is not None]
+        queues = [queue for queue in self._queues.values() if queue.address.platform is platform]
+        for queue in queues:
+            queue.waiting.clear()
+        drivers = [queue.driver for queue in queues if queue.driver is not None]
         for driver in drivers:
             driver.cancel()
         if drivers:
@@ -102,16 +102,16 @@ class Lanes(Generic[T]):
             await asyncio.wait(drivers)
 
     def _waiting(self, address: Address) -> deque[T]:
-        return self._lanes[address].waiting if address in self._lanes else deque()
+        return self._queues[address].waiting if address in self._queues else deque()
 
     def _drivers(self) -> list[asyncio.Task[None]]:
-        return [lane.driver for lane in self._lanes.values() if lane.driver is not None]
+        return [queue.driver for queue in self._queues.values() if queue.driver is not None]
 
-    async def _drive(self, lane: _Lane[T]) -> None:
+    async def _drive(self, queue: _Queue[T]) -> None:
         try:
-            while lane.waiting and self._open:
-                await self._work(lane.waiting.popleft())
+            while queue.waiting and self._open:
+                await self._work(queue.waiting.popleft())
         finally:
-            lane.driver = None
-            if not lane.waiting:
-                del self._lanes[lane.address]
+            queue.driver = None
+            if not queue.waiting:
+                del self._queues[queue.address]

@@ -20,16 +20,17 @@ from segue.core.errors import GatewayRunning
 from segue.core.session import ME
 from segue.gateway import platforms
 from segue.gateway.access import Gate
-from segue.gateway.connection import Connection
-from segue.gateway.containment import steadily
+from segue.gateway.connection import PlatformConnection
+from segue.gateway.containment import keep_running
+from segue.gateway.dispatch import Dispatcher
 from segue.gateway.exhaustion import Exhaustion
 from segue.gateway.expiry import Expiry
 from segue.gateway.handoffs import Handoffs
-from segue.gateway.inbound import Inbounds
+from segue.gateway.inbound import Receiver
 from segue.gateway.janitor import Janitor
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
-from segue.gateway.turns import Conversations
+from segue.gateway.turns import ChatTurns
 from segue.platforms.base import Adapter
 from segue.platforms.webhook import WebhookServer
 from segue.store import Store, retries
@@ -83,17 +84,19 @@ class Gateway:
         """Whether gateways on other machines can use the same store."""
         self._serving: frozenset[Platform] = frozenset()
         self._connections: dict[Platform, asyncio.Task[None]] = {}
-        self._links: dict[Platform, Connection] = {}
+        self._links: dict[Platform, PlatformConnection] = {}
         self._lost = asyncio.Event()
         """Set when another gateway turns out to serve one of our platforms."""
         places = Places(self._name, self.connected)
         self._outbound = Outbound(store, self._adapters, self.connected)
         self._expiry = Expiry(store, turns, settings, places, self.serving)
-        self._conversations = Conversations(
+        self._chat_turns = ChatTurns(
             store, turns, settings, places, self._outbound, self._adapters, self._expiry
         )
-        self.inbounds = Inbounds(store, Gate(store), self._conversations)
-        how_to_address = self._conversations.how_to_address
+        gate = Gate(store)
+        self._dispatcher = Dispatcher(store, gate, self._chat_turns)
+        self.receiver = Receiver(store, gate, self._dispatcher, self._chat_turns.answers_all)
+        how_to_address = self._chat_turns.how_to_address
         self._handoffs = Handoffs(store, turns, places, self._adapters, self.tried, how_to_address)
         self._janitor = Janitor(store)
 
@@ -117,7 +120,7 @@ class Gateway:
             await self._announce()  # the other gateway was just exiting
         logger.info("%s serves %s", self._name, _listed(self._serving) or "nothing yet")
         work = {
-            asyncio.create_task(steadily(name, task), name=name)
+            asyncio.create_task(keep_running(name, task), name=name)
             for name, task in {
                 "presence": self._presence,
                 "outbound": self._outbound.run,
@@ -154,8 +157,8 @@ class Gateway:
         if graceful:
             logger.info("The gateway stops: no new work")
         grace = STOP_TIMEOUT if graceful else 0.0
-        await asyncio.gather(self.inbounds.finish(grace), self._handoffs.finish(grace))
-        await self._conversations.close()
+        await asyncio.gather(self._dispatcher.finish(grace), self._handoffs.finish(grace))
+        await self._chat_turns.close()
         if graceful:
             await self._outbound.flush(FLUSH_TIMEOUT)
         await _cancel(*work)
@@ -187,12 +190,12 @@ class Gateway:
         await asyncio.gather(*(self._give_up(platform) for platform in lost))
         if new := me.platforms - self._connections.keys():
             await self._outbound.take_over(new)
-            await self.inbounds.go_on(new)
+            await self._dispatcher.resume(new)
         for platform in sorted(new):
-            link = Connection(
+            link = PlatformConnection(
                 self._store,
                 self._adapters[platform],
-                self.inbounds,
+                self.receiver,
                 self._lost.set,
                 webhooks=self._webhooks,
             )
@@ -206,7 +209,7 @@ class Gateway:
         await _cancel(self._connections.pop(platform))
         try:
             await asyncio.gather(
-                self.inbounds.give_up(platform),
+                self._dispatcher.release(platform),
                 self._handoffs.give_up(platform),
                 self._outbound.give_up(platform, FLUSH_TIMEOUT),
             )

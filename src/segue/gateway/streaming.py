@@ -25,12 +25,12 @@ from segue.core.events import (
 )
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
-from segue.gateway.containment import contained, logged_only
-from segue.gateway.pace import Pace
+from segue.gateway.containment import contain, only_log
+from segue.gateway.pace import RateLimiter
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Part, Receipt
 from segue.store import Store
-from segue.store.bubbles import Begun
+from segue.store.bubbles import UnconfirmedBubble
 from segue.store.outbox import Outbox
 
 TYPING_DELAY = 0.2
@@ -46,7 +46,9 @@ logger = logging.getLogger(__name__)
 class Bubble:
     """The message in a chat that is still being edited."""
 
-    def __init__(self, receipt: Receipt | None = None, begun: Begun | None = None) -> None:
+    def __init__(
+        self, receipt: Receipt | None = None, begun: UnconfirmedBubble | None = None
+    ) -> None:
         self.receipt = receipt
         """None if there is no bubble, or if its receipt is unknown."""
         self.begun = begun
@@ -77,7 +79,7 @@ class Bubble:
         self.receipt, self.begun, self.shown = None, None, ""
 
 
-class Live:
+class LiveAnswer:
     """Shows one turn in one chat while it runs."""
 
     def __init__(
@@ -95,7 +97,7 @@ class Live:
         self._drawing = asyncio.Lock()
         self._preview = f"preview:{secrets.token_hex(8)}"
 
-    def event(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         match event:
             case TextDelta(text):
                 self._text += text
@@ -113,13 +115,13 @@ class Live:
         self._dirty.set()
 
     @contextlib.asynccontextmanager
-    async def shown(self, lock: asyncio.Lock, pace: Pace) -> AsyncGenerator[None]:
+    async def shown(self, lock: asyncio.Lock, pace: RateLimiter) -> AsyncGenerator[None]:
         """Show the turn while this context is open. `lock` is the chat's lock: deliveries there
         come first."""
         tasks: list[asyncio.Task[None]] = []
 
         def show(work: Callable[[], Awaitable[None]]) -> None:
-            shown = contained(f"what is shown at {self._address}", work, logged_only)
+            shown = contain(f"what is shown at {self._address}", work, only_log)
             tasks.append(asyncio.create_task(shown))
 
         def begin() -> None:
@@ -147,7 +149,7 @@ class Live:
                 await self._adapter.typing(self._address)
             await asyncio.sleep(able.typing_seconds * 0.8)
 
-    async def _draw(self, lock: asyncio.Lock, pace: Pace) -> None:
+    async def _draw(self, lock: asyncio.Lock, pace: RateLimiter) -> None:
         await asyncio.sleep(BUBBLE_DELAY - TYPING_DELAY)
         stays = self._adapter.capabilities.preview_seconds
         while True:
@@ -160,7 +162,7 @@ class Live:
                     await self._update(pace)
             await asyncio.sleep(self._adapter.capabilities.edit_seconds)
 
-    async def _update(self, pace: Pace) -> None:
+    async def _update(self, pace: RateLimiter) -> None:
         bubble = self._bubble
         if await self._store.outbox.waiting(self._address):
             self._dirty.set()  # the waiting message will replace this bubble
@@ -182,7 +184,7 @@ class Live:
     async def _begin(self, text: str, part: Part) -> None:
         """Send the bubble. The store records it first, so that it is found again after a crash."""
         box, bubble = self._store.outbox, self._bubble
-        bubble.begun = Begun(f"bubble:{secrets.token_hex(12)}", text)
+        bubble.begun = UnconfirmedBubble(f"bubble:{secrets.token_hex(12)}", text)
         key, body = bubble.begun.key, bubble.begun.body
         await box.begin_bubble(self._address, key, body, self._session_id)
         try:

@@ -26,13 +26,14 @@ from segue.core.events import (
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
-from segue.gateway import attachments, quotes, texts
+from segue.gateway import attachments, messages, quotes, texts
 from segue.gateway.approvals import Questions
 from segue.gateway.expiry import Expiry
+from segue.gateway.messages import PendingMessage
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
-from segue.gateway.streaming import Live
-from segue.platforms.base import Adapter, Inbound
+from segue.gateway.streaming import LiveAnswer
+from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups
 from segue.store import Store, approvals, inbox, outbox, retries
 from segue.store.base import Tx
@@ -47,24 +48,8 @@ _RETRY_SECONDS = 0.25
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """A recorded message from an owner that is not finished yet."""
-
-    no: int
-    """Its inbox number."""
-    owner: str
-    inbound: Inbound
-    session_id: str | None = None
-    """The session that was answering it when an earlier gateway was interrupted."""
-
-    @property
-    def address(self) -> Address:
-        return self.inbound.address
-
-
 @dataclass(slots=True)
-class Running:
+class RunningTurn:
     """A running turn."""
 
     session_id: str
@@ -74,7 +59,7 @@ class Running:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Conversations:
+class ChatTurns:
     """Runs the turns of all chats."""
 
     def __init__(
@@ -94,41 +79,41 @@ class Conversations:
         self._outbound = outbound
         self._adapters = adapters
         self._expiry = expiry
-        self._running: dict[Address, Running] = {}
+        self._running: dict[Address, RunningTurn] = {}
         self._behind: set[asyncio.Task[None]] = set()
 
     # Messages
 
-    async def answer(self, heard: Heard) -> None:
+    async def answer(self, pending: PendingMessage) -> None:
         """Run the turn for a user's message."""
-        session = await self.session(heard)
-        said = await self._said(heard, session)
-        await self.take_turn(heard, session, said)
+        session = await self.session(pending)
+        said = await self._message(pending, session)
+        await self.take_turn(pending, session, said)
 
-    async def go_on(self, heard: Heard, session_id: str) -> None:
+    async def resume(self, pending: PendingMessage, session_id: str) -> None:
         """Resume an interrupted turn, if its session is still at this address."""
         session = await self.store.sessions.get(session_id)
-        if session is None or session.address != heard.address:
-            await self.conclude(heard)
+        if session is None or session.address != pending.address:
+            await self.conclude(pending)
             return
-        await self.take_turn(heard, session, None)
+        await self.take_turn(pending, session, None)
 
-    async def session(self, heard: Heard) -> Session:
+    async def session(self, pending: PendingMessage) -> Session:
         """The chat's session. Start a new one if there is none, or if the last one has ended."""
-        address = heard.address
+        address = pending.address
         bound = await self.store.bindings.get_or_create(
             address,
-            heard.owner,
+            pending.owner,
             policy=self._settings.resets.for_address(address),
             zone=self._settings.zone,
             cwd=str(Path.home()),
         )
-        if bound.created and not await self.store.owners.introduced(heard.owner):
-            await self.notice(heard, texts.INTRODUCTION, "introduction")
+        if bound.created and not await self.store.owners.introduced(pending.owner):
+            await self.notice(pending, texts.INTRODUCTION, "introduction")
         if bound.replaced is not None:
             former = await self.store.sessions.get(bound.replaced)
             if former is not None:
-                await self.notice(heard, texts.replaced(former, bound.reason), "replaced")
+                await self.notice(pending, texts.replaced(former, bound.reason), "replaced")
                 if former.ended == bound.session.started:  # ended by this message
                     self._note(former, address)
         return bound.session
@@ -146,48 +131,50 @@ class Conversations:
         if self._behind:
             await asyncio.wait(self._behind)
 
-    async def _said(self, heard: Heard, session: Session) -> Message:
+    async def _message(self, pending: PendingMessage, session: Session) -> Message:
         now = datetime.now(UTC)
-        if not heard.inbound.attachments:
-            return spoken(quotes.words(heard.inbound), now)
+        if not pending.inbound.attachments:
+            return spoken(quotes.words(pending.inbound), now)
         folder = config.attachments(self._settings, session.id)
-        adapter = self._adapters[heard.address.platform]
-        text, pictures = await attachments.fetched(adapter, heard.inbound, folder)
+        adapter = self._adapters[pending.address.platform]
+        text, pictures = await attachments.fetch(adapter, pending.inbound, folder)
         return with_images(spoken(text, now), pictures)
 
     # The turn
 
-    async def take_turn(self, heard: Heard, session: Session, said: Message | None) -> None:
+    async def take_turn(
+        self, pending: PendingMessage, session: Session, said: Message | None
+    ) -> None:
         """Answer `said`, or continue from the last message. Finishes the inbox entry."""
-        address = heard.address
-        running = self._running[address] = Running(session.id)
+        address = pending.address
+        running = self._running[address] = RunningTurn(session.id)
         try:
             async with self.hold(session.id, running.interrupt) as held:
-                ended = await self._turn(heard, session, said, held, running)
+                ended = await self._turn(pending, session, said, held, running)
         except SessionError as error:
             ended = str(error)
         finally:
             del self._running[address]
             running.over.set()
-            self._outbound.let_go(address)
+            self._outbound.release(address)
         if ended is not None:
-            await self.conclude(heard, ended, void=session.id)
+            await self.conclude(pending, ended, void=session.id)
 
     async def _turn(
         self,
-        heard: Heard,
+        pending: PendingMessage,
         session: Session,
         said: Message | None,
         held: Held,
-        running: Running,
+        running: RunningTurn,
     ) -> str | None:
         """Run the turn. Return the notice with which to finish the inbox entry ("" for none), or
         None if the turn has already finished it."""
-        address = heard.address
+        address = pending.address
         adapter = self._adapters[address.platform]
         questions = Questions(self.store, held, session, address, self._outbound.settle)
-        place = self.places.place(address, heard=heard.inbound, approve=questions.approve)
-        live = Live(self.store, adapter, address, session.id, self._outbound.bubble(address))
+        place = self.places.place(address, inbound=pending.inbound, approve=questions.approve)
+        live = LiveAnswer(self.store, adapter, address, session.id, self._outbound.bubble(address))
         ended: str | None = None
         spoke = False
         cut_off: list[str] = []
@@ -200,12 +187,12 @@ class Conversations:
                     place,
                     held=held,
                     interrupt=running.interrupt,
-                    inbox_ids=[heard.no],
+                    inbox_ids=[pending.inbox_id],
                 )
             ) as events,
         ):
             async for event in events:
-                live.event(event)
+                live.handle(event)
                 running.asks = isinstance(event, ApprovalNeeded)
                 spoke = spoke or speaks(event)
                 match event:
@@ -223,7 +210,7 @@ class Conversations:
                         ended = NO_ANSWER
                     case _:
                         if cut_off:
-                            await self.notice(heard, texts.cut_off(cut_off), "unknown")
+                            await self.notice(pending, texts.cut_off(cut_off), "unknown")
                             cut_off.clear()
         questions.over()
         return ended
@@ -255,11 +242,11 @@ class Conversations:
         running.interrupt.set()
         return True
 
-    def asking(self) -> list[Address]:
+    def waiting_for_answer(self) -> list[Address]:
         """The addresses whose turns wait for the user's answer."""
         return [address for address, running in self._running.items() if running.asks]
 
-    async def let_go(self, session_id: str) -> None:
+    async def stop_session(self, session_id: str) -> None:
         """Interrupt a turn of that session and wait until it has ended."""
         for running in list(self._running.values()):
             if running.session_id == session_id:
@@ -279,22 +266,22 @@ class Conversations:
             return ""
         return self._adapters[address.platform].how_to_address(address)
 
-    async def notice(self, heard: Heard, text: str, about: str) -> None:
+    async def notice(self, pending: PendingMessage, text: str, about: str) -> None:
         """Send the user a notice in the chat. Repeated calls send it once."""
-        await self.store.outbox.enqueue(self._draft(heard, text, about))
+        draft = messages.notice(pending.inbox_id, pending.address, text, about)
+        await self.store.outbox.enqueue(draft)
 
-    async def conclude(self, heard: Heard, text: str = "", *, void: str | None = None) -> None:
+    async def conclude(
+        self, pending: PendingMessage, text: str = "", *, void: str | None = None
+    ) -> None:
         """Finish the inbox entry and queue `text` in one transaction. Open questions of the session
         `void` become unanswerable."""
-        drafts = [self._draft(heard, text, "end")] if text else []
+        drafts = [messages.notice(pending.inbox_id, pending.address, text)] if text else []
         # The turn has happened: a store outage here must not make it run again.
         await retries.keep(
-            f"end of message {heard.no}",
-            lambda: self.store.write(_conclude, heard.no, drafts, void),
+            f"end of message {pending.inbox_id}",
+            lambda: self.store.write(_conclude, pending.inbox_id, drafts, void),
         )
-
-    def _draft(self, heard: Heard, text: str, about: str) -> Draft:
-        return Draft(key=f"notice:{heard.no}:{about}", address=heard.address, body=text)
 
 
 def _conclude(tx: Tx, number: int, drafts: list[Draft], void: str | None) -> None:

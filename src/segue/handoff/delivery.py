@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class DeliveryContext:
     """What a gateway provides for a handoff."""
 
     store: Store
@@ -77,11 +77,11 @@ class _Arrival:
     confirmed: bool
 
 
-class _NoLongerOurs(Exception):
+class _ClaimLost(Exception):
     """The handoff was cancelled, or another gateway has claimed it."""
 
 
-async def deliver(desk: Desk, claim: Handoff) -> None:
+async def deliver(context: DeliveryContext, claim: Handoff) -> None:
     """Carry out a handoff that this gateway has claimed.
 
     It ends as completed or failed (also if it was cancelled), and the store has the outcome. If
@@ -89,55 +89,59 @@ async def deliver(desk: Desk, claim: Handoff) -> None:
     next claim resumes it.
     """
     try:
-        async with _ours(desk.store, claim):
-            arrival = await _prepare(desk, claim)
-        await _commit(desk.store, claim, arrival)  # the store checks the claim itself
-    except _NoLongerOurs:
+        async with _keep_claim(context.store, claim):
+            arrival = await _prepare(context, claim)
+        await _commit(context.store, claim, arrival)  # the store checks the claim itself
+    except _ClaimLost:
         logger.info("The handoff of %s is no longer ours", claim.session_id)
     except StoreError:
         raise
     except UserError as error:
         logger.warning("The handoff of %s failed: %s", claim.session_id, error)
         reason = str(error)
-        await retries.keep("handoff failure", lambda: desk.store.fail_handoff(claim, reason))
+        await retries.keep("handoff failure", lambda: context.store.fail_handoff(claim, reason))
     else:
         logger.info("%s was handed off to %s", claim.session_id, claim.platform)
 
 
-async def _prepare(desk: Desk, claim: Handoff) -> _Arrival:
+async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
     """Do everything but the commit."""
-    session = await desk.store.sessions.get(claim.session_id)
+    session = await context.store.sessions.get(claim.session_id)
     if session is None:
         raise SessionNotFound(name=claim.session_id)
     home = claim.home
     if home is None:
         raise NoHomeChannel(platform=claim.platform)
-    thread = claim.thread or await _open(desk, claim, home, session)
-    reply = greeting.kept(claim) or await _reply(desk, claim, session, thread)
-    confirmed = await retries.keep("handoff recap", lambda: _arrive(desk, claim, session, thread))
+    thread = claim.thread or await _open_thread(context, claim, home, session)
+    reply = greeting.decode_reply(claim) or await _get_reply(context, claim, session, thread)
+    confirmed = await retries.keep(
+        "handoff recap", lambda: _send_recap(context, claim, session, thread)
+    )
     return _Arrival(thread, reply, confirmed=confirmed)
 
 
 # Opening a thread
 
 
-async def _open(desk: Desk, claim: Handoff, home: Address, session: Session) -> Address:
+async def _open_thread(
+    context: DeliveryContext, claim: Handoff, home: Address, session: Session
+) -> Address:
     """Open a new thread, or use the home channel itself where no thread can be opened."""
-    able = desk.adapter.capabilities
+    able = context.adapter.capabilities
     if claim.step is Step.OPENING and able.threads and not able.keys:
         raise DeliveryFailed(platform=claim.platform, reason=_MAYBE_OPENED)
-    await _step(desk.store, claim, Step.OPENING)
+    await _record_step(context.store, claim, Step.OPENING)
     title = one_line(session.name, _TITLE_LENGTH)
-    opening = asyncio.create_task(_create(desk, claim, home, title))
+    opening = asyncio.create_task(_create_thread(context, claim, home, title))
     try:
-        thread = await _opened(desk.store, claim, opening) or home
+        thread = await _wait_for_thread(context.store, claim, opening) or home
     finally:
         opening.cancel()
-    await _step(desk.store, claim, Step.REPLYING, thread=thread)
+    await _record_step(context.store, claim, Step.REPLYING, thread=thread)
     return thread
 
 
-async def _opened(
+async def _wait_for_thread(
     store: Store, claim: Handoff, opening: asyncio.Task[Address | None]
 ) -> Address | None:
     """Wait for the new thread.
@@ -153,14 +157,16 @@ async def _opened(
         return await opening
 
 
-async def _create(desk: Desk, claim: Handoff, home: Address, title: str) -> Address | None:
-    adapter = desk.adapter
+async def _create_thread(
+    context: DeliveryContext, claim: Handoff, home: Address, title: str
+) -> Address | None:
+    adapter = context.adapter
     for attempt in range(1, OPEN_ATTEMPTS + 1):
         try:
             return await adapter.create_handoff_thread(home, title, key=claim.key)
         except DeliveryFailed as error:
             if error.after is not None:
-                await _waits(desk.store, claim, Step.OPENING, error.after)
+                await _report_wait(context.store, claim, Step.OPENING, error.after)
             # Do not open a second thread if the first may exist, unless a key prevents duplicates.
             certain = adapter.capabilities.keys or not error.arrived
             if not (error.retry and certain) or attempt == OPEN_ATTEMPTS:
@@ -169,25 +175,29 @@ async def _create(desk: Desk, claim: Handoff, home: Address, title: str) -> Addr
     return None
 
 
-async def _waits(store: Store, claim: Handoff, step: Step, seconds: float) -> None:
+async def _report_wait(store: Store, claim: Handoff, step: Step, seconds: float) -> None:
     """Show that the platform asks for a pause. Raise MustWait if it is longer than MAX_WAIT."""
     if seconds > MAX_WAIT:
         at = datetime.now().astimezone() + timedelta(seconds=seconds)
         raise MustWait(platform=claim.platform, seconds=ceil(seconds), at=at)
-    await _step(store, claim, step, detail=f"{claim.platform} asks to wait {ceil(seconds)} s")
+    await _record_step(
+        store, claim, step, detail=f"{claim.platform} asks to wait {ceil(seconds)} s"
+    )
 
 
 # The agent's reply
 
 
-async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) -> Reply:
+async def _get_reply(
+    context: DeliveryContext, claim: Handoff, session: Session, thread: Address
+) -> Reply:
     """Return the agent's reply in the thread, or the reason why there is none: an unreachable model
     must not keep the user from their session."""
-    place = desk.place(thread)
+    place = context.place(thread)
     prompt = greeting.prompt(claim, thread)
     try:
         async with asyncio.timeout(REPLY_TIMEOUT):
-            turn = await desk.turns.take_synthetic_turn(session.id, place, prompt)
+            turn = await context.turns.take_synthetic_turn(session.id, place, prompt)
     except TimeoutError:
         reply = Reply(trouble=f"it said nothing for {REPLY_TIMEOUT:.0f} seconds")
     except StoreError:
@@ -197,28 +207,30 @@ async def _reply(desk: Desk, claim: Handoff, session: Session, thread: Address) 
     else:
         trouble = str(turn.error) if turn.error else None
         reply = Reply(messages=turn.messages, usage=turn.usage, trouble=trouble)
-    await _step(desk.store, claim, Step.DELIVERING, reply=greeting.encoded(reply))
+    await _record_step(context.store, claim, Step.DELIVERING, reply=greeting.encode_reply(reply))
     return reply
 
 
 # The recap
 
 
-async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address) -> bool:
+async def _send_recap(
+    context: DeliveryContext, claim: Handoff, session: Session, thread: Address
+) -> bool:
     """Send the recap to the thread and wait for its delivery. Return False if the platform did not
     confirm it, so that it may or may not have arrived."""
     last = None
-    if not desk.adapter.capabilities.history:
-        last = await desk.store.transcripts.last(session.id, greeting.RECAP_MESSAGES)
-    hint = desk.how_to_address(thread)
+    if not context.adapter.capabilities.history:
+        last = await context.store.transcripts.last(session.id, greeting.RECAP_MESSAGES)
+    hint = context.how_to_address(thread)
     body = greeting.recap(session, last, direct=thread == claim.home, hint=hint)
     key = claim.recap_key
-    await desk.store.outbox.enqueue(
+    await context.store.outbox.enqueue(
         Draft(key=key, address=thread, body=body, session_id=session.id)
     )
     try:
         async with asyncio.timeout(ARRIVAL_TIMEOUT):
-            arrived = await _settled(desk.store, claim, thread, key)
+            arrived = await _wait_until_sent(context.store, claim, thread, key)
     except TimeoutError:
         raise ConnectFailed(
             platform=claim.platform, reason="nothing that was sent there arrived"
@@ -228,7 +240,7 @@ async def _arrive(desk: Desk, claim: Handoff, session: Session, thread: Address)
     return arrived.state is OutgoingState.SENT
 
 
-async def _settled(store: Store, claim: Handoff, thread: Address, key: str) -> Outgoing:
+async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: str) -> Outgoing:
     """Wait until the message with this key is sent, failed or uncertain, and return it."""
     shown = False
     async with store.listen(Topic.SENT) as wake:
@@ -238,7 +250,7 @@ async def _settled(store: Store, claim: Handoff, thread: Address, key: str) -> O
                 return found
             seconds = await store.outbox.asked_to_wait(thread)
             if seconds and not shown:
-                await _waits(store, claim, Step.DELIVERING, seconds)
+                await _report_wait(store, claim, Step.DELIVERING, seconds)
             shown = bool(seconds)
             await wake.wait(1.0)
 
@@ -257,19 +269,19 @@ async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
             Draft(
                 key=claim.reply_key,
                 address=arrival.thread,
-                body=greeting.said(arrival.reply, confirmed=arrival.confirmed),
+                body=greeting.reply_text(arrival.reply, confirmed=arrival.confirmed),
                 session_id=claim.session_id,
             )
         ],
     )
     if await retries.keep("handoff completion", complete) is None:
-        raise _NoLongerOurs
+        raise _ClaimLost
 
 
 # Keeping the claim
 
 
-async def _step(
+async def _record_step(
     store: Store,
     claim: Handoff,
     step: Step,
@@ -282,13 +294,13 @@ async def _step(
         store.record_handoff_step, claim, step, thread=thread, reply=reply, detail=detail
     )
     if not await retries.keep(f"handoff step {step}", record):
-        raise _NoLongerOurs
+        raise _ClaimLost
 
 
 @contextlib.asynccontextmanager
-async def _ours(store: Store, claim: Handoff) -> AsyncGenerator[None]:
+async def _keep_claim(store: Store, claim: Handoff) -> AsyncGenerator[None]:
     """Keep the claim alive while this context is open. If it is lost, stop the block at once and
-    raise _NoLongerOurs."""
+    raise _ClaimLost."""
     block = asyncio.current_task()
     lost = False
 
@@ -309,7 +321,7 @@ async def _ours(store: Store, claim: Handoff) -> AsyncGenerator[None]:
         yield
     except asyncio.CancelledError:
         if lost and block is not None and not block.uncancel():
-            raise _NoLongerOurs from None
+            raise _ClaimLost from None
         raise
     finally:
         beating.cancel()

@@ -35,12 +35,12 @@ class Reply:
 _decoder = msgspec.json.Decoder(Reply)
 
 
-def encoded(reply: Reply) -> bytes:
+def encode_reply(reply: Reply) -> bytes:
     """Encode the reply to store it with the handoff, for a gateway that may have to resume it."""
     return msgspec.json.encode(reply)
 
 
-def kept(claim: Handoff) -> Reply | None:
+def decode_reply(claim: Handoff) -> Reply | None:
     """The reply from an earlier attempt, or None."""
     return None if claim.reply is None else _decoder.decode(claim.reply)
 
@@ -74,12 +74,12 @@ def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str 
         lines.append(f"Directory: `{one_line(session.cwd)}`")
     if last is None:
         return "  \n".join(lines)
-    said = last.recap() or "Nothing has been said in it yet."
-    quoted = "\n".join(f"> {line}  " for line in said.splitlines())
+    reply_text = last.recap() or "Nothing has been said in it yet."
+    quoted = "\n".join(f"> {line}  " for line in reply_text.splitlines())
     return "\n".join(lines) + f"\n\n{quoted}"
 
 
-def said(reply: Reply, *, confirmed: bool) -> str:
+def reply_text(reply: Reply, *, confirmed: bool) -> str:
     """The text that the user reads once the session has arrived. `confirmed`: whether the platform
     confirmed the message before it."""
     return _words(reply) if confirmed else f"{_words(reply)}\n\n{_UNCONFIRMED}"

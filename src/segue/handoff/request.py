@@ -140,7 +140,7 @@ async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
     failed = 0
     while not isinstance(told, Completed | Failed):
         try:
-            async with contextlib.aclosing(_looks(store, handoff)) as looks:
+            async with contextlib.aclosing(_poll(store, handoff)) as looks:
                 async for seen in looks:
                     failed = 0
                     if seen != told:
@@ -154,7 +154,7 @@ async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def _looks(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
+async def _poll(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
     """Yield the progress whenever it may have changed, until the handoff is over."""
     async with store.listen(Topic.HANDOFFS) as wake:
         before: Handoff | None = None
@@ -227,7 +227,7 @@ async def hand_off(
     try:
         handoff = await asyncio.shield(asking)
         async with (
-            _called_off(store, handoff, held, interrupt),
+            _cancel_on_interrupt(store, handoff, held, interrupt),
             contextlib.aclosing(follow(store, handoff)) as steps,
         ):
             async for step in steps:
@@ -235,11 +235,11 @@ async def hand_off(
                 yield step
     finally:
         if not over:
-            await _surely(_leave_nothing(store, asking))
+            await _finish(_cancel_request(store, asking))
 
 
 @contextlib.asynccontextmanager
-async def _called_off(
+async def _cancel_on_interrupt(
     store: Store, handoff: Handoff, held: Held, interrupt: asyncio.Event | None
 ) -> AsyncGenerator[None]:
     """While this context is open, cancel the handoff if the user interrupts it or another process
@@ -266,7 +266,7 @@ async def _called_off(
         await asyncio.wait({watching})
 
 
-async def _leave_nothing(store: Store, asking: asyncio.Task[Handoff]) -> None:
+async def _cancel_request(store: Store, asking: asyncio.Task[Handoff]) -> None:
     """Cancel the handoff, if the request succeeded."""
     await asyncio.wait({asking})
     if asking.exception():
@@ -278,7 +278,7 @@ async def _leave_nothing(store: Store, asking: asyncio.Task[Handoff]) -> None:
         logger.warning("The handoff of %s was not cancelled: %s", handoff.session_id, error)
 
 
-async def _surely(work: Coroutine[Any, Any, None]) -> None:
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
     """Wait for `work` to finish, however often this task is cancelled meanwhile."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None

@@ -18,7 +18,7 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 
 
-class Dialect(StrEnum):
+class SqlDialect(StrEnum):
     SQLITE = "sqlite"
     POSTGRES = "postgres"
 
@@ -27,7 +27,7 @@ class Tx(Protocol):
     """A transaction in progress. Parameters are written `:name`."""
 
     @property
-    def dialect(self) -> Dialect: ...
+    def dialect(self) -> SqlDialect: ...
 
     @property
     def process(self) -> str:

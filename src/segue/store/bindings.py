@@ -18,7 +18,7 @@ from segue.store.values import micros, moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class BoundSession:
     """The session bound to an address, and how it came to be."""
 
     session: Session
@@ -44,7 +44,7 @@ class Bindings:
         zone: tzinfo,
         cwd: str | None = None,
         model: str | None = None,
-    ) -> Bound:
+    ) -> BoundSession:
         """Return the session bound to `address`, or create one.
 
         A new session is created if none is bound, if the bound one has expired under `policy`, or
@@ -107,14 +107,14 @@ def get(tx: Tx, address: Address) -> Binding | None:
 
 def current(
     tx: Tx, address: Address, owner: str, policy: ResetPolicy, zone: tzinfo
-) -> Bound | None:
+) -> BoundSession | None:
     """The session bound to `address`, or None if a new one is due."""
     if (binding := get(tx, address)) is None:
         return None
     session = sessions.found(tx, binding.session_id)
     if session.owner != owner:
         raise AddressTaken
-    return None if over(tx, binding, session, policy, zone) else Bound(session=session)
+    return None if over(tx, binding, session, policy, zone) else BoundSession(session=session)
 
 
 def over(
@@ -144,7 +144,7 @@ def get_or_create(
     zone: tzinfo,
     cwd: str | None,
     model: str | None,
-) -> Bound:
+) -> BoundSession:
     tx.lock(address.key)
     there = get(tx, address)
     if there is not None:  # its lease must not change while we decide
@@ -161,7 +161,7 @@ def get_or_create(
     fresh = sessions.create(tx, owner, address.platform, parent=replaced, cwd=cwd, model=model)
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
-    return Bound(session=session, created=True, replaced=replaced, reason=reason)
+    return BoundSession(session=session, created=True, replaced=replaced, reason=reason)
 
 
 def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | None:

@@ -14,14 +14,14 @@ from segue.store.values import listed, readable_address, text
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class UnconfirmedBubble:
     """A bubble that may or may not have been sent."""
 
     key: str
     body: str
 
 
-def begin(tx: Tx, address: Address, begun: Begun, session_id: str | None) -> None:
+def begin(tx: Tx, address: Address, begun: UnconfirmedBubble, session_id: str | None) -> None:
     """Record a bubble before it is sent, so that it is known however the send ends."""
     forget(tx, address)
     tx.change(
@@ -75,9 +75,9 @@ def of(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:
     return {readable_address(key): receipt for key, receipt in rows}
 
 
-def begun(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, Begun]:
+def begun(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, UnconfirmedBubble]:
     rows = tx.rows(
         f"SELECT address, key, body FROM bubbles WHERE platform IN ({listed(platforms)})"
         " AND receipt = '' ORDER BY address"
     )
-    return {readable_address(address): Begun(key, body) for address, key, body in rows}
+    return {readable_address(address): UnconfirmedBubble(key, body) for address, key, body in rows}

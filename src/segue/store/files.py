@@ -30,7 +30,7 @@ from segue.core.errors import (
     StoreReadOnly,
 )
 from segue.store import schema
-from segue.store.base import Dialect
+from segue.store.base import SqlDialect
 from segue.store.clock import Clock
 from segue.store.processes import open_private
 
@@ -92,7 +92,7 @@ def _migrate(connection: apsw.Connection, clock: Clock) -> None:
     version: int = connection.pragma("user_version")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if schema.migrate(Dialect.SQLITE, version, lambda script: _run(connection, script)):
+        if schema.migrate(SqlDialect.SQLITE, version, lambda script: _run(connection, script)):
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", schema.LATEST)
         _new_era(connection, clock.era())

@@ -19,7 +19,7 @@ ALIVE_SECONDS = 10.0
 the next gateway that may claim a handoff is also the one that serves its platform."""
 
 
-class Link(StrEnum):
+class LinkState(StrEnum):
     """The state of a gateway's connection to a platform."""
 
     CONNECTING = "connecting"
@@ -32,7 +32,7 @@ class PlatformHealth:
     """The state of a platform, as last reported by the gateway that serves it."""
 
     platform: Platform
-    state: Link
+    state: LinkState
     detail: str
     """The reason, for display."""
     account: str
@@ -44,7 +44,7 @@ class PlatformHealth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gateway:
+class GatewayRecord:
     """A live gateway."""
 
     process: str
@@ -61,7 +61,7 @@ class Gateways:
 
     async def announce(
         self, name: str, platforms: Collection[Platform], *, seconds: float = ALIVE_SECONDS
-    ) -> Gateway:
+    ) -> GatewayRecord:
         """Register this gateway for those of `platforms` that no live gateway serves.
 
         Call it again to take over from a gateway that died or hangs. The leases of that gateway
@@ -81,7 +81,7 @@ class Gateways:
     async def report(
         self,
         platform: Platform,
-        state: Link,
+        state: LinkState,
         *,
         detail: str = "",
         account: str = "",
@@ -93,15 +93,15 @@ class Gateways:
             report, platform, state, detail=detail, account=account, link=link
         )
 
-    async def alive(self) -> tuple[Gateway, ...]:
+    async def alive(self) -> tuple[GatewayRecord, ...]:
         return await self._engine.read(alive)
 
-    async def serving(self, platform: Platform) -> Gateway | None:
+    async def serving(self, platform: Platform) -> GatewayRecord | None:
         """The live gateway that serves `platform`, or None."""
         return await self._engine.read(serving, platform)
 
 
-def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float) -> Gateway:
+def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float) -> GatewayRecord:
     tx.lock("gateways")
     living = {gateway.process for gateway in alive(tx)}
     for (process,) in tx.rows("SELECT process FROM gateways"):
@@ -151,7 +151,7 @@ def withdraw(tx: Tx) -> bool:
 
 
 def report(
-    tx: Tx, platform: Platform, state: Link, *, detail: str, account: str, link: str | None
+    tx: Tx, platform: Platform, state: LinkState, *, detail: str, account: str, link: str | None
 ) -> bool:
     changed = tx.change(
         "UPDATE gateway_platforms SET detail = :detail,"
@@ -172,7 +172,7 @@ def report(
     return changed == 1
 
 
-def alive(tx: Tx) -> tuple[Gateway, ...]:
+def alive(tx: Tx) -> tuple[GatewayRecord, ...]:
     links = _links(tx)
     rows = tx.rows(
         "SELECT process, name, started FROM gateways WHERE until > :silent"
@@ -180,7 +180,7 @@ def alive(tx: Tx) -> tuple[Gateway, ...]:
         silent=-1 if tx.was_cut_off else tx.ticks,
     )
     return tuple(
-        Gateway(
+        GatewayRecord(
             process=process,
             name=name,
             platforms=frozenset(links.get(process, ())),
@@ -202,7 +202,7 @@ def _links(tx: Tx) -> dict[str, dict[Platform, PlatformHealth]]:
     for process, platform, state, detail, account, link, since in rows:
         links.setdefault(process, {})[Platform(platform)] = PlatformHealth(
             platform=Platform(platform),
-            state=Link(state),
+            state=LinkState(state),
             detail=detail,
             account=account,
             link=link,
@@ -211,5 +211,5 @@ def _links(tx: Tx) -> dict[str, dict[Platform, PlatformHealth]]:
     return links
 
 
-def serving(tx: Tx, platform: Platform) -> Gateway | None:
+def serving(tx: Tx, platform: Platform) -> GatewayRecord | None:
     return next((gateway for gateway in alive(tx) if platform in gateway.platforms), None)

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from segue.store.base import Dialect, Tx
+from segue.store.base import SqlDialect, Tx
 
 CHECK_LIMIT = 200_000_000
 """The largest file to check, in bytes. Reading a larger one takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class StoreHealth:
     size: int
     """Bytes on disk."""
     faults: tuple[str, ...] | None
     """What is damaged. None if not checked: the file is too large, or the database is a server."""
 
 
-def look(tx: Tx) -> Health:
-    if tx.dialect is Dialect.POSTGRES:
+def look(tx: Tx) -> StoreHealth:
+    if tx.dialect is SqlDialect.POSTGRES:
         (size,) = tx.one(
             "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
             " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
         )
-        return Health(size=size, faults=None)
+        return StoreHealth(size=size, faults=None)
     size = tx.one("PRAGMA page_count")[0] * tx.one("PRAGMA page_size")[0]
     if size > CHECK_LIMIT:
-        return Health(size=size, faults=None)
+        return StoreHealth(size=size, faults=None)
     said = tuple(row[0] for row in tx.rows("PRAGMA quick_check(3)"))
-    return Health(size=size, faults=() if said == ("ok",) else said)
+    return StoreHealth(size=size, faults=() if said == ("ok",) else said)

@@ -50,7 +50,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobResult:
     """The result or the error of a job."""
 
     job: Job
@@ -75,7 +75,7 @@ class Threads:
         *,
         count: int,
         batch: int = 1,
-        run: Callable[[list[Job]], list[Outcome]],
+        run: Callable[[list[Job]], list[JobResult]],
         done: Callable[[], None],
     ) -> None:
         self._name = name
@@ -113,7 +113,7 @@ class Threads:
             try:
                 outcomes = self._run(jobs)
             except BaseException as error:  # noqa: BLE001 - passed on to every caller
-                outcomes = [Outcome(job, error=error) for job in jobs]
+                outcomes = [JobResult(job, error=error) for job in jobs]
             for loop in {outcome.job.loop for outcome in outcomes}:
                 mine = [outcome for outcome in outcomes if outcome.job.loop is loop]
                 if not loop.is_closed():
@@ -139,6 +139,6 @@ class Threads:
         return jobs
 
 
-def _deliver(outcomes: list[Outcome]) -> None:
+def _deliver(outcomes: list[JobResult]) -> None:
     for outcome in outcomes:
         outcome.deliver()

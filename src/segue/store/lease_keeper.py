@@ -52,7 +52,7 @@ class Held:
             event.set()
 
 
-class Keeper:
+class LeaseKeeper:
     """Renews the lease of each held session, from `keep` to `let_go`."""
 
     def __init__(self, engine: Engine) -> None:

@@ -198,7 +198,9 @@ class Outbox:
         self, address: Address, key: str, body: str, session_id: str | None = None
     ) -> None:
         """Record the live bubble of `address` before it is sent under `key`."""
-        await self._engine.write(bubbles.begin, address, bubbles.Begun(key, body), session_id)
+        await self._engine.write(
+            bubbles.begin, address, bubbles.UnconfirmedBubble(key, body), session_id
+        )
 
     async def bubble(
         self, address: Address, receipt: str | None, session_id: str | None = None
@@ -213,7 +215,7 @@ class Outbox:
 
     async def begun_bubbles(
         self, platforms: Collection[Platform]
-    ) -> Mapping[Address, bubbles.Begun]:
+    ) -> Mapping[Address, bubbles.UnconfirmedBubble]:
         """The bubbles that may or may not have been sent."""
         return await self._engine.read(bubbles.begun, platforms)
 

@@ -25,7 +25,7 @@ class Author(StrEnum):
     PERSON = "person"
 
 
-class Act(StrEnum):
+class PageAction(StrEnum):
     """What the user can do on the page."""
 
     SAY = "say"
@@ -66,7 +66,7 @@ class PageUpdate:
     no: int
     page: str
     browser: str
-    act: Act
+    act: PageAction
     text: str
     message: int
     """The number of the message that was sent, or whose button was pressed."""
@@ -83,7 +83,7 @@ class Credential:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PageLocation:
     """Where the page is served."""
 
     port: int
@@ -125,11 +125,11 @@ class Pages:
 
     # Where it is served
 
-    async def place(self, machine: str) -> Place | None:
+    async def place(self, machine: str) -> PageLocation | None:
         """Where the page was last served on this machine, or None."""
         return await self._engine.read(place, machine)
 
-    async def settle(self, machine: str, place: Place) -> None:
+    async def settle(self, machine: str, place: PageLocation) -> None:
         """Record where the page is served."""
         await self._engine.write(settle, machine, place)
 
@@ -258,13 +258,13 @@ def forget(tx: Tx, port: int) -> int:
 # Where it is served
 
 
-def place(tx: Tx, machine: str) -> Place | None:
+def place(tx: Tx, machine: str) -> PageLocation | None:
     sql = "SELECT port, addresses FROM page_places WHERE machine = :machine"
     row = tx.row(sql, machine=text(machine))
-    return Place(port=row[0], addresses=tuple(row[1].split())) if row else None
+    return PageLocation(port=row[0], addresses=tuple(row[1].split())) if row else None
 
 
-def settle(tx: Tx, machine: str, place: Place) -> None:
+def settle(tx: Tx, machine: str, place: PageLocation) -> None:
     tx.change(
         "INSERT INTO page_places (machine, port, addresses) VALUES (:machine, :port, :addresses)"
         " ON CONFLICT (machine) DO UPDATE"
@@ -371,7 +371,7 @@ def _next_rev(tx: Tx, page: str) -> int:
 def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
     key = own_key(page, key)
     said = show(tx, page, key, Author.PERSON, body, ())
-    _record(tx, page, key, browser, Act.SAY, body, said.no)
+    _record(tx, page, key, browser, PageAction.SAY, body, said.no)
     return said
 
 
@@ -383,7 +383,7 @@ def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool
     there = message(tx, no)
     if there is None or there.page != page or data not in {button for _, button in there.buttons}:
         return False
-    _record(tx, page, own_key(page, key), browser, Act.PRESS, data, no)
+    _record(tx, page, own_key(page, key), browser, PageAction.PRESS, data, no)
     edit(tx, no, there.text, ())
     return True
 
@@ -393,7 +393,7 @@ def own_key(page: str, key: str) -> str:
     return f"{page}/{key}"
 
 
-def _record(tx: Tx, page: str, key: str, browser: str, act: Act, body: str, no: int) -> None:
+def _record(tx: Tx, page: str, key: str, browser: str, act: PageAction, body: str, no: int) -> None:
     recorded = tx.change(
         "INSERT INTO page_updates (page, key, browser, kind, text, message)"
         " VALUES (:page, :key, :browser, :act, :text, :no) ON CONFLICT (key) DO NOTHING",
@@ -415,7 +415,9 @@ def unheard(tx: Tx, limit: int) -> tuple[PageUpdate, ...]:
         limit=limit,
     )
     return tuple(
-        PageUpdate(no=no, page=page, browser=browser, act=Act(act), text=body, message=message)
+        PageUpdate(
+            no=no, page=page, browser=browser, act=PageAction(act), text=body, message=message
+        )
         for no, page, browser, act, body, message in rows
     )
 

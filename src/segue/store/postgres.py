@@ -29,9 +29,9 @@ from segue.core.errors import (
 )
 from segue.core.lease import Ticks
 from segue.store import schema
-from segue.store.base import Dialect, Row, Topic, Tx
+from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
-from segue.store.jobs import Job, Outcome, Threads
+from segue.store.jobs import Job, JobResult, Threads
 from segue.store.processes import new_process_name
 from segue.store.values import micros, shown
 from segue.store.wake import Bell, Ring
@@ -66,7 +66,7 @@ def _native(sql: str) -> bytes:
 class PostgresTx:
     """One transaction on one connection."""
 
-    dialect = Dialect.POSTGRES
+    dialect = SqlDialect.POSTGRES
     for_update = "FOR UPDATE"
     for_share = "FOR KEY SHARE"
 
@@ -140,7 +140,7 @@ class PostgresTx:
             self._connection.execute("ROLLBACK")
 
 
-class Line:
+class ThreadConnection:
     """One thread's connection, and the slot in which it records its commits."""
 
     def __init__(self, url: str, process: str) -> None:
@@ -199,14 +199,14 @@ class PostgresEngine:
     def _busy(self) -> StoreError:
         return StoreBusy(path=shown(self._url))
 
-    def _run(self, jobs: list[Job]) -> list[Outcome]:
+    def _run(self, jobs: list[Job]) -> list[JobResult]:
         return [self._one(job) for job in jobs if job.begin()]
 
-    def _one(self, job: Job) -> Outcome:
+    def _one(self, job: Job) -> JobResult:
         try:
-            return Outcome(job, job.work(None))
+            return JobResult(job, job.work(None))
         except Exception as error:  # noqa: BLE001 - passed on to the caller
-            return Outcome(job, error=_told(error, self._url))
+            return JobResult(job, error=_told(error, self._url))
 
     def _reading(self, work: Callable[[Tx], T]) -> T:
         def attempt() -> T:
@@ -233,12 +233,12 @@ class PostgresEngine:
         try:
             return attempt()
         except psycopg.OperationalError:
-            line: Line | None = getattr(self._local, "line", None)
+            line: ThreadConnection | None = getattr(self._local, "line", None)
             if line is not None and not line.connection.closed:
                 raise
             return attempt()
 
-    def _begin(self, line: Line, begin: str) -> PostgresTx:
+    def _begin(self, line: ThreadConnection, begin: str) -> PostgresTx:
         return PostgresTx(
             line.connection,
             self.process,
@@ -269,7 +269,7 @@ class PostgresEngine:
             raise StoreFailed(path=shown(self._url), reason=_reason(error)) from error
         return result
 
-    def _committed(self, line: Line, error: psycopg.OperationalError) -> bool:
+    def _committed(self, line: ThreadConnection, error: psycopg.OperationalError) -> bool:
         """Whether a COMMIT took effect although its response was lost."""
         for pause in (0.0, 0.1, 0.5, 1.0, 2.0, 4.0):
             time.sleep(pause)
@@ -283,14 +283,14 @@ class PostgresEngine:
                 continue
         raise StoreUncertain(path=shown(self._url)) from error
 
-    def _line(self) -> Line:
-        known: Line | None = getattr(self._local, "line", None)
+    def _line(self) -> ThreadConnection:
+        known: ThreadConnection | None = getattr(self._local, "line", None)
         if known is None or known.connection.closed:
-            self._local.line = known = Line(self._url, self.process)
+            self._local.line = known = ThreadConnection(self._url, self.process)
         return known
 
     def _hang_up(self) -> None:
-        line: Line | None = getattr(self._local, "line", None)
+        line: ThreadConnection | None = getattr(self._local, "line", None)
         if line is not None:
             with contextlib.suppress(psycopg.Error):  # deleted later, by `_prepare`
                 line.connection.execute("DELETE FROM commits WHERE slot = %s", (line.slot,))
@@ -330,7 +330,7 @@ def _prepare(url: str) -> None:
                 connection.execute("CREATE SCHEMA segue")
                 connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
                 connection.execute("INSERT INTO segue.schema_version VALUES (0)")
-            if schema.migrate(Dialect.POSTGRES, max(version, 0), lambda s: _run(connection, s)):
+            if schema.migrate(SqlDialect.POSTGRES, max(version, 0), lambda s: _run(connection, s)):
                 connection.execute("UPDATE segue.schema_version SET version = %s", (schema.LATEST,))
             # Left behind by processes that were killed.
             connection.execute(f"DELETE FROM commits WHERE at < {_NOW} - {_DAY}".encode())

@@ -7,13 +7,13 @@ from pathlib import Path
 from string import Template
 
 from segue.core.errors import StoreNewer
-from segue.store.base import Dialect
+from segue.store.base import SqlDialect
 
 LATEST = 11
 
 _FOLDER = Path(__file__).parent / "migrations"
 _WORDS = {
-    Dialect.SQLITE: {
+    SqlDialect.SQLITE: {
         "int": "INTEGER",
         "bytes": "BLOB",
         "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
@@ -21,7 +21,7 @@ _WORDS = {
         "strict": "STRICT",
         "json": "json_quote",
     },
-    Dialect.POSTGRES: {
+    SqlDialect.POSTGRES: {
         "int": "BIGINT",
         "bytes": "BYTEA",
         "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -32,7 +32,7 @@ _WORDS = {
 }
 
 
-def scripts(dialect: Dialect, version: int) -> list[str]:
+def scripts(dialect: SqlDialect, version: int) -> list[str]:
     """The scripts that lead from `version` to LATEST, in order."""
     # The common script of a number comes before the one for a single database.
     paths = sorted(_FOLDER.glob("*.sql"), key=lambda path: (path.name[:4], len(path.suffixes)))
@@ -44,7 +44,7 @@ def scripts(dialect: Dialect, version: int) -> list[str]:
     ]
 
 
-def migrate(dialect: Dialect, version: int, run: Callable[[str], None]) -> bool:
+def migrate(dialect: SqlDialect, version: int, run: Callable[[str], None]) -> bool:
     """Run the missing scripts in the caller's transaction. Return False if there are none."""
     if version > LATEST:
         raise StoreNewer(found=version, known=LATEST)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from segue.core.text import one_line
 from segue.core.transcript import Role
-from segue.store.base import Dialect, Tx
+from segue.store.base import SqlDialect, Tx
 from segue.store.values import moment, text
 
 _BATCH = 500
@@ -66,10 +66,10 @@ def _snippet(content: str, word: str) -> str:
     return ("…" if start else "") + one_line(content[start : start + 2 * _SNIPPET], _SNIPPET)
 
 
-def _query(dialect: Dialect, words: list[str]) -> tuple[str, str]:
+def _query(dialect: SqlDialect, words: list[str]) -> tuple[str, str]:
     """The SQL that finds the ids of messages with all the words (or longer words that start with
     them), and its query string."""
-    if dialect is Dialect.SQLITE:
+    if dialect is SqlDialect.SQLITE:
         return (
             "SELECT rowid FROM words WHERE words MATCH :query",
             " ".join(f'"{word}"*' for word in words),
@@ -91,7 +91,7 @@ def index_some(tx: Tx, owner: str) -> bool:
         return False
     no, done, last = row
     upto = min(last, done + _BATCH)
-    if tx.dialect is Dialect.SQLITE:
+    if tx.dialect is SqlDialect.SQLITE:
         insert = "INSERT INTO words (rowid, content) SELECT id, content"
     else:
         # PostgreSQL would take a path or an address for one word, and rejects more than a megabyte.
@@ -108,7 +108,7 @@ def index_some(tx: Tx, owner: str) -> bool:
 
 def forget(tx: Tx, no: int) -> None:
     """Remove a session's messages from the index, before they are deleted."""
-    if tx.dialect is Dialect.SQLITE:
+    if tx.dialect is SqlDialect.SQLITE:
         forget = (
             "INSERT INTO words (words, rowid, content) SELECT 'delete', m.id, m.content"
             " FROM messages m JOIN sessions s ON s.no = :no"

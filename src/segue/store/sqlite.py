@@ -35,9 +35,9 @@ from segue.core.errors import (
 )
 from segue.core.lease import Ticks
 from segue.store import files
-from segue.store.base import Dialect, Row, Topic, Tx
+from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
-from segue.store.jobs import Job, Outcome, Threads
+from segue.store.jobs import Job, JobResult, Threads
 from segue.store.processes import Processes, new_process_name, open_private
 from segue.store.values import micros
 from segue.store.wake import Bell, Mailbox, Ring
@@ -58,7 +58,7 @@ _open_here_lock = threading.Lock()
 class SqliteTx:
     """One transaction on one connection."""
 
-    dialect = Dialect.SQLITE
+    dialect = SqlDialect.SQLITE
     for_update = ""
     for_share = ""
     was_cut_off = False
@@ -102,7 +102,7 @@ class SqliteTx:
         self.nudges.add(topic)
 
 
-class Gate:
+class WriteGate:
     """Makes the writers take turns. SQLite's own locking lets one process starve the others."""
 
     def __init__(self, folder: Path) -> None:
@@ -136,7 +136,7 @@ class SqliteEngine:
         self._path = path
         self._clock = clock
         self._run = run
-        self._gate = Gate(run)
+        self._gate = WriteGate(run)
         self._processes = Processes(run, new_process_name())
         self._mailbox = Mailbox(run, self._processes.me)
         self._file: tuple[int, int] | None = None
@@ -198,10 +198,10 @@ class SqliteEngine:
     def _busy(self) -> StoreError:
         return StoreBusy(path=self._path)
 
-    def _read(self, jobs: list[Job]) -> list[Outcome]:
+    def _read(self, jobs: list[Job]) -> list[JobResult]:
         return [self._read_one(job) for job in jobs if job.begin()]
 
-    def _read_one(self, job: Job) -> Outcome:
+    def _read_one(self, job: Job) -> JobResult:
         try:
             connection = self._connection()
             connection.execute("BEGIN")
@@ -210,10 +210,10 @@ class SqliteEngine:
             finally:
                 connection.execute("COMMIT")
         except (apsw.Error, OSError) as error:
-            return Outcome(job, error=files.told(error, self._path))
-        return Outcome(job, result)
+            return JobResult(job, error=files.told(error, self._path))
+        return JobResult(job, result)
 
-    def _write(self, jobs: list[Job]) -> list[Outcome]:
+    def _write(self, jobs: list[Job]) -> list[JobResult]:
         nudges: set[Topic] = set()
         with self._gate.passed():
             begun = [job for job in jobs if job.begin()]
@@ -229,7 +229,7 @@ class SqliteEngine:
                 self._processes.dead(process)  # removes its files
         return outcomes
 
-    def _transact(self, jobs: list[Job], nudges: set[Topic]) -> list[Outcome]:
+    def _transact(self, jobs: list[Job], nudges: set[Topic]) -> list[JobResult]:
         """Run `jobs` in one transaction, at the cost of one commit. A job that fails is rolled back
         alone."""
         connection = self._connection()
@@ -243,22 +243,22 @@ class SqliteEngine:
             files.roll_back(connection)
             if len(jobs) > 1:
                 return [o for job in jobs for o in self._transact([job], nudges)]
-            return [Outcome(job, error=files.told(error, self._path)) for job in jobs]
+            return [JobResult(job, error=files.told(error, self._path)) for job in jobs]
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
             nudges.clear()
             told = self._commit_failed(connection, error)
-            return [Outcome(job, error=told) for job in jobs]
+            return [JobResult(job, error=told) for job in jobs]
         return outcomes
 
-    def _do(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> Outcome:
+    def _do(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> JobResult:
         tx = SqliteTx(connection, self._clock, self._processes)
         result = job.work(tx)
         nudges |= tx.nudges
-        return Outcome(job, result)
+        return JobResult(job, result)
 
-    def _do_undoably(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> Outcome:
+    def _do_undoably(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> JobResult:
         connection.execute("SAVEPOINT job")
         try:
             outcome = self._do(job, connection, nudges)
@@ -266,7 +266,7 @@ class SqliteEngine:
             if not connection.in_transaction:  # a full disk aborts the whole transaction
                 raise
             connection.execute("ROLLBACK TO job")
-            outcome = Outcome(job, error=files.told(error, self._path))
+            outcome = JobResult(job, error=files.told(error, self._path))
         connection.execute("RELEASE job")
         return outcome
 

@@ -19,7 +19,7 @@ from segue.store.base import Engine, Topic, Tx
 from segue.store.bindings import Bindings
 from segue.store.gateways import Gateways
 from segue.store.inbox import Inbox
-from segue.store.lease_keeper import Keeper
+from segue.store.lease_keeper import LeaseKeeper
 from segue.store.leases import Leases
 from segue.store.notes import Notes
 from segue.store.outbox import Draft, Outbox
@@ -50,7 +50,7 @@ class Store:
         self.transcripts = Transcripts(engine)
         self.bindings = Bindings(engine)
         self.leases = Leases(engine)
-        self.keeper = Keeper(engine)
+        self.keeper = LeaseKeeper(engine)
         self.inbox = Inbox(engine)
         self.outbox = Outbox(engine)
         self.approvals = Approvals(engine)
@@ -89,7 +89,7 @@ class Store:
         """Like `write`, for several reads of one consistent snapshot."""
         return self._engine.read(work, *args, **kwargs)
 
-    async def health(self) -> health.Health:
+    async def health(self) -> health.StoreHealth:
         """The size of the store and, where that is quick to check, its integrity."""
         return await self._engine.read(health.look)
 

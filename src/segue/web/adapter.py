@@ -15,7 +15,7 @@ from segue.platforms.adapter import BaseAdapter
 from segue.platforms.base import Button, Capabilities, Dialect, Inbound, InboundKind, Part, Receipt
 from segue.platforms.errors import Failures
 from segue.store import Store, Topic
-from segue.store.pages import Act, Page, PageUpdate
+from segue.store.pages import Page, PageAction, PageUpdate
 from segue.store.wake import Waiter
 from segue.web import addresses
 from segue.web.page import WebPage
@@ -98,7 +98,7 @@ class WebAdapter(BaseAdapter):
         page = await self._store.pages.get(update.page)
         if page is None:
             return None
-        kind = InboundKind.BUTTON if update.act is Act.PRESS else InboundKind.MESSAGE
+        kind = InboundKind.BUTTON if update.act is PageAction.PRESS else InboundKind.MESSAGE
         return Inbound(
             kind=kind,
             update_id=str(update.no),

@@ -13,7 +13,7 @@ from websockets.asyncio.server import ServerConnection
 from segue.config import accounts
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
-from segue.core.proof import Exchange
+from segue.core.proof import ProofExchange
 from segue.store import Store
 from segue.store.pages import Credential
 from segue.web import frames
@@ -42,7 +42,7 @@ async def admit(
             raise NotProven
         if credential := await store.pages.credential(greeting.key, origin):
             _check_account(connection)
-            exchange = Exchange(
+            exchange = ProofExchange(
                 origin=origin,
                 browser_nonce=greeting.nonce,
                 server_nonce=secrets.token_hex(32),
@@ -65,7 +65,7 @@ def _check_account(connection: ServerConnection) -> None:
 
 
 async def _paired(
-    store: Store, key: str, exchange: Exchange, link: Credential, name: str
+    store: Store, key: str, exchange: ProofExchange, link: Credential, name: str
 ) -> Visitor | None:
     """Pair the browser. Return None if another browser used the link first."""
     browser, secret = exchange.new_browser(link.secret)
@@ -78,7 +78,7 @@ async def _paired(
 
 
 async def _prove_each_other(
-    connection: ServerConnection, exchange: Exchange, credential: Credential
+    connection: ServerConnection, exchange: ProofExchange, credential: Credential
 ) -> None:
     ours = exchange.server_proof(credential.secret)
     await _send(connection, frames.Proof(nonce=exchange.server_nonce, proof=ours))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from segue.core.address import Address, Platform
 from segue.store import Store
-from segue.store.gateways import Gateway, Link
+from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.pairings import CODE_SECONDS
 
 _FORM = "/#t={code}"
 """The end of a pairing link. Browsers never send the part after the # to a server."""
 
 
-def url(gateway: Gateway | None) -> str | None:
+def url(gateway: GatewayRecord | None) -> str | None:
     """The page's URL on that gateway, or None if it does not serve the page (yet)."""
     health = gateway.links.get(Platform.WEB) if gateway else None
-    if health is None or health.state is Link.DOWN or health.link is None:
+    if health is None or health.state is LinkState.DOWN or health.link is None:
         return None
     if not health.link.endswith(_FORM):
         return None

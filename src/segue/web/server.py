@@ -17,7 +17,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from segue.store.pages import Place
+from segue.store.pages import PageLocation
 from segue.web import files, guard, hooks, http, ports
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
 from segue.web.guard import Names
@@ -47,7 +47,7 @@ class Server:
     def url(self) -> str:
         return self._names.url
 
-    async def start(self, port: int | None = None, last: int | None = None) -> Place:
+    async def start(self, port: int | None = None, last: int | None = None) -> PageLocation:
         """Serve on `port`, else on the last port, else on one of the usual ones. Raise PortHeld if
         the port belongs to another program."""
         bound = ports.bound(self._addresses, port, last)
@@ -58,7 +58,7 @@ class Server:
             url=f"http://{self._addresses[-1]}:{actual}",
         )
         self._servers = [await self._serve(one) for one in bound]
-        return Place(port=actual, addresses=self._addresses)
+        return PageLocation(port=actual, addresses=self._addresses)
 
     async def _serve(self, bound: socket.socket) -> WebSocketServer:
         def connection(

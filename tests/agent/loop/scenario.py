@@ -26,7 +26,7 @@ from segue.agent.models.anthropic import request as anthropic_wire
 from segue.agent.models.base import Model, Prompt
 from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.gemini import request as gemini_wire
-from segue.agent.models.http import Patience
+from segue.agent.models.http import Timeouts
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.openai import request as openai_wire
 from segue.agent.models.scripted import Say, Script, ScriptedModel
@@ -52,7 +52,7 @@ AT = datetime(2026, 11, 1, tzinfo=UTC)
 LATER = AT + timedelta(hours=1)
 HI = Message(Role.USER, "hi", AT)
 BUSY = ModelBusy(provider="It", reason="full")
-PATIENCE = Patience(connect=5, silence=20, tries=2, first_pause=0.001)
+PATIENCE = Timeouts(connect=5, silence=20, tries=2, first_pause=0.001)
 FIRST, REST = "Sixteen letters,", "LATER nobody hears."
 
 T = TypeVar("T")
@@ -169,7 +169,7 @@ async def refusals(messages: tuple[Message, ...], tools: Mapping[str, Tool[Any]]
     claude = anthropic_wire.build("claude-fake", prompt, thinking=False)
     gemini = gemini_wire.build("gemini-3-fake", prompt, signed=False)
     gpt = openai_wire.build(
-        prompt, model="gpt-test", dialect=openai_wire.Dialect(limit="max_tokens")
+        prompt, model="gpt-test", dialect=openai_wire.ServerDialect(limit="max_tokens")
     )
     answers: list[Response] = [
         await FakeAnthropic([anthropic_fake.Answer()])(

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Text, ToolSpec
-from segue.agent.models.http import Patience
+from segue.agent.models.http import Timeouts
 from segue.core.transcript import Message, Role, ToolCall
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
-HASTE = Patience(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
-ONCE = Patience(connect=5, silence=5, tries=1)
+HASTE = Timeouts(connect=5, silence=5, tries=3, first_pause=0.001, longest_pause=0.01)
+ONCE = Timeouts(connect=5, silence=5, tries=1)
 RUN = ToolSpec(
     name="run",
     description="Run a command.",

@@ -13,7 +13,7 @@ from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.gemini import request as to_gemini
 from segue.agent.models.hosted import HostedModel
-from segue.agent.models.http import Patience
+from segue.agent.models.http import Timeouts
 from segue.core.transcript import Message
 from segue.testing.http import serving
 from segue.testing.models import anthropic, gemini
@@ -43,13 +43,13 @@ class Provider:
     limited: Failure
     """A rate limit error that asks the client to wait 0.2 seconds."""
 
-    def model_at(self, url: str, patience: Patience = HASTE, **more: Any) -> HostedModel:
+    def model_at(self, url: str, patience: Timeouts = HASTE, **more: Any) -> HostedModel:
         known: dict[str, Any] = {"base_url": f"{url}{self.root}", "patience": patience}
         return self.client(**{**self.given, **known, **more})
 
     @asynccontextmanager
     async def talking(
-        self, fake: StrictFake[Any], patience: Patience = HASTE, **more: Any
+        self, fake: StrictFake[Any], patience: Timeouts = HASTE, **more: Any
     ) -> AsyncGenerator[HostedModel]:
         async with serving(fake) as url:
             model = self.model_at(url, patience, **more)

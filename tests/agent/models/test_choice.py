@@ -20,7 +20,7 @@ from segue import config
 from segue.agent.models import choice as choices
 from segue.agent.models import discovery, offers, routes
 from segue.agent.models.anthropic import AnthropicModel
-from segue.agent.models.catalog import PROVIDERS, SERVERS, Server, Wire
+from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer
 from segue.agent.models.choice import Choice, choose, connect, survey
 from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.local.model import LocalModel
@@ -45,7 +45,7 @@ from segue.testing.models.anthropic import FakeAnthropic
 from segue.testing.models.gemini import FakeGemini
 from segue.testing.models.openai import FakeOpenAI
 
-NOBODY: tuple[Server, ...] = ()
+NOBODY: tuple[ModelServer, ...] = ()
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def with_file(environ: Mapping[str, str], text: str) -> Settings:
     return config.load(environ)
 
 
-def server(url: str) -> Server:
-    return Server(name="ollama", title="Ollama", port=urlsplit(url).port or 0)
+def server(url: str) -> ModelServer:
+    return ModelServer(name="ollama", title="Ollama", port=urlsplit(url).port or 0)
 
 
 def body_of(*names: str, **more: Any) -> bytes:
@@ -86,7 +86,7 @@ def body_of(*names: str, **more: Any) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def answering(body: bytes, **more: Any) -> AsyncGenerator[Server]:
+async def answering(body: bytes, **more: Any) -> AsyncGenerator[ModelServer]:
     async def handle(request: Request) -> Response:
         assert (request.method, request.target) == ("GET", "/v1/models")
         return Response(body=body, **more)
@@ -442,7 +442,11 @@ async def connected(name: str, settings: Settings, **more: Any) -> Any:
 async def test_every_wire_has_its_client(environ: dict[str, str]):
     keys = {v: "k" for several in config.KEY_VARIABLES.values() for v in several}
     settings = config.load({**environ, **keys})
-    kinds = {Wire.OPENAI: OpenAIModel, Wire.ANTHROPIC: AnthropicModel, Wire.GEMINI: GeminiModel}
+    kinds = {
+        ApiFormat.OPENAI: OpenAIModel,
+        ApiFormat.ANTHROPIC: AnthropicModel,
+        ApiFormat.GEMINI: GeminiModel,
+    }
     for provider in PROVIDERS.values():
         model = await connected(f"{provider.name}/some-model", settings)
         assert type(model) is kinds[provider.wire]
@@ -625,7 +629,7 @@ async def test_what_one_service_says_does_not_end_the_others(
         tables = f"[endpoints.bad]\nurl = '{bad}/v1'\n[endpoints.mute]\nurl = '{mute}/v1'\n"
         given = {**environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": url}
         settings = with_file(given, tables)
-        servers = [ollama, Server(name="lmstudio", title="LM Studio", port=gone.port)]
+        servers = [ollama, ModelServer(name="lmstudio", title="LM Studio", port=gone.port)]
         found = {o.name: o for o in await offers.available(settings, servers=servers)}
         assert list(found) == ["bad", "mute", "openai", "ollama", "local"]
         assert found["openai"].models == ("openai/gpt-a", "openai/gpt-b")

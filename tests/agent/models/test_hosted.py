@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from segue.agent.models.base import Call, End, Model, Piece, Text
-from segue.agent.models.http import Patience
+from segue.agent.models.http import Timeouts
 from segue.core.errors import (
     BadKey,
     ContextTooLong,
@@ -103,7 +103,7 @@ async def test_a_busy_server_is_asked_again_until_it_answers(provider: Provider)
 
 @EACH
 async def test_retry_after_is_honoured(provider: Provider):
-    patience = Patience(tries=2, first_pause=0.0, longest_pause=5)
+    patience = Timeouts(tries=2, first_pause=0.0, longest_pause=5)
     begun = time.monotonic()
     pieces = await provider.exchange(provider.limited, provider.done, patience=patience)
     assert joined(pieces)[0] == "Done."
@@ -115,7 +115,7 @@ async def test_a_stall_is_noticed(provider: Provider):
     stalled = Travel(stall_after=provider.middle)
     stream = Stream(body=provider.sse(provider.recorded), travel=stalled)
     with pytest.raises(ModelStalled):
-        await provider.exchange(stream, patience=Patience(silence=0.1, tries=1))
+        await provider.exchange(stream, patience=Timeouts(silence=0.1, tries=1))
 
 
 @EACH

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from segue.agent.models.http import (
-    Client,
-    Endpoint,
-    Patience,
+    ProviderClient,
+    ProviderEndpoint,
     Refusal,
+    Timeouts,
     _retry_after,
     around_proxies,
 )
@@ -57,9 +57,11 @@ def nothing_known(_: Refusal) -> ModelError | None:
 @contextlib.asynccontextmanager
 async def client(
     url: str, explain: Callable[[Refusal], ModelError | None] = nothing_known, **more: Any
-) -> AsyncGenerator[Client]:
+) -> AsyncGenerator[ProviderClient]:
     known: dict[str, Any] = {"patience": HASTE, "headers": {"X-Key": "k"}}
-    made = Client(Endpoint(provider="Acme", base_url=url, explain=explain, **{**known, **more}))
+    made = ProviderClient(
+        ProviderEndpoint(provider="Acme", base_url=url, explain=explain, **{**known, **more})
+    )
     try:
         yield made
     finally:
@@ -195,7 +197,7 @@ async def test_silence_is_a_stall(sent: bytes):
         yield sent
         await asyncio.Event().wait()
 
-    patience = Patience(connect=5, silence=0.05, tries=3)
+    patience = Timeouts(connect=5, silence=0.05, tries=3)
     server = Server(Response(200, SSE, silent()))
     with pytest.raises(ModelStalled):
         await hear(server, patience=patience)
@@ -209,7 +211,7 @@ async def test_a_server_that_only_keeps_the_line_alive_is_waited_for():
             await asyncio.sleep(0.02)
         yield b"data: 1\n\n"
 
-    patience = Patience(connect=5, silence=0.15, tries=1)
+    patience = Timeouts(connect=5, silence=0.15, tries=1)
     assert await hear(Server(Response(200, SSE, alive())), patience=patience) == ["1"]
 
 
@@ -263,7 +265,7 @@ async def test_a_pause_between_tries_can_be_cancelled():
         asked.set()
         return Response(503)
 
-    patience = Patience(tries=2, first_pause=600, longest_pause=600)
+    patience = Timeouts(tries=2, first_pause=600, longest_pause=600)
     async with serving(handle) as url, client(url, patience=patience) as acme:
         first = asyncio.ensure_future(anext(acme.events("/ask", b"{}")))
         async with asyncio.timeout(30):
@@ -306,9 +308,9 @@ async def test_retry_after_is_honoured_up_to_the_longest_pause(after: str):
 
 
 def test_pauses_grow_are_spread_and_have_an_end():
-    patience = Patience(tries=8, first_pause=1, longest_pause=10)
-    acme = Client(
-        Endpoint(
+    patience = Timeouts(tries=8, first_pause=1, longest_pause=10)
+    acme = ProviderClient(
+        ProviderEndpoint(
             provider="Acme",
             base_url="http://x",
             headers={},

@@ -16,7 +16,7 @@ import pytest
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.base import End, Model, Piece, Prompt, Text, ToolSpec
 from segue.agent.models.gemini import GeminiModel
-from segue.agent.models.http import Patience
+from segue.agent.models.http import Timeouts
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.pictures import MAX_BYTES, MAX_PICTURES, sentence
 from segue.core.errors import ModelBusy, ModelRefused
@@ -27,7 +27,7 @@ from segue.testing.models import anthropic, gemini, openai
 from segue.testing.pictures import GIF, JPEG, WEBP, png
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
-HASTE = Patience(connect=5, silence=20, tries=3, first_pause=0.001, longest_pause=0.01)
+HASTE = Timeouts(connect=5, silence=20, tries=3, first_pause=0.001, longest_pause=0.01)
 RUN = ToolSpec(
     name="run",
     description="Run a command.",

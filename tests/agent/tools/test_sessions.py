@@ -11,7 +11,7 @@ import pytest
 
 import segue.store
 from segue.agent.tools.base import OUTPUT_LIMIT, Risk, ToolFailed, Workplace
-from segue.agent.tools.sessions import MAX_HITS, Found, search_sessions
+from segue.agent.tools.sessions import MAX_HITS, FoundMessage, search_sessions
 from segue.core.address import Platform
 from segue.core.transcript import Message, Role
 from tests.agent.tools.calls import use
@@ -36,7 +36,7 @@ class Archive:
         self.entries = entries
         self.asked: list[tuple[str, int]] = []
 
-    async def find(self, words: str, limit: int) -> Sequence[Found]:
+    async def find(self, words: str, limit: int) -> Sequence[FoundMessage]:
         self.asked.append((words, limit))
         return self.entries
 
@@ -95,7 +95,7 @@ async def test_a_search_that_makes_no_sense_is_not_made(arguments: dict[str, obj
 async def test_what_the_store_finds_can_be_told(tmp_path: Path):
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
 
-        async def find(words: str, limit: int) -> Sequence[Found]:
+        async def find(words: str, limit: int) -> Sequence[FoundMessage]:
             return await store.sessions.search("me", words, limit=limit)
 
         await store.owners.ensure("me")

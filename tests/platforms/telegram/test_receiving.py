@@ -11,8 +11,8 @@ import pytest
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Inbound, InboundKind
 from segue.platforms.telegram.adapter import TelegramAdapter
-from segue.testing.telegram import Peer, Settings, Trouble, Upload
 from segue.testing.contract.rig import Ear, home_of, listening, part
+from segue.testing.telegram import Peer, Settings, Trouble, Upload
 from tests.platforms.telegram.rig import Shape, TelegramRig
 
 NAME = "@segue_test_bot"

@@ -11,7 +11,7 @@ from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Part, Upload
 from segue.platforms.markup import parts
 from segue.platforms.telegram.client import FAILURES, _Request
-from segue.testing.contract.rig import Place, failure, home_of, listening, part
+from segue.testing.contract.rig import failure, listening, part
 from segue.testing.telegram import Kind, Settings, Status, Trouble
 from tests.platforms.telegram.rig import Shape, TelegramRig, home_at
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from segue.core.address import Platform
 from segue.core.handoff import (
-    Event,
     Handoff,
+    HandoffEvent,
     State,
     next_state,
 )
@@ -51,25 +51,25 @@ async def reach(store: Store, session_id: str, wanted: State) -> Handoff:
     return claim
 
 
-async def attempt(store: Store, clock: FakeClock, handoff: Handoff, event: Event) -> object:
+async def attempt(store: Store, clock: FakeClock, handoff: Handoff, event: HandoffEvent) -> object:
     match event:
-        case Event.CLAIM:
+        case HandoffEvent.CLAIM:
             clock.advance(LEASE_SECONDS)  # a running one can be claimed once its gateway is gone
             return await store.claim_handoff(handoff.id)
-        case Event.COMPLETE:
+        case HandoffEvent.COMPLETE:
             return await store.complete_handoff(handoff, address=DM)
-        case Event.FAIL:
+        case HandoffEvent.FAIL:
             return await store.fail_handoff(handoff, "no")
-        case Event.CANCEL:
+        case HandoffEvent.CANCEL:
             return await store.cancel_handoff(handoff.id)
-        case Event.EXPIRE:
+        case HandoffEvent.EXPIRE:
             clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
             return await store.expire_handoffs()
 
 
 async def test_the_store_agrees_with_the_table_of_transitions(store: Store, clock: FakeClock):
     for before in State:
-        for event in Event:
+        for event in HandoffEvent:
             session = await store.sessions.create("me", Platform.LOCAL)
             handoff = await reach(store, session.id, before)
             was = (await store.list_handoffs(session.id))[0]

@@ -18,7 +18,7 @@ do not continue their own text."""
 Json = dict[str, Any]
 
 
-class Wire(Protocol):
+class WireFormat(Protocol):
     """A provider's format for messages, which consist of parts."""
 
     role: ClassVar[str]
@@ -41,7 +41,7 @@ class Wire(Protocol):
         ...
 
 
-def by_turns(messages: Sequence[Message], wire: Wire, kinds: Collection[str]) -> list[Json]:
+def by_turns(messages: Sequence[Message], wire: WireFormat, kinds: Collection[str]) -> list[Json]:
     """Convert the messages so that user and model alternate, starting and ending with the user.
 
     Consecutive messages of one role are merged. A missing user message is filled in with a text in
@@ -69,7 +69,7 @@ def by_turns(messages: Sequence[Message], wire: Wire, kinds: Collection[str]) ->
     return turns
 
 
-def _seen(pictures: Sequence[Image | str], wire: Wire) -> list[Json]:
+def _seen(pictures: Sequence[Image | str], wire: WireFormat) -> list[Json]:
     seen: list[Json] = []
     for picture in pictures:
         seen += wire.text(picture) if isinstance(picture, str) else [wire.picture(picture)]

@@ -14,7 +14,7 @@ from enum import StrEnum
 from segue.config import KEY_VARIABLES
 
 
-class Wire(StrEnum):
+class ApiFormat(StrEnum):
     """The API format of a provider."""
 
     OPENAI = "openai"
@@ -29,7 +29,7 @@ class Provider:
     name: str
     title: str
     base_url: str
-    wire: Wire = Wire.OPENAI
+    wire: ApiFormat = ApiFormat.OPENAI
     default: str | None = None
     """The model to use if the user named none. None if they have to name one."""
     usual: int
@@ -65,7 +65,7 @@ PROVIDERS: Mapping[str, Provider] = {
             name="anthropic",
             title="Anthropic",
             base_url="https://api.anthropic.com",
-            wire=Wire.ANTHROPIC,
+            wire=ApiFormat.ANTHROPIC,
             default="claude-sonnet-5",
             usual=200_000,
             contexts={"claude-sonnet-5": 1_000_000},
@@ -91,7 +91,7 @@ PROVIDERS: Mapping[str, Provider] = {
             name="gemini",
             title="Gemini",
             base_url="https://generativelanguage.googleapis.com/v1beta",
-            wire=Wire.GEMINI,
+            wire=ApiFormat.GEMINI,
             default="gemini-flash-latest",
             usual=32_768,
             contexts={"gemini-": 1_000_000, "gemma-3": 128_000},
@@ -136,7 +136,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ModelServer:
     """A program on this machine that serves models without a key."""
 
     name: str
@@ -156,9 +156,9 @@ class Server:
 
 
 SERVERS = (
-    Server(name="ollama", title="Ollama", port=11434),
-    Server(name="lmstudio", title="LM Studio", port=1234),
-    Server(name="llamacpp", title="llama.cpp", port=8080),
+    ModelServer(name="ollama", title="Ollama", port=11434),
+    ModelServer(name="lmstudio", title="LM Studio", port=1234),
+    ModelServer(name="llamacpp", title="llama.cpp", port=8080),
 )
 """In the order in which they are offered."""
 

@@ -19,9 +19,9 @@ from segue.agent.models.catalog import (
     PROVIDERS,
     SCRIPTED,
     SERVERS,
+    ApiFormat,
+    ModelServer,
     Provider,
-    Server,
-    Wire,
 )
 from segue.agent.models.routes import Route
 from segue.config import Endpoint, Settings
@@ -47,7 +47,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Considered:
+class Candidate:
     """A candidate for when no model is named."""
 
     title: str
@@ -66,11 +66,11 @@ class Survey:
     choice: Choice | None
     problem: str = ""
     """Why the model named in the settings cannot be used."""
-    considered: tuple[Considered, ...]
+    considered: tuple[Candidate, ...]
 
 
 async def choose(
-    settings: Settings, wanted: str | None = None, *, servers: Sequence[Server] = SERVERS
+    settings: Settings, wanted: str | None = None, *, servers: Sequence[ModelServer] = SERVERS
 ) -> Choice:
     """Choose the model `wanted`, or the one in the settings, or the first that is usable.
 
@@ -86,7 +86,7 @@ async def choose(
     raise NoModel(reason=", or ".join((*near, *ways(servers))))
 
 
-async def survey(settings: Settings, *, servers: Sequence[Server] = SERVERS) -> Survey:
+async def survey(settings: Settings, *, servers: Sequence[ModelServer] = SERVERS) -> Survey:
     """Return the choice and all the candidates.
 
     A failed choice is reported as `problem`, not raised.
@@ -102,14 +102,16 @@ async def survey(settings: Settings, *, servers: Sequence[Server] = SERVERS) -> 
     return Survey(choice=choice, considered=considered)
 
 
-def check_account(name: str, settings: Settings, *, servers: Sequence[Server] = SERVERS) -> None:
+def check_account(
+    name: str, settings: Settings, *, servers: Sequence[ModelServer] = SERVERS
+) -> None:
     """Raise ForeignServer if `name` belongs to a server that runs under another account."""
     if name not in {LOCAL, SCRIPTED}:
         routes.check_account(routes.find(name, settings, servers), settings)
 
 
 def connect(
-    choice: Choice | str, settings: Settings, *, servers: Sequence[Server] = SERVERS
+    choice: Choice | str, settings: Settings, *, servers: Sequence[ModelServer] = SERVERS
 ) -> Model:
     """Create the model. Raise ModelError if its name alone shows that it cannot be used."""
     name = choice if isinstance(choice, str) else choice.name
@@ -128,7 +130,7 @@ def connect(
 def _client(route: Route, model: str) -> Model:
     name, key, service = route.full_name(model), route.secret(), route.service
     context = service.context_of(model) if isinstance(service, Provider) else service.context
-    if route.wire is not Wire.OPENAI:
+    if route.wire is not ApiFormat.OPENAI:
         return _hosted(route.wire)(
             name=name,
             model=model,
@@ -152,9 +154,9 @@ def _client(route: Route, model: str) -> Model:
     )
 
 
-def _hosted(wire: Literal[Wire.ANTHROPIC, Wire.GEMINI]) -> type[HostedModel]:
+def _hosted(wire: Literal[ApiFormat.ANTHROPIC, ApiFormat.GEMINI]) -> type[HostedModel]:
     """The client class for a provider with a native wire format."""
-    if wire is Wire.ANTHROPIC:
+    if wire is ApiFormat.ANTHROPIC:
         from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
 
         return AnthropicModel
@@ -166,7 +168,7 @@ def _hosted(wire: Literal[Wire.ANTHROPIC, Wire.GEMINI]) -> type[HostedModel]:
 # A named model
 
 
-async def _named(name: str, why: str, settings: Settings, servers: Sequence[Server]) -> Choice:
+async def _named(name: str, why: str, settings: Settings, servers: Sequence[ModelServer]) -> Choice:
     name = name.strip()
     if name == SCRIPTED:
         return Choice(name=name, why=why)
@@ -176,7 +178,7 @@ async def _named(name: str, why: str, settings: Settings, servers: Sequence[Serv
         return Choice(name=name, why=why)
     route = routes.find(name, settings, servers)
     routes.check_account(route, settings)
-    if isinstance(route.service, Server):
+    if isinstance(route.service, ModelServer):
         return Choice(name=await _served(route, name), why=why)
     return Choice(name=route.full_name(route.model(name)), why=why)
 
@@ -197,14 +199,14 @@ async def _served(route: Route, name: str) -> str:
 # Candidates when no model is named
 
 
-def _first(considered: Sequence[Considered]) -> Choice | None:
+def _first(considered: Sequence[Candidate]) -> Choice | None:
     for thing in considered:
         if thing.name:
             return Choice(name=thing.name, why=thing.why)
     return None
 
 
-def _keyed(settings: Settings) -> list[Considered]:
+def _keyed(settings: Settings) -> list[Candidate]:
     return [
         _provider(provider, settings)
         for provider in PROVIDERS.values()
@@ -212,7 +214,7 @@ def _keyed(settings: Settings) -> list[Considered]:
     ]
 
 
-def _provider(provider: Provider, settings: Settings) -> Considered:
+def _provider(provider: Provider, settings: Settings) -> Candidate:
     key = settings.keys.get(provider.name)
     if key is None:
         why = f"{' or '.join(provider.variables)} is not set."
@@ -220,22 +222,24 @@ def _provider(provider: Provider, settings: Settings) -> Considered:
         why = f"{key.setting} is set, but its models have to be chosen by name."
     else:
         name = f"{provider.name}/{provider.default}"
-        return Considered(title=provider.title, name=name, why=f"{key.setting} is set.")
-    return Considered(title=provider.title, name=None, why=why)
+        return Candidate(title=provider.title, name=name, why=f"{key.setting} is set.")
+    return Candidate(title=provider.title, name=None, why=why)
 
 
-async def answering(settings: Settings, servers: Sequence[Server] = SERVERS) -> list[Considered]:
+async def answering(
+    settings: Settings, servers: Sequence[ModelServer] = SERVERS
+) -> list[Candidate]:
     """The servers on this machine that offer a model."""
     return [server for server in await _asked(settings, servers) if server.offer]
 
 
-async def _asked(settings: Settings, servers: Sequence[Server]) -> list[Considered]:
+async def _asked(settings: Settings, servers: Sequence[ModelServer]) -> list[Candidate]:
     """Query all servers concurrently."""
     asked = [server for server in servers if not routes.is_hidden(server, settings)]
     return list(await asyncio.gather(*(_server(server, settings) for server in asked)))
 
 
-async def _server(server: Server, settings: Settings) -> Considered:
+async def _server(server: ModelServer, settings: Settings) -> Candidate:
     from segue.agent.models import discovery  # noqa: PLC0415
 
     offer = None
@@ -254,16 +258,16 @@ async def _server(server: Server, settings: Settings) -> Considered:
             why = f"{why}. Type `segue model use {offer}` to use it."
         else:
             why = f"{why}, but has no model for a conversation."
-    return Considered(title=server.title, name=None, why=why, offer=offer)
+    return Candidate(title=server.title, name=None, why=why, offer=offer)
 
 
-def embedded(settings: Settings) -> Considered:
+def embedded(settings: Settings) -> Candidate:
     """The embedded model, which needs no server, key or account."""
     title = "Embedded model"
     if missing := _missing(settings):
         why = f"Not here yet: {missing}. `segue model pull` gets it."
-        return Considered(title=title, name=None, why=why)
-    return Considered(title=title, name=LOCAL, why="The embedded model is here.")
+        return Candidate(title=title, name=None, why=why)
+    return Candidate(title=title, name=LOCAL, why="The embedded model is here.")
 
 
 def _missing(settings: Settings) -> str:
@@ -277,7 +281,7 @@ def _missing(settings: Settings) -> str:
     return " and ".join(lacks)
 
 
-def ways(servers: Sequence[Server] = SERVERS) -> tuple[str, ...]:
+def ways(servers: Sequence[ModelServer] = SERVERS) -> tuple[str, ...]:
     """Ways to get a first model. Any one of them is enough."""
     variables = ", ".join(p.variables[0] for p in PROVIDERS.values() if p.default)
     titles = ", ".join(server.title for server in servers)

@@ -10,7 +10,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from segue.agent.models.catalog import Server, Wire
+from segue.agent.models.catalog import ApiFormat, ModelServer
 from segue.agent.models.http import around_proxies, trusted
 from segue.agent.models.routes import Route
 from segue.core.errors import BadKey, ModelError, ModelOffline
@@ -49,9 +49,9 @@ def _offline(route: Route, reason: str) -> ModelOffline:
 def _client(route: Route) -> httpx2.AsyncClient:
     key = route.secret()
     headers = {
-        Wire.OPENAI: {"Authorization": f"Bearer {key}"} if key else {},
-        Wire.ANTHROPIC: {"x-api-key": key, "anthropic-version": "2023-06-01"},
-        Wire.GEMINI: {"x-goog-api-key": key},
+        ApiFormat.OPENAI: {"Authorization": f"Bearer {key}"} if key else {},
+        ApiFormat.ANTHROPIC: {"x-api-key": key, "anthropic-version": "2023-06-01"},
+        ApiFormat.GEMINI: {"x-goog-api-key": key},
     }[route.wire]
     return httpx2.AsyncClient(
         base_url=route.base_url,
@@ -115,7 +115,7 @@ class _ServerList(Struct):
 
 
 async def _openai(client: httpx2.AsyncClient, route: Route) -> list[str]:
-    strict = isinstance(route.service, Server)
+    strict = isinstance(route.service, ModelServer)
     found = _decoded(
         await _get(client, route, "/models"), _ServerList if strict else _OpenAIList, route
     )
@@ -168,4 +168,4 @@ async def _gemini(client: httpx2.AsyncClient, route: Route) -> list[str]:
     return names
 
 
-_READERS = {Wire.OPENAI: _openai, Wire.ANTHROPIC: _anthropic, Wire.GEMINI: _gemini}
+_READERS = {ApiFormat.OPENAI: _openai, ApiFormat.ANTHROPIC: _anthropic, ApiFormat.GEMINI: _gemini}

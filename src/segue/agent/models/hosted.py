@@ -11,7 +11,7 @@ import msgspec
 
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.fallbacks import carried, conceding
-from segue.agent.models.http import Client, Endpoint, Patience, Refusal
+from segue.agent.models.http import ProviderClient, ProviderEndpoint, Refusal, Timeouts
 from segue.core.errors import ContextTooLong, ModelError
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class HostedModel(ABC):
         base_url: str | None = None,
         small: bool = False,
         images: bool = True,
-        patience: Patience | None = None,
+        patience: Timeouts | None = None,
     ) -> None:
         """`setting` is where the user set the key. It is named in the error for a bad key."""
         self.name = name
@@ -56,13 +56,13 @@ class HostedModel(ABC):
         self.images = images
         self._model = model
         self._setting = setting
-        self._client = Client(
-            Endpoint(
+        self._client = ProviderClient(
+            ProviderEndpoint(
                 provider=self.PROVIDER,
                 base_url=self.BASE_URL if base_url is None else base_url,
                 headers=self._headers(key),
                 explain=self._explain,
-                patience=patience or Patience(),
+                patience=patience or Timeouts(),
             )
         )
 

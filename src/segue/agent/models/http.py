@@ -26,7 +26,7 @@ _BODY_LIMIT = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """Timeouts and retries for a provider."""
 
     connect: float = 10.0
@@ -46,7 +46,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class ProviderEndpoint:
     """The address of one provider, and how to talk to it."""
 
     provider: str
@@ -54,7 +54,7 @@ class Endpoint:
     headers: Mapping[str, str]
     explain: Callable[[Refusal], ModelError | None]
     """Translates the provider's error response, or returns None if it is unknown."""
-    patience: Patience = Patience()
+    patience: Timeouts = Timeouts()
     reuse: bool = True
     """Whether to keep connections open for later requests."""
 
@@ -79,10 +79,10 @@ def _whole(value: Any) -> Any:
             return value
 
 
-class Client:
+class ProviderClient:
     """Talks to one endpoint. The connection pool is created on first use."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ProviderEndpoint) -> None:
         self._endpoint = endpoint
         self._http: httpx2.AsyncClient | None = None
 

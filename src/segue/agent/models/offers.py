@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from segue.agent.models import discovery, routes
-from segue.agent.models.catalog import LOCAL, PROVIDERS, SCRIPTED, SERVERS, Provider, Server
+from segue.agent.models.catalog import LOCAL, PROVIDERS, SCRIPTED, SERVERS, ModelServer, Provider
 from segue.agent.models.choice import PROBE_SECONDS, Choice, embedded
 from segue.agent.models.routes import Route
 from segue.config import Settings
@@ -33,7 +33,7 @@ async def available(
     settings: Settings,
     only: str | None = None,
     *,
-    servers: Sequence[Server] = SERVERS,
+    servers: Sequence[ModelServer] = SERVERS,
     seconds: float = LIST_SECONDS,
 ) -> tuple[Offer, ...]:
     """List the models of every service that can be queried, or of `only` one.
@@ -61,7 +61,7 @@ async def check(
     choice: Choice,
     settings: Settings,
     *,
-    servers: Sequence[Server] = SERVERS,
+    servers: Sequence[ModelServer] = SERVERS,
     seconds: float = LIST_SECONDS,
 ) -> str:
     """Check the choice against the service's own list of models, which costs nothing.
@@ -82,7 +82,7 @@ async def look(
     choice: Choice,
     settings: Settings,
     *,
-    servers: Sequence[Server] = SERVERS,
+    servers: Sequence[ModelServer] = SERVERS,
     seconds: float = LIST_SECONDS,
 ) -> None:
     """Like `check`, but raise ModelError if the check itself fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from segue.agent.models.catalog import PROVIDERS, SERVERS, Provider, Server, Wire
+from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer, Provider
 from segue.config import Endpoint, Settings, accounts
 from segue.core.errors import BadKey, ForeignServer, ModelUnusable
 from segue.core.secret import Secret
@@ -18,10 +18,10 @@ class Route:
     name: str
     """The first part of its models' names."""
     title: str
-    wire: Wire
+    wire: ApiFormat
     base_url: str
     key: Secret | None
-    service: Provider | Endpoint | Server
+    service: Provider | Endpoint | ModelServer
 
     @property
     def setting(self) -> str:
@@ -61,7 +61,7 @@ class Route:
         return f"{self.name}/{model}"
 
 
-def find(name: str, settings: Settings, servers: Iterable[Server] = SERVERS) -> Route:
+def find(name: str, settings: Settings, servers: Iterable[ModelServer] = SERVERS) -> Route:
     """Find the route for a model name (or for a service name alone).
 
     An endpoint that the user configured takes precedence over a built-in service of the same name.
@@ -80,7 +80,7 @@ def find(name: str, settings: Settings, servers: Iterable[Server] = SERVERS) -> 
     raise ModelUnusable(model=name, reason=reason)
 
 
-def strangers(server: Server, settings: Settings) -> list[str]:
+def strangers(server: ModelServer, settings: Settings) -> list[str]:
     """The accounts that listen on the server's port and are neither ours nor trusted."""
     others = {uid for uid in accounts.listeners(server.port) if not accounts.is_ours(uid)}
     return sorted({accounts.name(uid) for uid in others} - set(settings.server_accounts))
@@ -92,7 +92,7 @@ def check_account(route: Route, settings: Settings) -> None:
     Call this before every use, because anyone can take a free port. Addresses that the user
     configured are not checked.
     """
-    if isinstance(route.service, Server) and (found := strangers(route.service, settings)):
+    if isinstance(route.service, ModelServer) and (found := strangers(route.service, settings)):
         raise ForeignServer(
             provider=route.title,
             place=route.service.place,
@@ -101,7 +101,7 @@ def check_account(route: Route, settings: Settings) -> None:
         )
 
 
-def is_hidden(service: Provider | Server, settings: Settings) -> bool:
+def is_hidden(service: Provider | ModelServer, settings: Settings) -> bool:
     """True if an endpoint that the user configured has the same name."""
     return service.name in settings.endpoints
 
@@ -125,11 +125,11 @@ def to_provider(provider: Provider, settings: Settings, name: str = "") -> Route
     )
 
 
-def to_server(server: Server) -> Route:
+def to_server(server: ModelServer) -> Route:
     return Route(
         name=server.name,
         title=server.title,
-        wire=Wire.OPENAI,
+        wire=ApiFormat.OPENAI,
         base_url=server.base_url,
         key=None,
         service=server,
@@ -140,7 +140,7 @@ def _to_endpoint(endpoint: Endpoint) -> Route:
     return Route(
         name=endpoint.name,
         title=endpoint.name,
-        wire=Wire.OPENAI,
+        wire=ApiFormat.OPENAI,
         base_url=endpoint.url,
         key=endpoint.key,
         service=endpoint,

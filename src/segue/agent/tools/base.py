@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from segue.agent.models.base import ToolSpec
-from segue.agent.tools.search import NOTHING, Private
+from segue.agent.tools.search import NOTHING, PrivateFiles
 from segue.core.text import visible as visible
 from segue.core.text import visible_name as visible_name
 from segue.core.transcript import ToolCall
@@ -45,7 +45,7 @@ class Workplace:
     cwd: Path
     private_network: bool = False
     """Whether pages on private addresses may be fetched."""
-    private: Private = NOTHING
+    private: PrivateFiles = NOTHING
     """The files that are not read without asking."""
     may_fetch: Callable[[str], bool] = _any
     """Returns True if the page at a URL may be fetched without asking."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from segue.agent.tools.search import Private
+from segue.agent.tools.search import PrivateFiles
 
 _SYSTEM = (
     *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),
@@ -47,17 +47,17 @@ _NAMES = (
 _HARMLESS = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub")
 
 
-def private(home: Path, ours: Iterable[Path] = ()) -> Private:
+def private(home: Path, ours: Iterable[Path] = ()) -> PrivateFiles:
     """The private files of the user with this home folder. `ours` are Segue's own files."""
     places = (*map(Path, _SYSTEM), *(home / place for place in _HOME), *ours)
-    return Private(
+    return PrivateFiles(
         places=frozenset(map(_plain, places)),
         names=frozenset(_NAMES),
         harmless=frozenset(_HARMLESS),
     )
 
 
-def but(private: Private, folder: Path) -> Private:
+def but(private: PrivateFiles, folder: Path) -> PrivateFiles:
     """Exclude `folder`, which the user has opened to the agent."""
     return private._replace(public=frozenset({_plain(folder)}))
 

@@ -17,7 +17,7 @@ import httpx2
 
 from segue.agent.tools import page
 from segue.agent.tools.base import ToolFailed, Workplace, shorten
-from segue.agent.tools.isolation import apart
+from segue.agent.tools.isolation import run_isolated
 
 TIMEOUT = 30.0
 MAX_BYTES = 2 * 1024 * 1024
@@ -174,7 +174,7 @@ async def _text(response: httpx2.Response) -> str:
 
 
 async def _read(html: str) -> str:
-    outcome = await apart(page.__file__, html, TIMEOUT)
+    outcome = await run_isolated(page.__file__, html, TIMEOUT)
     if outcome.code != 0:
         raise ToolFailed("The page is too tangled to be read.")
     return outcome.output

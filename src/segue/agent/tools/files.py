@@ -28,8 +28,8 @@ from segue.agent.tools.base import (
     visible,
     visible_name,
 )
-from segue.agent.tools.isolation import apart
-from segue.agent.tools.search import Private
+from segue.agent.tools.isolation import run_isolated
+from segue.agent.tools.search import PrivateFiles
 from segue.agent.tools.targets import Target, aim
 
 READ_LIMIT = 256 * 1024
@@ -102,7 +102,7 @@ def edit_file(arguments: EditArguments, target: Target) -> str:
     return f"Changed {target.path}."
 
 
-def list_files(arguments: ListArguments, target: Target, private: Private) -> str:
+def list_files(arguments: ListArguments, target: Target, private: PrivateFiles) -> str:
     pattern = _pattern(arguments.pattern)
     found: list[str] = []
     more = ""
@@ -117,7 +117,7 @@ def list_files(arguments: ListArguments, target: Target, private: Private) -> st
     return (shorten(clean("\n".join(found))) or "[nothing]") + more
 
 
-async def search_files(arguments: SearchArguments, target: Target, private: Private) -> str:
+async def search_files(arguments: SearchArguments, target: Target, private: PrivateFiles) -> str:
     given = {
         "pattern": arguments.pattern,
         "folder": str(target.path),
@@ -126,7 +126,7 @@ async def search_files(arguments: SearchArguments, target: Target, private: Priv
     }
     if target.file is None:
         raise ToolFailed(f"{target.path} is not there.")
-    outcome = await apart(search.__file__, json.dumps(given), SEARCH_SECONDS)
+    outcome = await run_isolated(search.__file__, json.dumps(given), SEARCH_SECONDS)
     text = outcome.output.strip()
     if outcome.code == search.BAD_PATTERN:
         raise ToolFailed(f"That is not a regular expression: {text}")
@@ -208,7 +208,7 @@ def _on_file(
 
 
 def _in_folder(
-    tell: Callable[[F, str], str], work: Callable[[F, Target, Private], Awaitable[str]]
+    tell: Callable[[F, str], str], work: Callable[[F, Target, PrivateFiles], Awaitable[str]]
 ) -> Callable[[F, Workplace], Plan]:
     """Plan `work` on the folder that the path leads to now.
 

@@ -10,13 +10,13 @@ from typing import cast
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScriptResult:
     output: str
     code: int | None
     """The exit code, or None if it was killed after the timeout."""
 
 
-async def apart(script: str, given: str, seconds: float) -> Outcome:
+async def run_isolated(script: str, given: str, seconds: float) -> ScriptResult:
     """Run `script` in a separate process with `given` as its input.
 
     `script` is one of our own files that needs only the standard library.
@@ -42,7 +42,7 @@ async def apart(script: str, given: str, seconds: float) -> Outcome:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-    return Outcome(output.decode("utf-8", "replace"), code)
+    return ScriptResult(output.decode("utf-8", "replace"), code)
 
 
 async def _talk(process: asyncio.subprocess.Process, given: bytes, output: bytearray) -> None:

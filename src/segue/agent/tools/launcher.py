@@ -14,7 +14,7 @@ from pathlib import Path
 from segue.agent.tools import supervisor
 
 
-class Command:
+class RunningCommand:
     """A running command."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,7 +63,9 @@ class Command:
                 self._code.set_result(None)
 
 
-async def launch(command: str, cwd: Path, environment: Mapping[str, str], output: int) -> Command:
+async def launch(
+    command: str, cwd: Path, environment: Mapping[str, str], output: int
+) -> RunningCommand:
     """Start `command`, which writes to `output`. Raise OSError if there is no supervisor."""
     entries = (f"{name}={value}" for name, value in environment.items())
     request = b"\0".join(map(os.fsencode, (cwd, command, *entries)))
@@ -74,7 +76,7 @@ async def launch(command: str, cwd: Path, environment: Mapping[str, str], output
     try:
         whole = b"%d\n%b" % (len(request), request)
         await asyncio.get_running_loop().sock_sendall(ours, whole)
-        return Command(*await asyncio.open_connection(sock=ours))
+        return RunningCommand(*await asyncio.open_connection(sock=ours))
     except BaseException:
         ours.close()
         raise

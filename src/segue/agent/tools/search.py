@@ -30,7 +30,7 @@ BAD_PATTERN = 2
 """The exit code for an invalid regular expression. The output then says why."""
 
 
-class Private(NamedTuple):  # a dataclass would take longer to import than all the rest
+class PrivateFiles(NamedTuple):  # a dataclass would take longer to import than all the rest
     """The files that are not read without asking.
 
     Paths are absolute, casefolded and free of links.
@@ -63,7 +63,7 @@ class Private(NamedTuple):  # a dataclass would take longer to import than all t
         return _fits(name, self.names) and not _fits(name, self.harmless)
 
 
-NOTHING = Private()
+NOTHING = PrivateFiles()
 
 
 def _fits(name: str, patterns: frozenset[str]) -> bool:
@@ -100,7 +100,7 @@ def read(file: int, limit: int) -> bytes:
     return data
 
 
-def walk(folder: Path, pattern: str, private: Private) -> Iterator[tuple[str, bool]]:
+def walk(folder: Path, pattern: str, private: PrivateFiles) -> Iterator[tuple[str, bool]]:
     """Yield the entries below `folder` that match `pattern`, in order, with True for folders.
 
     `**` matches any number of folders. Links are not followed. SKIPPED and private folders are not
@@ -160,7 +160,9 @@ def _places(places: set[int], parts: list[str]) -> set[int]:
     return places
 
 
-def search(wanted: re.Pattern[str], folder: Path, files: str, private: Private) -> Iterator[str]:
+def search(
+    wanted: re.Pattern[str], folder: Path, files: str, private: PrivateFiles
+) -> Iterator[str]:
     """Yield each matching line as `path:number: line`, then a note about anything left out."""
     hits = left_out = 0
     try:
@@ -184,7 +186,7 @@ def search(wanted: re.Pattern[str], folder: Path, files: str, private: Private) 
         yield f"[private files that were left out: {left_out}; name one as the path to search it]"
 
 
-def _files(folder: Path, pattern: str, private: Private) -> Iterator[str]:
+def _files(folder: Path, pattern: str, private: PrivateFiles) -> Iterator[str]:
     if not os.path.isdir(folder):  # noqa: PTH112 - the Path method raises for some links
         yield ""
         return
@@ -216,7 +218,7 @@ def main() -> int:
     except (re.error, OverflowError, RecursionError) as error:
         _say(str(error))
         return BAD_PATTERN
-    private = Private(**{name: frozenset(held) for name, held in given["private"].items()})
+    private = PrivateFiles(**{name: frozenset(held) for name, held in given["private"].items()})
     for line in search(wanted, Path(given["folder"]), given["files"], private):
         _say(line)
     return 0

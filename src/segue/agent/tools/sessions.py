@@ -16,7 +16,7 @@ MAX_HITS = 50
 _SNIPPET_LIMIT = 300
 
 
-class Found(Protocol):
+class FoundMessage(Protocol):
     """A message that was found. The store's Hit implements this."""
 
     @property
@@ -31,7 +31,7 @@ class Found(Protocol):
     def snippet(self) -> str: ...
 
 
-Find = Callable[[str, int], Awaitable[Sequence[Found]]]
+Find = Callable[[str, int], Awaitable[Sequence[FoundMessage]]]
 """Returns the messages of the owner's earlier sessions that contain all the words, newest first, up
 to the given number."""
 
@@ -74,7 +74,7 @@ def search_sessions(find: Find) -> Tool[SearchSessionsArguments]:
     )
 
 
-def _line(found: Found) -> str:
+def _line(found: FoundMessage) -> str:
     title = f"{one_line(found.title, TITLE_LIMIT)}, " if found.title else ""
     where = f"{title}{found.session_id}"
     at = f"{found.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -27,7 +27,7 @@ from segue.agent.tools.base import (
     visible,
     visible_name,
 )
-from segue.agent.tools.launcher import Command, launch
+from segue.agent.tools.launcher import RunningCommand, launch
 
 T = TypeVar("T")
 
@@ -111,7 +111,9 @@ def _limit(seconds: int) -> asyncio.Timeout:
     return asyncio.timeout(seconds)
 
 
-async def _start(command: str, cwd: Path, environment: dict[str, str], output: int) -> Command:
+async def _start(
+    command: str, cwd: Path, environment: dict[str, str], output: int
+) -> RunningCommand:
     """Start `command`, which writes to `output`. Closes our copy of `output`."""
     if "\0" in command:
         os.close(output)
@@ -213,7 +215,7 @@ def _exit(code: int | None, *, left: bool) -> str:
     return "\n".join(notes)
 
 
-async def _stop(command: Command) -> None:
+async def _stop(command: RunningCommand) -> None:
     """Stop the command and everything that it started."""
     try:
         command.terminate()
@@ -228,7 +230,7 @@ async def _stop(command: Command) -> None:
             command.close()
 
 
-async def _see_end(command: Command) -> None:
+async def _see_end(command: RunningCommand) -> None:
     """Wait for a killed command to end. That is quick, unless a broken disk blocks a process."""
     waiting = asyncio.create_task(command.wait())
     _, interrupted = await _whole(asyncio.wait({waiting}, timeout=_GRACE))

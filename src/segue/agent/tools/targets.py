@@ -24,7 +24,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Changed(ToolFailed):
+class TargetChanged(ToolFailed):
     """A different file is in the place of the one that was approved."""
 
     def __init__(self, path: Path) -> None:
@@ -64,12 +64,12 @@ class Target:
 
     @contextlib.contextmanager
     def opened(self) -> Generator[int]:
-        """Open the file for reading. Raise Changed if it is a different file, or OSError."""
+        """Open the file for reading. Raise TargetChanged if it is a different file, or OSError."""
         with self._parent() as folder:
             file = os.open(self.names[-1], _READ, dir_fd=folder)
         try:
             if _identity(os.fstat(file)) != _identity(self.file):
-                raise Changed(self.path)
+                raise TargetChanged(self.path)
             yield file
         finally:
             os.close(file)
@@ -110,7 +110,7 @@ class Target:
         try:
             created = os.open(name, _CREATE, 0o666, dir_fd=folder)
         except FileExistsError:
-            raise Changed(self.path) from None
+            raise TargetChanged(self.path) from None
         try:
             with os.fdopen(created, "wb") as file:
                 file.write(content)
@@ -127,7 +127,7 @@ class Target:
         try:
             found = (_identity(os.fstat(folder)), names)
             if found != (_identity(self.folder), self.names):
-                raise Changed(self.path)
+                raise TargetChanged(self.path)
             for name in names[:-1]:
                 if not make:
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -139,9 +139,9 @@ class Target:
             os.close(folder)
 
     def require_unchanged(self, found: os.stat_result) -> None:
-        """Raise Changed if `found` is a different file, or has other content or another mode."""
+        """Raise TargetChanged if `found` is another file, or has other content or another mode."""
         if _version(found) != _version(self.file):
-            raise Changed(self.path)
+            raise TargetChanged(self.path)
 
 
 def aim(path: Path) -> Target:

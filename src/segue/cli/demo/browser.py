@@ -20,7 +20,7 @@ from websockets.typing import Origin
 
 from segue.core import proof
 from segue.core.errors import DemoFailed
-from segue.core.proof import Exchange
+from segue.core.proof import ProofExchange
 from segue.web import frames
 from segue.web.page import LIVE
 
@@ -151,7 +151,7 @@ async def _pair(wire: ClientConnection, origin: str, token: str) -> None:
     told = _tell.decode(await wire.recv())
     if not isinstance(told, frames.Proof):
         raise DemoFailed(reason="the link was refused")
-    exchange = Exchange(origin=origin, browser_nonce=nonce, server_nonce=told.nonce)
+    exchange = ProofExchange(origin=origin, browser_nonce=nonce, server_nonce=told.nonce)
     if told.proof != exchange.server_proof(secret):
         raise DemoFailed(reason="the page's server did not prove that it is ours")
     await _send(wire, frames.Prove(proof=exchange.browser_proof(secret)))

@@ -27,7 +27,7 @@ from segue.core.errors import DemoFailed
 from segue.core.reset import ResetPolicies
 from segue.gateway import log_file
 from segue.store import Store, Topic
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.web import links
 
 _IDLE_MINUTES = 0.05
@@ -81,7 +81,7 @@ async def _serving(store: Store, process: asyncio.subprocess.Process, folder: Pa
     async with store.listen(Topic.HANDOFFS) as wake:
         while process.returncode is None:
             gateway = await store.gateways.serving(Platform.WEB)
-            connected = gateway and gateway.links[Platform.WEB].state is Link.CONNECTED
+            connected = gateway and gateway.links[Platform.WEB].state is LinkState.CONNECTED
             if connected and (url := links.url(gateway)):
                 return url
             await wake.wait(_LOOK)

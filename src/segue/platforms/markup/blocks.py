@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 
-class Kind(Enum):
+class MarkKind(Enum):
     BOLD = auto()
     ITALIC = auto()
     STRIKE = auto()
@@ -18,7 +18,7 @@ class Kind(Enum):
 class Mark:
     """Formatting of a stretch of text. Compared by identity: equal marks are not the same."""
 
-    kind: Kind
+    kind: MarkKind
     href: str = ""
 
 
@@ -63,12 +63,12 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class QuoteBlock:
     blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ListItem:
     blocks: tuple[Block, ...]
     done: bool | None = None
     """Whether a task is done; None if the item is not a task."""
@@ -76,9 +76,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    items: tuple[Item, ...]
+    items: tuple[ListItem, ...]
     start: int | None
     """The number of the first item; None for a bulleted list."""
 
 
-Block = Paragraph | Heading | Code | Rule | Table | Quote | Listing
+Block = Paragraph | Heading | Code | Rule | Table | QuoteBlock | Listing

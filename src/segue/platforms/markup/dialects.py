@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from segue.platforms.base import Dialect
 from segue.platforms.markup import escapes
-from segue.platforms.markup.blocks import Kind
+from segue.platforms.markup.blocks import MarkKind
 from segue.platforms.markup.flow import Wrap
 from segue.platforms.markup.spans import written_out
 
@@ -27,9 +27,9 @@ class Marks:
     still: Callable[[str], str] = escapes.same
     """Applied to text before it is cut, so that it mentions no users."""
     still_code: Callable[[str], str] = escapes.same
-    styles: Mapping[Kind, Wrap] = field(default_factory=dict[Kind, Wrap])
+    styles: Mapping[MarkKind, Wrap] = field(default_factory=dict[MarkKind, Wrap])
     """Bold, italic and strikethrough. A missing style is not shown."""
-    styles_in_word: Mapping[Kind, Wrap] | None = None
+    styles_in_word: Mapping[MarkKind, Wrap] | None = None
     """Styles that start or end within a word; None if `styles` work there too."""
     parted: bool = False
     """Whether a markup character ends a word, so that the next mark can start right after it."""
@@ -116,7 +116,11 @@ def _slack_link(href: str) -> Wrap:
 
 
 _quiet_slack = escapes.quiet(r"<(?=!(?:channel|here|everyone|subteam|date)\b|[@#][A-Z])")
-_SINGLE = {Kind.BOLD: _around("*"), Kind.ITALIC: _around("_"), Kind.STRIKE: _around("~")}
+_SINGLE = {
+    MarkKind.BOLD: _around("*"),
+    MarkKind.ITALIC: _around("_"),
+    MarkKind.STRIKE: _around("~"),
+}
 
 _PLAIN = Marks()
 _DIALECTS = {
@@ -126,14 +130,14 @@ _DIALECTS = {
         still=escapes.quiet(r"@(?=everyone|here)|<(?=[@#]\W?\d)"),
         still_code=escapes.unfenced,
         styles={
-            Kind.BOLD: _around("**"),
-            Kind.ITALIC: _around("_"),
-            Kind.STRIKE: _around("~~"),
+            MarkKind.BOLD: _around("**"),
+            MarkKind.ITALIC: _around("_"),
+            MarkKind.STRIKE: _around("~~"),
         },
         styles_in_word={
-            Kind.BOLD: _around("**"),
-            Kind.ITALIC: _around("*"),
-            Kind.STRIKE: _around("~~"),
+            MarkKind.BOLD: _around("**"),
+            MarkKind.ITALIC: _around("*"),
+            MarkKind.STRIKE: _around("~~"),
         },
         parted=True,
         span_code=_discord_code,
@@ -147,7 +151,7 @@ _DIALECTS = {
         escape=escapes.html,
         escape_code=escapes.html,
         still=escapes.quiet(r"(?<![\w/.@])@(?=[A-Za-z]\w{3})"),
-        styles={Kind.BOLD: _tag("b"), Kind.ITALIC: _tag("i"), Kind.STRIKE: _tag("s")},
+        styles={MarkKind.BOLD: _tag("b"), MarkKind.ITALIC: _tag("i"), MarkKind.STRIKE: _tag("s")},
         span_code=lambda code: _tag("code"),
         link=_html_link,
         fence=_html_fence,
@@ -171,9 +175,9 @@ _DIALECTS = {
         escape_code=escapes.html,
         still=escapes.quiet(r"@(?=room\b)"),
         styles={
-            Kind.BOLD: _tag("strong"),
-            Kind.ITALIC: _tag("em"),
-            Kind.STRIKE: _tag("del"),
+            MarkKind.BOLD: _tag("strong"),
+            MarkKind.ITALIC: _tag("em"),
+            MarkKind.STRIKE: _tag("del"),
         },
         span_code=lambda code: _tag("code"),
         link=_html_link,

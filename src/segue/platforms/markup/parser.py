@@ -21,11 +21,11 @@ from segue.platforms.markup.blocks import (
     Block,
     Code,
     Heading,
-    Item,
     Line,
     Listing,
+    ListItem,
     Paragraph,
-    Quote,
+    QuoteBlock,
     Rule,
     Span,
     Table,
@@ -112,7 +112,7 @@ def _block(group: Sequence[Token]) -> Block | None:
             return _code(head)
         case "blockquote_open":
             blocks = _blocks(inner)
-            return Quote(blocks) if blocks else None
+            return QuoteBlock(blocks) if blocks else None
         case "bullet_list_open":
             return Listing(tuple(_item(item[1:-1]) for item in _children(inner)), None)
         case "ordered_list_open":
@@ -147,17 +147,17 @@ def _code(token: Token) -> Code | None:
     return Code(text, language[0] if language else "") if text else None
 
 
-def _item(tokens: Sequence[Token]) -> Item:
+def _item(tokens: Sequence[Token]) -> ListItem:
     blocks = _blocks(tokens)
     if not blocks or not isinstance(blocks[0], Paragraph):
-        return Item(blocks)
+        return ListItem(blocks)
     (first, *spans), *lines = blocks[0].lines
     task = _TASK.match(first.text)
     if not task or first.marks:
-        return Item(blocks)
+        return ListItem(blocks)
     rest = Span(first.text[task.end() :])
     text = Paragraph(((rest, *spans), *lines))
-    return Item((text, *blocks[1:]), task[1] != " ")
+    return ListItem((text, *blocks[1:]), task[1] != " ")
 
 
 def _table(inner: Sequence[Token]) -> Table:

@@ -12,13 +12,13 @@ from segue.platforms.markup.blocks import (
     Block,
     Code,
     Heading,
-    Item,
-    Kind,
     Line,
     Listing,
+    ListItem,
     Mark,
+    MarkKind,
     Paragraph,
-    Quote,
+    QuoteBlock,
     Rule,
     Span,
     Table,
@@ -89,7 +89,7 @@ class _Writer:
             case Table():
                 in_code = self._marks.fence is not None
                 self.blocks(tables.laid_out(block, in_code=in_code), place)
-            case Quote():
+            case QuoteBlock():
                 self._quote(block, place)
             case Listing():
                 self._list(block, place)
@@ -106,11 +106,11 @@ class _Writer:
             frame = self._nest.enter(place.frame, object(), wrap, NOTHING)
             self._lines(heading.lines, frame)
             return
-        bold = Mark(Kind.BOLD)
+        bold = Mark(MarkKind.BOLD)
         lines = [tuple(_with(bold, span) for span in line) for line in heading.lines]
         self._lines(lines, place.frame)
 
-    def _quote(self, quote: Quote, place: _Place) -> None:
+    def _quote(self, quote: QuoteBlock, place: _Place) -> None:
         wrap = self._marks.inner_quote if place.quoted else self._marks.quote
         frame = self._nest.enter(place.frame, object(), wrap, _PLAIN.quote)
         bare = frame if self._marks.code_in_quote else place.bare
@@ -156,7 +156,7 @@ class _Writer:
         wrap = tags.bulleted if number is None else tags.numbered(number)
         return self._nest.enter(place.frame, key, wrap, NOTHING)
 
-    def _item(self, item: Item, number: int | None, listed: Frame, place: _Place) -> None:
+    def _item(self, item: ListItem, number: int | None, listed: Frame, place: _Place) -> None:
         frame = self._signed(number, listed, place)
         self._rank = Rank.NEVER
         if item.done is not None:
@@ -200,7 +200,7 @@ class _Writer:
                 if mark not in frames:
                     frames[mark] = self._marked(outer, mark, span, in_word)
                 frame = frames[mark]
-            is_code = bool(span.marks) and span.marks[-1].kind is Kind.CODE
+            is_code = bool(span.marks) and span.marks[-1].kind is MarkKind.CODE
             self._span(span, base, frame, as_code=is_code and frame is not outer)
             after = line[n + 1].marks if n + 1 < len(line) else ()
             for mark in span.marks:
@@ -209,11 +209,11 @@ class _Writer:
 
     def _marked(self, outer: Frame, mark: Mark, span: Span, in_word: Collection[Mark]) -> Frame:
         """The frame for a mark, or `outer` if the mark cannot be shown there."""
-        if mark.kind is Kind.LINK:
+        if mark.kind is MarkKind.LINK:
             plain = Wrap("", written_out(mark.href))
             return self._nest.enter(outer, mark, self._marks.link(mark.href), plain)
-        if mark.kind is Kind.CODE:
-            linked = any(one.kind is Kind.LINK for one in span.marks)
+        if mark.kind is MarkKind.CODE:
+            linked = any(one.kind is MarkKind.LINK for one in span.marks)
             possible = self._marks.code_in_link or not linked
             wrap = self._marks.span_code(span.text) if possible else None
         else:
@@ -226,7 +226,7 @@ class _Writer:
         marks = self._marks
         raw = marks.still_code(span.text) if as_code else marks.still(span.text)
         escape = marks.escape_code if as_code else marks.escape
-        linked = any(mark.kind is Kind.LINK for mark in span.marks)
+        linked = any(mark.kind is MarkKind.LINK for mark in span.marks)
         self._add(base, frame, raw, escape, linked=linked)
 
     # Atoms

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 from markdown_it.token import Token
 
-from segue.platforms.markup.blocks import Kind, Line, Mark, Span
+from segue.platforms.markup.blocks import Line, Mark, MarkKind, Span
 
-_OPENING = {"strong_open": Kind.BOLD, "em_open": Kind.ITALIC, "s_open": Kind.STRIKE}
+_OPENING = {"strong_open": MarkKind.BOLD, "em_open": MarkKind.ITALIC, "s_open": MarkKind.STRIKE}
 _CLOSING = {"strong_close", "em_close", "s_close"}
 _OPENS = re.compile(r"https?://[^\s/]|mailto:\S", re.IGNORECASE)
 """Links that may be clickable. Others, such as `tg://user?id=1`, are written out."""
@@ -20,7 +20,7 @@ _NEWLINE = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029]")
 
 
 def lines_of(tokens: Iterable[Token]) -> list[Line]:
-    reader = _Reader()
+    reader = _SpanReader()
     reader.take(tokens)
     return [tuple(line) for line in reader.lines]
 
@@ -44,7 +44,7 @@ def written_out(href: str) -> str:
     return f" ({href.removeprefix('mailto:')})"
 
 
-class _Reader:
+class _SpanReader:
     """Collects the lines of one block."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Reader:
                 case "softbreak" | "hardbreak":
                     self._break()
                 case "code_inline":
-                    self._add(token.content, Mark(Kind.CODE))
+                    self._add(token.content, Mark(MarkKind.CODE))
                 case "link_open":
                     self._open_link(str(token.attrs.get("href", "")))
                 case "link_close":
@@ -84,12 +84,12 @@ class _Reader:
 
     def _break(self) -> None:
         # Keep a link on one line.
-        if self._is_open(Kind.LINK):
+        if self._is_open(MarkKind.LINK):
             self._add(" ")
         else:
             self.lines.append([])
 
-    def _is_open(self, kind: Kind) -> bool:
+    def _is_open(self, kind: MarkKind) -> bool:
         return any(mark.kind is kind for mark in self._open)
 
     def _open_mark(self, mark: Mark) -> None:
@@ -103,7 +103,7 @@ class _Reader:
 
     def _image(self, token: Token) -> None:
         """Turn an image into a link to it. Within a link, show only its text."""
-        linked = self._is_open(Kind.LINK)
+        linked = self._is_open(MarkKind.LINK)
         if not linked:
             self._open_link(str(token.attrs.get("src", "")))
         self._add(text_of(lines_of(token.children or ())))
@@ -111,7 +111,7 @@ class _Reader:
             self._close_link()
 
     def _open_link(self, href: str) -> None:
-        mark = Mark(Kind.LINK, href)
+        mark = Mark(MarkKind.LINK, href)
         self._open_mark(mark)
         self._links.append((mark, len(self.lines[-1])))
 

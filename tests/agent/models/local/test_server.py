@@ -14,14 +14,14 @@ import httpx2
 import pytest
 
 from segue.agent.models.local import private, serve
-from segue.agent.models.local.serve import Reached, Run
+from segue.agent.models.local.serve import RunFolder, ServerAddress
 from segue.core.errors import LocalFailed
 from tests.agent.models.local.conftest import put, server, until
 
 IDLE = 0.2
 
 
-async def reach(folder: Path, *, idle: float = 600.0) -> Reached:
+async def reach(folder: Path, *, idle: float = 600.0) -> ServerAddress:
     async with server(folder, idle=idle).serving() as reached:
         return reached
 
@@ -30,7 +30,7 @@ def running(folder: Path) -> bool:
     return private.locked(server(folder).run.lock)
 
 
-async def kill(folder: Path, reached: Reached) -> None:
+async def kill(folder: Path, reached: ServerAddress) -> None:
     os.kill(reached.pid, signal.SIGKILL)
     await until(lambda: not running(folder))
 
@@ -85,7 +85,7 @@ async def test_processes_that_come_at_once_share_one_server(here: Path):
 async def test_it_belongs_to_no_terminal_and_is_nobodys_child(shared: Path):
     reached = await reach(shared)
     session, parent = shown(reached, "sess="), shown(reached, "ppid=")
-    assert session != shown(Reached("", "", os.getpid()), "sess=")
+    assert session != shown(ServerAddress("", "", os.getpid()), "sess=")
     assert int(parent) != os.getpid()
 
 
@@ -97,7 +97,7 @@ async def test_it_is_told_nothing_of_our_environment(shared: Path):
     assert reached.key not in environment
 
 
-def shown(reached: Reached, column: str) -> str:
+def shown(reached: ServerAddress, column: str) -> str:
     """What `ps` shows to everybody."""
     command = ["ps", "eww", "-o", column, "-p", str(reached.pid)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -162,7 +162,7 @@ async def test_each_use_begins_the_wait_anew(here: Path, monkeypatch: pytest.Mon
     assert use.over()
 
 
-def watched(here: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Run, serve._Use]:
+def watched(here: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, RunFolder, serve._Use]:
     """What decides, in the process of the server, whether it is needed: for 10 seconds more."""
     clock, run = Clock(), server(here).run
     monkeypatch.setattr(serve, "time", clock)

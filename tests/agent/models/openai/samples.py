@@ -9,7 +9,7 @@ from typing import Any
 
 from segue.agent.models.base import Call, Piece, Prompt, Text, ToolSpec
 from segue.agent.models.openai import OpenAIModel
-from segue.agent.models.openai.request import Dialect, build
+from segue.agent.models.openai.request import ServerDialect, build
 from segue.core.session import Usage
 from segue.core.transcript import Message, ToolCall
 from segue.testing.models.openai import (
@@ -31,7 +31,7 @@ READ = ToolSpec(
     },
 )
 A, B = ToolCall("call_a", "read", '{"path": "a"}'), ToolCall("call_b", "read", '{"path": "ü🙂"}')
-DIALECT = Dialect(limit="max_tokens")
+DIALECT = ServerDialect(limit="max_tokens")
 
 # In OpenAI's format, shortened: non-ASCII text, two parallel calls, usage.
 RECORDED = (

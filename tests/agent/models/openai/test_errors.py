@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from segue.agent.models.base import End, Stop, Text
-from segue.agent.models.http import Patience
+from segue.agent.models.http import Timeouts
 from segue.agent.models.openai import OpenAIModel
 from segue.core.errors import (
     BadKey,
@@ -271,7 +271,7 @@ async def test_a_connection_lost_in_the_answer_is_not_tried_again():
 
 @pytest.mark.parametrize("after", [0, 400])
 async def test_a_server_that_falls_silent_has_stalled(after: int):
-    patience = Patience(connect=5, silence=0.05, tries=3)
+    patience = Timeouts(connect=5, silence=0.05, tries=3)
     fake = {"travel": Travel(stall_after=after)}
     async with talking([Say(text="one two three")], fake, patience=patience) as (_, model):
         with pytest.raises(ModelStalled):
@@ -279,7 +279,7 @@ async def test_a_server_that_falls_silent_has_stalled(after: int):
 
 
 async def test_an_answer_that_is_whole_is_not_lost_when_the_server_then_stalls():
-    patience = Patience(connect=5, silence=0.5, tries=1)
+    patience = Timeouts(connect=5, silence=0.5, tries=1)
     fake = {"travel": Travel(stall_after=FINISHED)}
     async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
         assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS)]
@@ -287,7 +287,7 @@ async def test_an_answer_that_is_whole_is_not_lost_when_the_server_then_stalls()
 
 async def test_a_slow_server_is_waited_for():
     fake = {"travel": Travel(chunk=100, pause=0.005)}
-    patience = Patience(connect=5, silence=20, tries=1)
+    patience = Timeouts(connect=5, silence=20, tries=1)
     async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
         assert (await hear(model))[:-1] == WHOLE
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from segue.agent.models.base import End, Prompt, Stop, Text
-from segue.agent.models.openai.request import Dialect, build
+from segue.agent.models.openai.request import ServerDialect, build
 from segue.core.errors import (
     ModelRefused,
 )
@@ -191,7 +191,7 @@ async def test_a_server_that_refuses_every_name_is_not_asked_for_ever():
     async with talking(answer) as (fake, model):
         with pytest.raises(ModelRefused):
             await hear(model)
-    assert len(fake.requests) == Dialect.LESSONS + 1
+    assert len(fake.requests) == ServerDialect.LESSONS + 1
 
 
 def test_building_a_request_is_linear():

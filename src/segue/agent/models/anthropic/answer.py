@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from segue.agent.models.anthropic.faults import Error
+from segue.agent.models.anthropic.faults import AnthropicError
 from segue.agent.models.arguments import is_object
 from segue.agent.models.base import Call, End, Piece, Stop
 from segue.core.session import Usage
@@ -28,7 +28,7 @@ _STOPS = {
 }
 
 
-class _Tokens(Struct):
+class _EventUsage(Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
@@ -36,7 +36,7 @@ class _Tokens(Struct):
 
 
 class _Start(Struct):
-    usage: _Tokens | None = None
+    usage: _EventUsage | None = None
 
 
 class _Block(Struct):
@@ -50,7 +50,7 @@ class _Block(Struct):
     data: str | None = None
 
 
-class _Delta(Struct):
+class _BlockDelta(Struct):
     text: str | None = None
     partial_json: str | None = None
     thinking: str | None = None
@@ -58,17 +58,17 @@ class _Delta(Struct):
     stop_reason: str | None = None
 
 
-class Event(Struct):
+class StreamEvent(Struct):
     type: str = ""
     index: int = 0
     message: _Start | None = None
     content_block: _Block | None = None
-    delta: _Delta | None = None
-    usage: _Tokens | None = None
-    error: Error | None = None
+    delta: _BlockDelta | None = None
+    usage: _EventUsage | None = None
+    error: AnthropicError | None = None
 
 
-EVENTS = msgspec.json.Decoder(Event)
+EVENTS = msgspec.json.Decoder(StreamEvent)
 
 
 class _Growing:
@@ -79,7 +79,7 @@ class _Growing:
         self.parts: list[str] = []
         self.signature = block.signature or ""
 
-    def take(self, delta: _Delta) -> str:
+    def take(self, delta: _BlockDelta) -> str:
         """Add the delta, and return its text for the user."""
         self.signature = delta.signature or self.signature
         self.parts.append(delta.text or delta.partial_json or delta.thinking or "")
@@ -94,7 +94,7 @@ class _Growing:
         return ToolCall(self.block.id, self.block.name, self.whole or given)
 
 
-class Answer:
+class AnthropicAnswer:
     """An answer, assembled from its events."""
 
     def __init__(self) -> None:
@@ -102,12 +102,14 @@ class Answer:
         self._reason = ""
         self._tokens: dict[str, int] = {}
 
-    def take(self, event: Event) -> str:
+    def take(self, event: StreamEvent) -> str:
         """Process the event, and return its text for the user."""
         self._count(event.usage or (event.message.usage if event.message else None))
         if event.content_block is not None:
             growing = self._blocks[event.index] = _Growing(event.content_block)
-            begun = _Delta(text=event.content_block.text, thinking=event.content_block.thinking)
+            begun = _BlockDelta(
+                text=event.content_block.text, thinking=event.content_block.thinking
+            )
             return growing.take(begun)
         if event.delta is None:
             return ""
@@ -153,7 +155,7 @@ class Answer:
                     pass
         return layout if any(isinstance(item, dict) for item in layout) else []
 
-    def _count(self, tokens: _Tokens | None) -> None:
+    def _count(self, tokens: _EventUsage | None) -> None:
         """Update the counts. They are totals, so later ones replace earlier ones."""
         if tokens is not None:
             told = cast("dict[str, int | None]", msgspec.structs.asdict(tokens))

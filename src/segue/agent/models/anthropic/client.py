@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import ClassVar
 
-from segue.agent.models.anthropic.answer import EVENTS, EXTRAS, Answer
-from segue.agent.models.anthropic.faults import PROVIDER, Faults
+from segue.agent.models.anthropic.answer import EVENTS, EXTRAS, AnthropicAnswer
+from segue.agent.models.anthropic.faults import PROVIDER, AnthropicFaults
 from segue.agent.models.anthropic.request import build
 from segue.agent.models.base import Piece, Prompt, Text
 from segue.agent.models.fallbacks import IMAGE
@@ -38,13 +38,13 @@ class AnthropicModel(HostedModel):
         return {"x-api-key": key, "anthropic-version": VERSION}
 
     @property
-    def _faults(self) -> Faults:
-        return Faults(model=self._model, setting=self._setting)
+    def _faults(self) -> AnthropicFaults:
+        return AnthropicFaults(model=self._model, setting=self._setting)
 
     async def _ask(self, prompt: Prompt, included: frozenset[str]) -> AsyncGenerator[Piece]:
         kinds = KINDS if IMAGE in included else ()
         asked = build(self._model, prompt, thinking=_THINKING in included, kinds=kinds)
-        answer = Answer()
+        answer = AnthropicAnswer()
         async with aclosing(self._client.events("/v1/messages", encoded(asked))) as events:
             async for event in events:
                 news = read(event.data, EVENTS, PROVIDER)

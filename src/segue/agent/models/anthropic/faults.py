@@ -24,20 +24,20 @@ _NO_CREDIT = ("credit balance", "api usage limits")
 _TOO_LONG = ("prompt is too long", "exceed context limit", "context window")
 
 
-class Error(Struct):
+class AnthropicError(Struct):
     type: str = ""
     message: str = ""
 
 
-class _Refused(Struct):
-    error: Error
+class _AnthropicRefusal(Struct):
+    error: AnthropicError
 
 
-_REFUSALS = msgspec.json.Decoder(_Refused)
+_REFUSALS = msgspec.json.Decoder(_AnthropicRefusal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Faults:
+class AnthropicFaults:
     """Translates error responses of the API."""
 
     model: str
@@ -49,7 +49,7 @@ class Faults:
     def too_long(self) -> ContextTooLong:
         return ContextTooLong(model=self.model)
 
-    def told(self, status: int, error: Error) -> ModelError:
+    def told(self, status: int, error: AnthropicError) -> ModelError:
         """Translate an API error. `status` is 0 for an error inside a stream."""
         reason = error.message.strip().rstrip(".") or error.type
         said = reason.lower()

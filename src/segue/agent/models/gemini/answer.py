@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.base import Call, End, Piece, Stop
-from segue.agent.models.gemini.faults import PROVIDER, Error
+from segue.agent.models.gemini.faults import PROVIDER, GeminiError
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.session import Usage
 from segue.core.transcript import ToolCall
@@ -58,7 +58,7 @@ class _Feedback(Struct, rename="camel"):
     block_reason: str | None = None
 
 
-class _Tokens(Struct, rename="camel"):
+class _UsageMetadata(Struct, rename="camel"):
     prompt_token_count: int = 0
     candidates_token_count: int = 0
     cached_content_token_count: int = 0
@@ -66,17 +66,17 @@ class _Tokens(Struct, rename="camel"):
     tool_use_prompt_token_count: int = 0
 
 
-class News(Struct, rename="camel"):
+class GeminiChunk(Struct, rename="camel"):
     candidates: list[_Candidate] = []
     prompt_feedback: _Feedback | None = None
-    usage_metadata: _Tokens | None = None
-    error: Error | None = None
+    usage_metadata: _UsageMetadata | None = None
+    error: GeminiError | None = None
 
 
-NEWS = msgspec.json.Decoder(News)
+NEWS = msgspec.json.Decoder(GeminiChunk)
 
 
-class Answer:
+class GeminiAnswer:
     """An answer, assembled from its parts."""
 
     def __init__(self) -> None:
@@ -84,9 +84,9 @@ class Answer:
         self._layout: list[_Json] = []
         self._reason = ""
         self._message = ""
-        self._tokens = _Tokens()
+        self._tokens = _UsageMetadata()
 
-    def take(self, news: News) -> Iterator[str]:
+    def take(self, news: GeminiChunk) -> Iterator[str]:
         """Yield the new text for the user."""
         if news.prompt_feedback and (blocked := news.prompt_feedback.block_reason):
             raise ModelRefused(provider=PROVIDER, reason=f"the prompt was blocked ({blocked})")

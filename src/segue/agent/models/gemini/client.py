@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from segue.agent.models.base import Piece, Prompt, Text
 from segue.agent.models.fallbacks import IMAGE
-from segue.agent.models.gemini.answer import EXTRAS, NEWS, Answer
-from segue.agent.models.gemini.faults import PROVIDER, Faults
+from segue.agent.models.gemini.answer import EXTRAS, NEWS, GeminiAnswer
+from segue.agent.models.gemini.faults import PROVIDER, GeminiFaults
 from segue.agent.models.gemini.request import SEEN, build
 from segue.agent.models.hosted import HostedModel, read
 from segue.agent.models.http import encoded
@@ -37,14 +37,14 @@ class GeminiModel(HostedModel):
         return self._model.removeprefix("models/")
 
     @property
-    def _faults(self) -> Faults:
-        return Faults(model=self._bare, setting=self._setting)
+    def _faults(self) -> GeminiFaults:
+        return GeminiFaults(model=self._bare, setting=self._setting)
 
     async def _ask(self, prompt: Prompt, included: frozenset[str]) -> AsyncGenerator[Piece]:
         kinds = SEEN if IMAGE in included else ()
         asked = build(self._bare, prompt, signed=_SIGNATURE in included, kinds=kinds)
         path = f"/models/{quote(self._bare, safe='')}:streamGenerateContent?alt=sse"
-        answer = Answer()
+        answer = GeminiAnswer()
         async with aclosing(self._client.events(path, encoded(asked))) as events:
             async for event in events:
                 news = read(event.data, NEWS, PROVIDER)

@@ -25,23 +25,23 @@ _NOTHING_LEFT = re.compile(r"\bcredits?\b|prepay|limit: 0\b")
 _WAIT = re.compile(r"retry in|retrydelay")
 
 
-class Error(Struct):
+class GeminiError(Struct):
     code: int = 0
     message: str = ""
     status: str = ""
 
 
-class _Refused(Struct):
-    error: Error
+class _GeminiRefusal(Struct):
+    error: GeminiError
 
 
-_REFUSALS: msgspec.json.Decoder[_Refused | list[_Refused]] = msgspec.json.Decoder(
-    _Refused | list[_Refused]
+_REFUSALS: msgspec.json.Decoder[_GeminiRefusal | list[_GeminiRefusal]] = msgspec.json.Decoder(
+    _GeminiRefusal | list[_GeminiRefusal]
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Faults:
+class GeminiFaults:
     """Translates error responses of the API."""
 
     model: str
@@ -55,7 +55,7 @@ class Faults:
     def too_long(self) -> ContextTooLong:
         return ContextTooLong(model=self.model)
 
-    def told(self, status: int, error: Error, body: str) -> ModelError:
+    def told(self, status: int, error: GeminiError, body: str) -> ModelError:
         """Translate an API error. `body` is the complete response, with the details."""
         reason = error.message.strip().rstrip(".") or error.status
         said, everything = reason.lower(), body.lower()

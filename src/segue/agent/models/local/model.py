@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from segue.agent.models.base import Piece, Prompt
-from segue.agent.models.http import Patience
+from segue.agent.models.http import Timeouts
 from segue.agent.models.local import runtime
-from segue.agent.models.local.serve import CONTEXT, Reached, Run
-from segue.agent.models.local.server import Server
+from segue.agent.models.local.serve import CONTEXT, RunFolder, ServerAddress
+from segue.agent.models.local.server import LocalServer
 from segue.agent.models.local.weights import QWEN, Weights, present
 from segue.agent.models.openai import OpenAIModel
 from segue.core.errors import LocalMissing, ModelOffline
@@ -21,7 +21,7 @@ _MAX_ANSWER = 1024
 """
 # Other requests may come first, and a long prompt takes a minute, so silence is normal. A retry
 # does not bring back a server that is gone; it has to be started.
-_PATIENCE = Patience(connect=5.0, silence=600.0, tries=1)
+_PATIENCE = Timeouts(connect=5.0, silence=600.0, tries=1)
 
 
 class LocalModel:
@@ -35,9 +35,9 @@ class LocalModel:
     def __init__(self, *, folder: Path, idle: float = 600.0, weights: Weights = QWEN) -> None:
         self._folder = folder
         self._weights = weights
-        run = Run(folder / "run")
-        self._server = Server(run=run, weights=folder / weights.file, idle=idle)
-        self._reached: Reached | None = None
+        run = RunFolder(folder / "run")
+        self._server = LocalServer(run=run, weights=folder / weights.file, idle=idle)
+        self._reached: ServerAddress | None = None
         self._model: OpenAIModel | None = None
 
     async def close(self) -> None:
@@ -68,7 +68,7 @@ class LocalModel:
                 async for piece in pieces:
                     yield piece
 
-    async def _talking_to(self, reached: Reached) -> OpenAIModel:
+    async def _talking_to(self, reached: ServerAddress) -> OpenAIModel:
         if self._model is None or reached != self._reached:
             former, self._reached = self._model, reached
             self._model = OpenAIModel(

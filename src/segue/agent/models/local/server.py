@@ -14,18 +14,18 @@ from pathlib import Path
 import msgspec
 
 from segue.agent.models.local import private, serve
-from segue.agent.models.local.serve import Reached, Run
+from segue.agent.models.local.serve import RunFolder, ServerAddress
 from segue.core.errors import LocalFailed
 
 _POLL_SECONDS = 0.05
-_REACHED = msgspec.json.Decoder(Reached)
+_REACHED = msgspec.json.Decoder(ServerAddress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class LocalServer:
     """The only server for some weights, no matter which process started it."""
 
-    run: Run
+    run: RunFolder
     weights: Path
     idle: float
     """Seconds without use after which it stops."""
@@ -33,7 +33,7 @@ class Server:
     """Seconds that it may take to start."""
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncGenerator[Reached]:
+    async def serving(self) -> AsyncGenerator[ServerAddress]:
         """Yield how to reach the server, starting it if needed. Raise LocalFailed if that fails.
 
         The server does not stop for being idle while the context is open.
@@ -51,14 +51,14 @@ class Server:
     def failed(self, reason: str) -> LocalFailed:
         return LocalFailed(reason=reason, log=self.run.log)
 
-    async def _reach(self) -> Reached:
+    async def _reach(self) -> ServerAddress:
         try:
             async with asyncio.timeout(self.patience):
                 return await self._find_or_start()
         except TimeoutError as error:
             raise self.failed(f"it took longer than {self.patience:.0f} seconds") from error
 
-    async def _find_or_start(self) -> Reached:
+    async def _find_or_start(self) -> ServerAddress:
         started = False
         while True:
             if private.locked(self.run.lock):
@@ -72,7 +72,7 @@ class Server:
                 started = await asyncio.to_thread(self._start)
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _state(self) -> Reached | None:
+    def _state(self) -> ServerAddress | None:
         """The state that the server published, or None while it starts."""
         try:
             return _REACHED.decode(self.run.state.read_bytes())

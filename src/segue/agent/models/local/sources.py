@@ -32,7 +32,7 @@ Told = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartialDownload:
     """A partial download."""
 
     path: Path
@@ -44,7 +44,7 @@ class Part:
         return self.path.stat().st_size if self.path.exists() else 0
 
 
-async def complete(part: Part, source: Site | Index, told: Told) -> None:
+async def complete(part: PartialDownload, source: Site | Index, told: Told) -> None:
     """Download the missing bytes of `part`.
 
     Raise PullFailed on failure, keeping the bytes received.
@@ -59,7 +59,7 @@ async def complete(part: Part, source: Site | Index, told: Told) -> None:
 # Web server
 
 
-async def _from_site(part: Part, site: Site, told: Told) -> None:
+async def _from_site(part: PartialDownload, site: Site, told: Told) -> None:
     async with httpx2.AsyncClient(timeout=_TIMEOUT, follow_redirects=True) as client:
         while (before := part.size) < part.whole:
             try:
@@ -73,7 +73,7 @@ async def _from_site(part: Part, site: Site, told: Told) -> None:
                     raise PullFailed(reason="the answer holds nothing new")
 
 
-async def _get(client: httpx2.AsyncClient, part: Part, site: Site, told: Told) -> None:
+async def _get(client: httpx2.AsyncClient, part: PartialDownload, site: Site, told: Told) -> None:
     """Request the missing bytes once."""
     headers = {"Range": f"bytes={part.size}-", "Accept-Encoding": "identity"}
     async with client.stream("GET", site.url, headers=headers) as response:
@@ -89,7 +89,7 @@ async def _get(client: httpx2.AsyncClient, part: Part, site: Site, told: Told) -
                 told(done)
 
 
-def _start(response: httpx2.Response, part: Part) -> int:
+def _start(response: httpx2.Response, part: PartialDownload) -> int:
     """The position of the response's first byte. Raise PullFailed if it is not part of our file."""
     if response.status_code == 206:
         begin, whole = f"bytes {part.size}-", f"/{part.whole}"
@@ -107,7 +107,7 @@ def _start(response: httpx2.Response, part: Part) -> int:
 # Package index
 
 
-async def _from_index(part: Part, index: Index, told: Told) -> None:
+async def _from_index(part: PartialDownload, index: Index, told: Told) -> None:
     scratch = part.path.with_name("pieces")
     start = 0
     for requirement, piece in zip(index.requirements, index.pieces, strict=True):

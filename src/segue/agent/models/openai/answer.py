@@ -28,7 +28,7 @@ class _Fragment(Struct):
     function: _Function | None = None
 
 
-class _Delta(Struct):
+class _ChunkDelta(Struct):
     content: Any = None
     refusal: str | None = None
     tool_calls: list[_Fragment] | None = None
@@ -36,7 +36,7 @@ class _Delta(Struct):
 
 class _Choice(Struct):
     index: int | None = None
-    delta: _Delta | None = None
+    delta: _ChunkDelta | None = None
     finish_reason: str | None = None
 
 
@@ -44,7 +44,7 @@ class _Details(Struct):
     cached_tokens: int | None = None
 
 
-class _Tokens(Struct):
+class _ChunkUsage(Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
@@ -52,7 +52,7 @@ class _Tokens(Struct):
 
 class Chunk(Struct):
     choices: list[_Choice] | None = None
-    usage: _Tokens | None = None
+    usage: _ChunkUsage | None = None
     error: Any = None
     object: Any = None
 
@@ -66,7 +66,7 @@ _STOPS = {
 }
 
 
-class Answer:
+class OpenAIAnswer:
     """An answer, assembled from its chunks."""
 
     def __init__(self, plain_tools: Iterable[str]) -> None:
@@ -94,7 +94,7 @@ class Answer:
     def end(self) -> End:
         return End(stop=self._stop or Stop.DONE, usage=self._usage)
 
-    def _delta(self, delta: _Delta) -> Iterator[Piece]:
+    def _delta(self, delta: _ChunkDelta) -> Iterator[Piece]:
         self._refused = self._refused or bool(delta.refusal)
         if text := self._reader.feed(_text(delta.content) + (delta.refusal or "")):
             yield Text(text)
@@ -188,7 +188,7 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _usage(tokens: _Tokens) -> Usage:
+def _usage(tokens: _ChunkUsage) -> Usage:
     details = tokens.prompt_tokens_details or _Details()
     return Usage(
         input=tokens.prompt_tokens or 0,

@@ -13,10 +13,10 @@ import msgspec
 from segue.agent.models import plain
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.fallbacks import IMAGE, carried, conceding
-from segue.agent.models.http import Client, Endpoint, Patience, read_out
-from segue.agent.models.openai.answer import CHUNKS, Answer, Chunk
-from segue.agent.models.openai.faults import Faults, UnknownField
-from segue.agent.models.openai.request import IMAGE_URL, Dialect, build, limit_at
+from segue.agent.models.http import ProviderClient, ProviderEndpoint, Timeouts, read_out
+from segue.agent.models.openai.answer import CHUNKS, Chunk, OpenAIAnswer
+from segue.agent.models.openai.faults import OpenAIFaults, UnknownField
+from segue.agent.models.openai.request import IMAGE_URL, ServerDialect, build, limit_at
 from segue.core.errors import BadKey, ModelCutOff, ModelStalled
 
 _PROVIDERS = {
@@ -26,7 +26,7 @@ _PROVIDERS = {
     "api.mistral.ai": "Mistral",
     "api.deepseek.com": "DeepSeek",
 }
-_PATIENCE = Patience()
+_PATIENCE = Timeouts()
 _LINGER = 0.25
 """Seconds to wait for the end of the response after its last event."""
 
@@ -45,7 +45,7 @@ class OpenAIModel:
         context: int,
         small: bool = False,
         images: bool | None = None,
-        patience: Patience = _PATIENCE,
+        patience: Timeouts = _PATIENCE,
         reuse: bool = True,
     ) -> None:
         """`images` says whether the model accepts pictures.
@@ -59,18 +59,18 @@ class OpenAIModel:
         self._model = model
         self._key = (key or "").strip()
         host = urlsplit(base_url).hostname or ""
-        self._faults = Faults(
+        self._faults = OpenAIFaults(
             provider=_PROVIDERS.get(host) or name.partition("/")[0],
             name=name,
             model=model,
             base_url=base_url,
             setting=setting,
         )
-        self._dialect = Dialect(
+        self._dialect = ServerDialect(
             limit=limit_at(host), images=not small if images is None else images
         )
-        self._client = Client(
-            Endpoint(
+        self._client = ProviderClient(
+            ProviderEndpoint(
                 provider=self._faults.provider,
                 base_url=base_url,
                 headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
@@ -109,7 +109,7 @@ class OpenAIModel:
 
         Whenever the server rejects a field, remember that and retry without the field.
         """
-        for left in reversed(range(Dialect.LESSONS + 1)):
+        for left in reversed(range(ServerDialect.LESSONS + 1)):
             dialect = self._dialect
             begun = False
             said = dialect if pictures else replace(dialect, images=False)
@@ -124,9 +124,9 @@ class OpenAIModel:
                     raise
                 self._dialect = dialect.without(error.field)
 
-    async def _ask(self, prompt: Prompt, dialect: Dialect) -> AsyncGenerator[Piece]:
+    async def _ask(self, prompt: Prompt, dialect: ServerDialect) -> AsyncGenerator[Piece]:
         plain_calls = self.small and plain.are_wanted(prompt.messages)
-        answer = Answer({t.name for t in prompt.tools} if plain_calls else ())
+        answer = OpenAIAnswer({t.name for t in prompt.tools} if plain_calls else ())
         body = build(prompt, model=self._model, dialect=dialect, small=self.small)
         async with contextlib.aclosing(self._client.events("/chat/completions", body)) as events:
             try:

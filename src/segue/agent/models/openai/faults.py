@@ -65,7 +65,7 @@ _FIELDS = ("stream_options", "max_tokens", "max_completion_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Faults:
+class OpenAIFaults:
     """Translates the error responses of a server."""
 
     provider: str

@@ -27,7 +27,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class ServerDialect:
     """The few fields on which compatible servers differ."""
 
     LESSONS = 3
@@ -36,7 +36,7 @@ class Dialect:
     usage: bool = True
     images: bool = True
 
-    def without(self, field: str) -> Dialect:
+    def without(self, field: str) -> ServerDialect:
         if field == "stream_options":
             return replace(self, usage=False)
         if field == IMAGE_URL:
@@ -55,7 +55,7 @@ def limit_at(host: str) -> str:
     return "max_completion_tokens" if ours else "max_tokens"
 
 
-def build(prompt: Prompt, *, model: str, dialect: Dialect, small: bool = False) -> bytes:
+def build(prompt: Prompt, *, model: str, dialect: ServerDialect, small: bool = False) -> bytes:
     """Build the request body."""
     request: dict[str, Any] = {
         "model": model,

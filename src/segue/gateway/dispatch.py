@@ -1,0 +1,259 @@
+"""Dispatch: pending messages are handled in order per chat: a turn, a command or a button."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from segue import commands
+from segue.commands.base import Where
+from segue.core.address import Address, Platform
+from segue.core.errors import PlatformLost, StoreError, UserError
+from segue.gateway import approvals, messages, texts
+from segue.gateway.access import Gate
+from segue.gateway.chat_commands import ChatCommands
+from segue.gateway.containment import contain
+from segue.gateway.messages import PendingMessage
+from segue.gateway.pace import pause
+from segue.gateway.queues import Queues
+from segue.gateway.turns import ChatTurns
+from segue.handoff import arrivals
+from segue.platforms.base import Inbound, InboundKind
+from segue.store import Store, inbox, outbox
+from segue.store.base import Tx
+from segue.store.inbox import Incoming
+
+_QUESTION_POLL_SECONDS = 0.1
+"""Seconds between two checks for turns that wait for an answer while the gateway stops."""
+MAX_STARTS = 20
+"""How many gateways in a row may be killed while they handle a message. The next one sets the
+message aside, because it may be the cause. A harmless message never gets close to this number."""
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    def __init__(self, store: Store, gate: Gate, chat_turns: ChatTurns) -> None:
+        self._store = store
+        self._gate = gate
+        self._chat_turns = chat_turns
+        self._queues = Queues[PendingMessage](self._handle)
+        self._at_once = Queues[PendingMessage](self._handle)
+
+    async def dispatch(self, pending: PendingMessage) -> None:
+        """Handle the message, or queue it behind the others in its chat."""
+        inbound = pending.inbound
+        match inbound.kind:
+            case InboundKind.BUTTON:
+                queues = self._at_once
+            case InboundKind.EDIT:
+                await self._edit(pending)
+                return
+            case InboundKind.JOINED:
+                hint = self._chat_turns.how_to_address(pending.address)
+                await self._chat_turns.conclude(pending, f"{texts.JOINED} {hint}".rstrip())
+                return
+            case InboundKind.MOVED:
+                raise AssertionError("it is not recorded")
+            case InboundKind.MESSAGE | InboundKind.COMMAND:
+                queues = self._at_once if _is_at_once(inbound) else self._queues
+        if not queues.put(pending.address, pending):
+            await self._chat_turns.conclude(pending, texts.BUSY)
+
+    async def _edit(self, pending: PendingMessage) -> None:
+        """Apply an edit to a message that is still waiting to be answered."""
+        changed = pending.inbound
+        waiting = self._queues.find(pending.address, lambda other: _is_same(other.inbound, changed))
+        if waiting is None:
+            await self._chat_turns.conclude(pending, texts.ANSWERED_ALREADY)
+            return
+        inbound = _rewritten(waiting.inbound, changed)
+        # The store comes first: a gateway that is killed here must not answer the old text.
+        await self._store.inbox.rewrite(waiting.inbox_id, messages.encode(inbound))
+        replaced = self._queues.replace(pending.address, waiting, replace(waiting, inbound=inbound))
+        await self._chat_turns.conclude(pending, "" if replaced else texts.ANSWERED_ALREADY)
+
+    def move(self, old: Address, new: Address) -> None:
+        """Move the queue of a chat that moved. Its messages are answered before new ones."""
+
+        def moved(pending: PendingMessage) -> PendingMessage:
+            return replace(pending, inbound=msgspec.structs.replace(pending.inbound, address=new))
+
+        for queues in (self._queues, self._at_once):
+            queues.move(old, new, moved)
+
+    # Starting and stopping
+
+    async def resume(self, platforms: Collection[Platform]) -> None:
+        """Resume what an earlier gateway recorded and did not finish."""
+        known: list[PendingMessage] = []
+        for incoming in await self._store.inbox.take_over(platforms):
+            if incoming.starts > MAX_STARTS:
+                await self._give_up(incoming, texts.NEVER_DONE)
+                continue
+            await contain(
+                f"message {incoming.no}",
+                partial(self._recall, incoming, known),
+                partial(self._give_up, incoming),
+            )
+        # Queue nothing until all are decoded: if the store fails, the whole step is repeated.
+        for pending in known:
+            queues = self._at_once if pending.inbound.kind is InboundKind.EDIT else self._queues
+            queues.put(pending.address, pending, most=None)
+
+    async def _recall(self, incoming: Incoming, known: list[PendingMessage]) -> None:
+        """Decode the entry and add it to `known`, unless its sender is no longer paired."""
+        if incoming.error is not None:
+            raise ValueError(incoming.error)
+        inbound = messages.decode(incoming.body)
+        owner = await self._gate.owner(inbound.sender)
+        if owner is None:
+            await self._store.inbox.finish([incoming.no])
+            return
+        inbound = msgspec.structs.replace(inbound, address=incoming.address)  # may have moved
+        known.append(
+            PendingMessage(
+                inbox_id=incoming.no,
+                owner=owner.id,
+                inbound=inbound,
+                session_id=incoming.session_id,
+            )
+        )
+
+    async def _give_up(self, incoming: Incoming, reason: str) -> None:
+        """Set aside a message that no gateway can handle. Only owners' messages are recorded."""
+        address = incoming.address if incoming.error is None else None
+        logger.error("message %d is given up: %s", incoming.no, reason)
+        await self._store.write(_set_aside, incoming.no, reason, address, texts.GIVEN_UP)
+
+    async def release(self, platform: Platform) -> None:
+        """Leave unfinished work on `platform` to the gateway that now serves it."""
+        await asyncio.gather(self._queues.drop(platform), self._at_once.drop(platform))
+
+    async def finish(self, seconds: float) -> None:
+        """Start nothing new and wait up to `seconds` for running work. A restarted gateway resumes
+        the rest. Turns that wait for the user's answer are cancelled at once, since no answer can
+        come."""
+        asked = asyncio.create_task(self._cancel_questions())
+        try:
+            await asyncio.gather(self._queues.finish(seconds), self._at_once.finish(seconds))
+        finally:
+            asked.cancel()
+            await asyncio.wait({asked})
+
+    async def _cancel_questions(self) -> None:
+        while True:
+            for address in self._chat_turns.waiting_for_answer():
+                self._queues.cancel(address)
+            await asyncio.sleep(_QUESTION_POLL_SECONDS)
+
+    # Handling
+
+    async def _handle(self, pending: PendingMessage) -> None:
+        """Handle the message, and retry for as long as the store is down."""
+        attempt = 0
+        while True:
+            try:
+                await contain(
+                    f"message {pending.inbox_id}",
+                    partial(self._run, pending),
+                    partial(self._set_aside, pending),
+                )
+                return
+            except PlatformLost as error:
+                logger.info("message left to another gateway no=%d: %s", pending.inbox_id, error)
+                return
+            except StoreError as error:
+                attempt += 1
+                logger.error("Message %d waits for the store: %s", pending.inbox_id, error)  # noqa: TRY400
+                await asyncio.sleep(pause(attempt, 0.5, 2.0))
+                pending = await self._reload(pending)
+
+    async def _reload(self, pending: PendingMessage) -> PendingMessage:
+        """The same message, with the session that has taken it by now."""
+        try:
+            waiting = await self._store.inbox.waiting([pending.address.platform], limit=inbox.ALL)
+        except StoreError:
+            return pending
+        taken = {incoming.no: incoming.session_id for incoming in waiting}
+        return replace(pending, session_id=taken.get(pending.inbox_id, pending.session_id))
+
+    async def _run(self, pending: PendingMessage) -> None:
+        try:
+            if pending.session_id is not None:
+                await self._chat_turns.resume(pending, pending.session_id)
+            elif pending.inbound.kind is InboundKind.EDIT:
+                await self._edit(pending)
+            elif pending.inbound.kind is InboundKind.BUTTON:
+                await self._run_once(pending, self._press(pending))
+            elif commands.is_command(pending.inbound.typed):
+                await self._run_once(pending, self._command(pending))
+            else:
+                await arrivals.wait_for_arrivals(self._store, pending.address)
+                await self._chat_turns.answer(pending)
+        except StoreError:
+            raise
+        except UserError as error:
+            await self._chat_turns.conclude(pending, str(error))
+
+    async def _set_aside(self, pending: PendingMessage, reason: str) -> None:
+        await self._store.write(_set_aside, pending.inbox_id, reason, pending.address, texts.FAULT)
+
+    async def _run_once(self, pending: PendingMessage, work: Coroutine[Any, Any, None]) -> None:
+        """Run a command at most once. If it fails, the user can type it again."""
+        try:
+            await self._store.inbox.finish([pending.inbox_id])
+            await work
+        finally:
+            work.close()
+
+    async def _command(self, pending: PendingMessage) -> None:
+        await commands.run(await ChatCommands.of(self._chat_turns, pending), pending.inbound.typed)
+
+    async def _press(self, pending: PendingMessage) -> None:
+        pressed = approvals.pressed(pending.inbound.typed)
+        if pressed is None:
+            chat = await ChatCommands.of(self._chat_turns, pending)
+            await chat.press()
+            return
+        number, answered = pressed
+        await approvals.answer(self._store, pending.owner, pending.address, number, answered)
+
+
+def _set_aside(tx: Tx, no: int, reason: str, address: Address | None, notice: str) -> None:
+    """Set the message aside. If `address` is known, queue a notice there."""
+    inbox.set_aside(tx, no, reason)
+    if address is not None:  # also for commands, which are finished before they run
+        outbox.enqueue(tx, messages.notice(no, address, notice))
+
+
+def _is_same(first: Inbound, changed: Inbound) -> bool:
+    """Whether both are the same message from the same sender."""
+    return (first.message_id, first.sender.user_id) == (changed.message_id, changed.sender.user_id)
+
+
+def _rewritten(first: Inbound, changed: Inbound) -> Inbound:
+    """`first` with the content of the edit. Forwarded text stays marked as forwarded."""
+    author = changed.forwarded_from
+    return msgspec.structs.replace(
+        first,
+        text=changed.text,
+        quote=changed.quote,
+        forwarded_from=first.forwarded_from if author is None else author,
+    )
+
+
+def _is_at_once(inbound: Inbound) -> bool:
+    if not commands.is_command(inbound.typed):
+        return False
+    try:
+        command, _ = commands.find(inbound.typed, Where.CHAT)
+    except UserError:
+        return True  # running it replies with the error
+    return command.at_once
