@@ -13,7 +13,7 @@ from segue.core.errors import (
     OwnerNotFound,
     TooManyNotes,
 )
-from segue.core.note import MOST_NOTES, NOTE_LIMIT, Note
+from segue.core.note import MAX_NOTES, NOTE_LIMIT, Note
 from segue.store import Store, Tx, notes
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -124,14 +124,14 @@ async def test_there_are_no_notes_about_an_owner_who_does_not_exist(store: Store
 
 async def test_there_are_at_most_a_hundred_notes(store: Store):
     await store.owners.ensure("you")
-    await store.write(fill, MOST_NOTES)
-    with pytest.raises(TooManyNotes, match="100 notes already"):
+    await store.write(fill, MAX_NOTES)
+    with pytest.raises(TooManyNotes, match="already have 100 notes"):
         await store.notes.add("me", "one more")
     assert (await store.notes.add("me", "NOTE 7")).number == 8
     assert (await store.notes.add("you", "mine")).number == 1
     await store.notes.remove("me", 50)
-    assert (await store.notes.add("me", "one more")).number == MOST_NOTES + 1
-    assert len(await store.notes.list("me")) == MOST_NOTES
+    assert (await store.notes.add("me", "one more")).number == MAX_NOTES + 1
+    assert len(await store.notes.list("me")) == MAX_NOTES
 
 
 def fill(tx: Tx, count: int) -> None:
@@ -154,14 +154,14 @@ async def test_many_who_add_at_once_get_a_number_each_and_one_text_is_one_note(
 
 async def test_many_who_add_at_once_do_not_pass_the_limit(store: Store, open_store: OpenStore):
     openings = [store, await open_store(), await open_store()]
-    await store.write(fill, MOST_NOTES - 2)
+    await store.write(fill, MAX_NOTES - 2)
     outcomes = await asyncio.gather(
         *(o.notes.add("me", f"{n} {i}") for n, o in enumerate(openings) for i in range(3)),
         return_exceptions=True,
     )
     assert sum(isinstance(outcome, Note) for outcome in outcomes) == 2
     assert sum(isinstance(outcome, TooManyNotes) for outcome in outcomes) == 7
-    assert len(await kept(store)) == MOST_NOTES
+    assert len(await kept(store)) == MAX_NOTES
 
 
 async def test_of_many_who_remove_one_note_at_once_one_does(store: Store, open_store: OpenStore):

@@ -10,7 +10,7 @@ from segue.core.text import is_empty, one_line
 
 NOTE_LIMIT = 500
 """Maximum characters in a note."""
-MOST_NOTES = 100
+MAX_NOTES = 100
 """Maximum notes per owner. Every session begins with all of them."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.core.errors import NoteNotFound, TooManyNotes
-from segue.core.note import MOST_NOTES, Note, clean_note, same_note
+from segue.core.note import MAX_NOTES, Note, clean_note, same_note
 from segue.store import owners
 from segue.store.base import Engine, Tx
 from segue.store.values import moment
@@ -43,8 +43,8 @@ def add(tx: Tx, owner: str, text: str) -> Note:
     notes = list_notes(tx, owner)
     if (same := next((note for note in notes if same_note(note.text, wanted)), None)) is not None:
         return same
-    if len(notes) >= MOST_NOTES:
-        raise TooManyNotes(limit=MOST_NOTES)
+    if len(notes) >= MAX_NOTES:
+        raise TooManyNotes(limit=MAX_NOTES)
     # Numbering starts again at 1 once the owner has no notes left.
     number = _last_number(tx, owner) + 1 if notes else 1
     sql = "UPDATE owners SET last_note = :number WHERE id = :owner"

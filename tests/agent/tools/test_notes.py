@@ -10,7 +10,7 @@ import pytest
 from segue.agent.tools.base import Risk, ToolFailed, Workplace
 from segue.agent.tools.notes import remember
 from segue.core.errors import TooManyNotes
-from segue.core.note import MOST_NOTES, NOTE_LIMIT, Note, clean_note
+from segue.core.note import MAX_NOTES, NOTE_LIMIT, Note, clean_note
 from tests.agent.tools.using import told, use
 
 PLACE = Workplace(cwd=Path("/"))
@@ -27,7 +27,7 @@ class Notebook:
     async def keep(self, text: str) -> Note:
         cleaned = clean_note(text)
         if self._full:
-            raise TooManyNotes(limit=MOST_NOTES)
+            raise TooManyNotes(limit=MAX_NOTES)
         self.texts.append(cleaned)
         return Note(number=len(self.texts), text=cleaned, written=NOON)
 

@@ -40,12 +40,12 @@ _LISTS = ("bullet_list_open", "ordered_list_open")
 _ONE_LINE = ("heading_open", "hr")
 _GO_ON_AFTER_BLANK = (*_LISTS, "fence", "code_block")
 _HEADS = {"table_open": 2, **dict.fromkeys(_LISTS, 1)}
-"""How many of its first lines every part of such a block needs to be parsed."""
+"""How many of its first lines every piece of such a block needs to be parsed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A finished part of the text."""
+    """A finished piece of the text."""
 
     lines: tuple[str, ...]
     joined: bool = False
@@ -57,7 +57,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Piece:
     """A block or a list item, as the parser found it."""
 
     token: Token
@@ -102,7 +102,7 @@ class Splitter:
         """How many of them were there at the last parse."""
         self._size = 0
         """Their length in characters, with line ends."""
-        self._part: _Part | None = None
+        self._piece: _Piece | None = None
         """The unfinished block at the last parse."""
         self._fence: _Fence | None = None
         """The open code block at the top level, in which nothing is parsed."""
@@ -138,9 +138,9 @@ class Splitter:
         if not any(lines):
             return None
         if sum(map(len, lines)) > limit:
-            head = _HEADS.get(self._part.token.type, 0) if self._part and not self._fence else 0
+            head = _HEADS.get(self._piece.token.type, 0) if self._piece and not self._fence else 0
             lines = [*lines[:head], *_end_of(lines[head:], limit)]
-        return self._block(lines, self._part)
+        return self._block(lines, self._piece)
 
     def _given(self) -> list[Block]:
         given, self._done = self._done, []
@@ -162,7 +162,7 @@ class Splitter:
 
     def _is_due(self, line: str) -> bool:
         """Return whether this line may finish a block, and parsing it is worth its cost."""
-        kind = self._part.token.type if self._part else ""
+        kind = self._piece.token.type if self._piece else ""
         if _is_blank(line) and kind and kind not in _GO_ON_AFTER_BLANK:
             return True
         if _SHORT < len(self._lines) < 3 * self._parsed // 2:
@@ -184,7 +184,7 @@ class Splitter:
     def _parse(self, *, is_over: bool = False) -> None:
         """Emit all blocks but the last, and the last one, too, if nothing can continue it."""
         try:
-            *finished, last = _parts(self._lines, self._part)
+            *finished, last = _pieces(self._lines, self._piece)
         except Exception:
             # An answer must be shown even if it triggers a bug in the parser.
             logger.exception("markdown not split lines=%d", len(self._lines))
@@ -193,23 +193,23 @@ class Splitter:
         kind = last.token.type
         ends_here = _is_blank(self._lines[-1]) and kind not in _GO_ON_AFTER_BLANK
         is_over = is_over or ends_here or kind in _ONE_LINE
-        for part in [*finished, last] if is_over else finished:
-            self._give(self._lines[part.start : part.end], part)
+        for piece in [*finished, last] if is_over else finished:
+            self._give(self._lines[piece.start : piece.end], piece)
         if is_over:
             self._reset()
             return
-        self._lines, self._part = self._lines[last.start :], last
+        self._lines, self._piece = self._lines[last.start :], last
         self._parsed, self._size = len(self._lines), sum(len(line) + 1 for line in self._lines)
         if kind == "fence":
             self._open_code(last.token)
 
-    def _block(self, lines: Sequence[str], part: _Part | None) -> Block:
+    def _block(self, lines: Sequence[str], piece: _Piece | None) -> Block:
         if self._fence:
             joined = self._parts > 0
             return Block(lines=tuple(lines), joined=joined, language=self._fence.info)
-        if part is None:
+        if piece is None:
             return Block(lines=tuple(lines))
-        return Block(lines=tuple(lines), joined=part.joined, number=part.number)
+        return Block(lines=tuple(lines), joined=piece.joined, number=piece.number)
 
     def _finish(self) -> None:
         if self._fence:
@@ -217,14 +217,14 @@ class Splitter:
         elif self._lines and not self._failed and self._size <= LONGEST:
             self._parse(is_over=True)
         if self._lines and not self._fence:
-            self._give(self._lines, self._part)
+            self._give(self._lines, self._piece)
         self._reset()
 
-    def _give(self, lines: list[str], part: _Part | None) -> None:
+    def _give(self, lines: list[str], piece: _Piece | None) -> None:
         """Emit a block without the blank lines at its end."""
         while _is_blank(lines[-1]):
             lines.pop()
-        self._done.append(self._block(lines, part))
+        self._done.append(self._block(lines, piece))
 
     # Code at the top level
 
@@ -262,7 +262,7 @@ class Splitter:
             self._parts += 1
 
 
-def _parts(lines: Sequence[str], before: _Part | None) -> Iterator[_Part]:
+def _pieces(lines: Sequence[str], before: _Piece | None) -> Iterator[_Piece]:
     """Yield the blocks in these lines, and each list item separately.
 
     The first one continues `before`, as it was found when there were fewer lines.
@@ -279,9 +279,9 @@ def _parts(lines: Sequence[str], before: _Part | None) -> Iterator[_Part]:
             if token.type == "ordered_list_open":
                 number = int(token.attrs.get("start", 1)) if number is None else number
             if token.type not in _LISTS:
-                yield _Part(token=token, start=start, end=end)
+                yield _Piece(token=token, start=start, end=end)
         elif token.level == 1 and token.type == "list_item_open" and opened:
-            yield _Part(token=opened, start=start, end=end, joined=joined, number=number)
+            yield _Piece(token=opened, start=start, end=end, joined=joined, number=number)
             joined, number = True, None if number is None else number + 1
         elif token.level == 0:
             joined, number = False, None
