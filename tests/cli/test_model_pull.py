@@ -118,7 +118,7 @@ def test_somebody_who_is_there_is_asked_first_and_may_refuse(tmp_path: Path):
 
 
 def test_somebody_who_watches_sees_one_line(capsys: pytest.CaptureFixture[str]):
-    meter = embedded_model.Meter(watched=True)
+    meter = embedded_model.ProgressMeter(watched=True)
     meter.said("Collecting a very long \x1b[2Jline\n")
     for done in (0, 5, 5, 1000):
         meter.moved(PullProgress(done=done * 1_000_000, total=1_000_000_000, source="there"))
@@ -132,7 +132,7 @@ def test_somebody_who_watches_sees_one_line(capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_shorter_line_leaves_nothing_of_a_longer_one(capsys: pytest.CaptureFixture[str]):
-    meter = embedded_model.Meter(watched=True)
+    meter = embedded_model.ProgressMeter(watched=True)
     meter.said("a long line")
     meter.said("short")
     assert capsys.readouterr().out == "\ra long line\rshort      "

@@ -46,7 +46,7 @@ def test_an_error_quotes_nothing_that_a_terminal_obeys(words: list[str]):
 
 def test_json_has_no_control_characters(capsys: pytest.CaptureFixture[str]):
     output.print_json({"said": HOSTILE})
-    once._Json(sample(None)).show(TextDelta(HOSTILE))
+    once._JsonOutput(sample(None)).show(TextDelta(HOSTILE))
     lines = capsys.readouterr().out.splitlines()
     assert all(line.isprintable() for line in lines)
     assert [json.loads(line).get("said") or json.loads(line).get("text") for line in lines] == [

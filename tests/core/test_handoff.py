@@ -103,7 +103,7 @@ def test_our_own_reasons_are_never_cut(reason: str):
 
 
 def test_a_thread_where_nobody_came_is_told_where_the_session_is_and_why_in_short():
-    line = "The handoff failed. The session stayed where it was, in the terminal."
+    line = "The session stayed where it was, in the terminal: the handoff failed."
     assert stayed(None, "") == line
     assert stayed(DESK, "no") == f"{line} no."
     assert stayed(None, handoff.REASONS[handoff.Failure.CANCELLED]) == f"{line} Cancelled."
@@ -117,5 +117,5 @@ def test_a_thread_where_nobody_came_is_told_where_the_session_is_and_why_in_shor
 def test_a_thread_where_nobody_came_is_told_when_the_session_is_in_another_chat():
     chat = replace(DESK, platform=Platform.SLACK, chat_id="C1")
     assert (
-        stayed(chat, "") == "The handoff failed. The session stayed where it was, on slack dm C1."
+        stayed(chat, "") == "The session stayed where it was, on slack dm C1: the handoff failed."
     )

@@ -55,7 +55,7 @@ async def test_what_did_not_reach_the_platform_is_told_and_can_be_asked_for_agai
     async with household.gateway():
         await household.hands.fail("send", Trouble.FORBIDDEN, chat=household.chat)
         said = await refused(household)
-        (status,) = commands(said, "The handoff failed. That did not reach telegram:")
+        (status,) = commands(said, "The handoff failed. The message did not reach telegram:")
         assert "The bot may not do that" in await type_in_a_shell(household, status)
         await arrives(household)
 

@@ -85,7 +85,7 @@ async def test_after_a_name_that_is_not_known_what_is_told_works(household: Hous
         (listing,) = told_in(said, "There is no session 'Sumz'.")
         assert "Sums" in await type_in_a_shell(household, listing)
         said = await refused(household, "handoff", "Sums", f"telegram:{other}")
-        assert f"{other!r} is not one of your chats on telegram. Send something" in said
+        assert f"{other!r} is not one of your chats on telegram. Send a message" in said
         await household.hands.say(household.anna, other, "hello")
         await household.hands.message("(1) hello", chat=other)
         await type_in_a_shell(household, f"segue handoff Sums 'telegram:{other}'")
@@ -101,7 +101,7 @@ async def test_without_a_gateway_what_is_told_starts_one(household: Household):
         shown.say(HANDOFF)
         start, switch_on = await told(shown, "No gateway is running", 2)
         await shown.shows("in another terminal, then /handoff telegram again.")
-        await shown.shows("Nor is telegram set up yet:")
+        await shown.shows("telegram is not set up yet either.")
         await shown.ready()
         await type_in_a_shell(household, switch_on)
         await type_in_a_shell(household, start)
@@ -154,7 +154,7 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
 
 async def test_in_the_middle_of_a_turn_both_ways_out_work(household: Household):
     """9. The ways out of TurnRunning."""
-    advice = "Wait for the answer, or press Ctrl-C; then type /handoff again."
+    advice = "Wait for the answer or press Ctrl-C, then type /handoff again."
     async with household.gateway(), household.terminal() as shown:
         for count, text in enumerate(("one", "two"), 1):
             household.mind.hold(text)

@@ -43,7 +43,7 @@ async def test_new_begins_another_session_and_resume_brings_the_first_back(house
         await house.hands.say(house.anna, chat, "one")
         await house.hands.message("(1) one", chat=chat)
         await house.hands.say(house.anna, chat, "/title First")
-        await told(house, chat, "is First")
+        await told(house, chat, "this session is First")
         await house.hands.say(house.anna, chat, "/new Second")
         await told(house, chat, "A new session.")
         await house.hands.say(house.anna, chat, "two")

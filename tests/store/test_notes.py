@@ -125,7 +125,7 @@ async def test_there_are_no_notes_about_an_owner_who_does_not_exist(store: Store
 async def test_there_are_at_most_a_hundred_notes(store: Store):
     await store.owners.ensure("you")
     await store.write(fill, MAX_NOTES)
-    with pytest.raises(TooManyNotes, match="100 notes already"):
+    with pytest.raises(TooManyNotes, match="already have 100 notes"):
         await store.notes.add("me", "one more")
     assert (await store.notes.add("me", "NOTE 7")).number == 8
     assert (await store.notes.add("you", "mine")).number == 1

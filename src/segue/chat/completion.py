@@ -15,7 +15,7 @@ from segue.core.handoff import TARGETS
 Names = Callable[[], Awaitable[Sequence[str]]]
 
 
-class Typing(Completer):
+class PromptCompleter(Completer):
     """Completes input at the prompt. `sessions` returns the names of the user's sessions."""
 
     def __init__(self, sessions: Names) -> None:

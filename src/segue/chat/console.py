@@ -54,8 +54,8 @@ _THEME = Theme.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack"})
 class Console:
     """Prints output, asks questions and reads input.
 
-    Ctrl-C calls `interrupted` and Ctrl-D calls `left`. `refused` returns whether an input must be
-    dropped instead of queued.
+    Ctrl-C calls `on_interrupt` and Ctrl-D calls `on_leave`. `refuses` returns whether an input must
+    be dropped instead of queued.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Console:
         history: Path | None,
         completer: Completer,
         status: Callable[[int], str],
-        interrupted: Callable[[], None],
-        left: Callable[[], None],
-        refused: Callable[[str], bool],
+        on_interrupt: Callable[[], None],
+        on_leave: Callable[[], None],
+        refuses: Callable[[str], bool],
         screen: Screen,
     ) -> None:
         self.still_coming: Stream | None = None
@@ -79,9 +79,9 @@ class Console:
         """Whether to show that work is in progress."""
         self._arrived = asyncio.Event()
         self._closed = False
-        self._interrupted = interrupted
-        self._left = left
-        self._refused = refused
+        self._on_interrupt = on_interrupt
+        self._on_leave = on_leave
+        self._refuses = refuses
         self._screen = screen
         self._status = status
         self._question: Question[Any] | None = None
@@ -236,7 +236,7 @@ class Console:
 
     def _accept(self, buffer: Buffer) -> bool:
         text = _PASTE.sub(self._pasted, buffer.text)
-        if text.strip() and not self._refused(text):
+        if text.strip() and not self._refuses(text):
             self.waiting.append(text)
             self._arrived.set()
         return False
@@ -262,11 +262,11 @@ class Console:
 
         @keys.add("c-c", eager=True)
         def _(event: KeyPressEvent) -> None:
-            self._interrupted()
+            self._on_interrupt()
 
         @keys.add("c-d", filter=asking | Condition(self._is_empty), eager=True)
         def _(event: KeyPressEvent) -> None:
-            self._left()
+            self._on_leave()
 
         @keys.add(Keys.BracketedPaste, filter=asking, eager=True)
         def _(event: KeyPressEvent) -> None:

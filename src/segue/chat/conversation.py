@@ -257,7 +257,7 @@ class Conversation:
             await self._take(session, take_over=True)
             await self.notice(f"Took over the session from {other}. Work there was interrupted.")
             return True
-        if not await moves.turn_runs(self.store, session.id):
+        if not await moves.is_turn_running(self.store, session.id):
             await self._display.trouble(held)
         elif await self._take_after_turn(session):
             return True
@@ -266,13 +266,13 @@ class Conversation:
         return await self._take_from(held, session, now=True)
 
     async def _take_after_turn(self, session: Session) -> bool:
-        self.interrupt = given_up = asyncio.Event()
+        self.interrupt = stop_waiting = asyncio.Event()
         where = f"on {session.address}" if session.address else "elsewhere"
         await self.notice(
             f"The agent is answering {where}. Waiting for it… Ctrl-C to stop waiting."
         )
         try:
-            while await moves.turn_is_over(self.store, session.id, given_up):
+            while await moves.wait_for_turn(self.store, session.id, stop_waiting):
                 with contextlib.suppress(SessionHeld):
                     await self._take(session)
                     await self.notice("The answer is complete.")

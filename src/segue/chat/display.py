@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
-_MOST_SPOKEN = 30
+_MAX_SPOKEN = 30
 """How many lines of a user message are shown after the first."""
 
 
-class Console(Protocol):
+class AnyConsole(Protocol):
     """Prints lines and asks questions, with or without drawing."""
 
     still_coming: Stream | None
@@ -65,7 +65,7 @@ class _Kind(enum.Enum):
 class Display:
     """Shows one conversation on one console."""
 
-    def __init__(self, console: Console, screen: Screen, *, echo: bool) -> None:
+    def __init__(self, console: AnyConsole, screen: Screen, *, echo: bool) -> None:
         """Set `echo` if user input must be printed because the prompt is erased."""
         self.session: Session | None = None
         self.moved = False
@@ -184,9 +184,9 @@ class Display:
     def _spoken(self, text: str) -> list[str]:
         """Return the lines of a user message, styled to stand out from the agent's text."""
         first, *more = clean(text).rstrip().split("\n")
-        hidden = len(more) - _MOST_SPOKEN
+        hidden = len(more) - _MAX_SPOKEN
         if hidden > 0:  # a paste, which the user knows
-            more[_MOST_SPOKEN:] = [f"{self._screen.glyphs.more} {hidden:,} more lines"]
+            more[_MAX_SPOKEN:] = [f"{self._screen.glyphs.more} {hidden:,} more lines"]
         lines = [f"{self._screen.glyphs.prompt} {first}", *(f"  {line}" for line in more)]
         return [self._screen.paint(line, Style.BOLD) for line in lines]
 

@@ -15,26 +15,26 @@ from segue.platforms import registry
 from segue.platforms.spec import TOKEN
 from segue.store import Store
 
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 _CONNECTED = 10.0
 """Seconds that a new gateway has to connect to its platforms before the handoff continues."""
 
 
-async def turn_runs(store: Store, session_id: str) -> bool:
+async def is_turn_running(store: Store, session_id: str) -> bool:
     """Return whether a gateway holds the session, which it does only during a turn."""
     lease = await store.leases.get(session_id)
     gateways = await store.gateways.alive() if lease else ()
     return lease is not None and any(gateway.process == lease.process for gateway in gateways)
 
 
-async def turn_is_over(store: Store, session_id: str, given_up: asyncio.Event) -> bool:
-    """Wait until the session is free. Return False if `given_up` is set first."""
-    while not given_up.is_set():
+async def wait_for_turn(store: Store, session_id: str, stop_waiting: asyncio.Event) -> bool:
+    """Wait until the session is free. Return False if `stop_waiting` is set first."""
+    while not stop_waiting.is_set():
         if await store.leases.get(session_id) is None:
             return True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK):
-                await given_up.wait()
+            async with asyncio.timeout(_POLL_SECONDS):
+                await stop_waiting.wait()
     return False
 
 

@@ -115,7 +115,7 @@ def _padded(text: str) -> str:
 def fields(pairs: Sequence[tuple[str, str]], width: int | None, indent: str = "  ") -> list[str]:
     """Return one line per pair of name and text, with the texts aligned."""
     room = max((len(name) for name, _ in pairs), default=0) + len(indent) + _GAP
-    return [folded(told, width, " " * room, f"{indent}{name}".ljust(room)) for name, told in pairs]
+    return [folded(text, width, " " * room, f"{indent}{name}".ljust(room)) for name, text in pairs]
 
 
 class Column(NamedTuple):

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_NAMES = 200
+_MAX_NAMES = 200
 _HANDOFF = "/handoff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ChatOptions:
     """The options that the user started the chat with."""
 
     resume: str | None = None
@@ -47,8 +47,8 @@ class Wish:
     """Whether to take the session at once, even in the middle of a turn."""
 
 
-async def chat(settings: Settings, wish: Wish) -> None:
-    await _Program(settings).run(wish)
+async def chat(settings: Settings, options: ChatOptions) -> None:
+    await _Program(settings).run(options)
 
 
 class _Program:
@@ -70,14 +70,14 @@ class _Program:
         self._display = Display(self._console, shown, echo=self._draws)
         self._conversation: Conversation | None = None
 
-    async def run(self, wish: Wish) -> None:
+    async def run(self, options: ChatOptions) -> None:
         console = self._console
         drawing = asyncio.create_task(console.run())
         drawing.add_done_callback(lambda _: console.close())
         self._hear_signals()
         try:
             await console.shown.wait()
-            async with self._loaded(wish) as conversation:
+            async with self._loaded(options) as conversation:
                 while (text := await console.read()) is not None:
                     self._warned = False
                     await self._display.said(text)
@@ -95,7 +95,7 @@ class _Program:
         drawing.result()
 
     @contextlib.asynccontextmanager
-    async def _loaded(self, wish: Wish) -> AsyncGenerator[Conversation]:
+    async def _loaded(self, options: ChatOptions) -> AsyncGenerator[Conversation]:
         """Load and begin the conversation while the prompt accepts input."""
         await asyncio.to_thread(import_module, "segue.chat.conversation")
         import segue.store  # noqa: PLC0415
@@ -107,13 +107,16 @@ class _Program:
             await segue.store.open(self._settings.store) as store,
             Turns(store, Agents(store, self._settings)) as turns,
         ):
-            session = None if wish.resume is None else await store.sessions.find(ME, wish.resume)
+            name = options.resume
+            session = None if name is None else await store.sessions.find(ME, name)
             conversation = Conversation(store, self._settings, turns, self._display, here())
             async with conversation.open():
                 self._conversation = conversation
                 self._soon(conversation.look_up_model())
                 threading.Thread(target=stream.warm, daemon=True).start()
-                opening = Opening(session=session, title=wish.title, here=wish.here, now=wish.now)
+                opening = Opening(
+                    session=session, title=options.title, here=options.here, now=options.now
+                )
                 if session is None:  # no task, so there is nothing for Ctrl-C to stop
                     await conversation.begin(opening)
                 else:
@@ -139,7 +142,7 @@ class _Program:
     # The keyboard
 
     def _drawing(self, shown: Screen) -> Console:
-        from segue.chat.completion import Typing  # noqa: PLC0415 - for who can see it
+        from segue.chat.completion import PromptCompleter  # noqa: PLC0415 - the plain console needs neither
         from segue.chat.console import Console  # noqa: PLC0415
 
         try:
@@ -149,11 +152,11 @@ class _Program:
             history = None
         return Console(
             history=history,
-            completer=Typing(self._names),
+            completer=PromptCompleter(self._names),
             status=self._status,
-            interrupted=self._interrupted,
-            left=self._left,
-            refused=self._refused,
+            on_interrupt=self._on_interrupt,
+            on_leave=self._on_leave,
+            refuses=self._refuses,
             screen=shown,
         )
 
@@ -163,19 +166,19 @@ class _Program:
     async def _names(self) -> Sequence[str]:
         if self._conversation is None:
             return ()
-        sessions = await self._conversation.store.sessions.list(ME, limit=_MOST_NAMES)
+        sessions = await self._conversation.store.sessions.list(ME, limit=_MAX_NAMES)
         return [session.name for session in sessions]
 
-    def _interrupted(self) -> None:
+    def _on_interrupt(self) -> None:
         """Handle Ctrl-C: stop the current work, never the program. A second one asks to leave."""
         if self._leaving is not None and not self._leaving.done():
             self._leaving.cancel()  # Ctrl-C does not answer the question
-        elif self._stopped():
+        elif self._stop():
             self._warned = True
         elif not self._is_busy() and self._console.clear():
             return
         elif not self._draws:
-            self._left()
+            self._on_leave()
         elif self._warned:
             self._leaving = self._soon(self._ask_to_leave())
         else:
@@ -184,12 +187,12 @@ class _Program:
             )
             self._warned = True
 
-    def _left(self) -> None:
+    def _on_leave(self) -> None:
         """Handle Ctrl-D: leave, even in the middle of a turn."""
-        self._stopped()
+        self._stop()
         self._console.close()
 
-    def _refused(self, text: str) -> bool:
+    def _refuses(self, text: str) -> bool:
         """Refuse a handoff during a turn: it moves the session as it is now, so it cannot wait."""
         if not self._is_busy() or text.split(maxsplit=1)[0].lower() != _HANDOFF:
             return False
@@ -199,7 +202,7 @@ class _Program:
     def _is_busy(self) -> bool:
         return self._doing is not None and not self._doing.done()
 
-    def _stopped(self) -> bool:
+    def _stop(self) -> bool:
         """Stop the current work. Return False if there is none or it was already stopped."""
         doing = self._doing
         if self._conversation and (interrupt := self._conversation.interrupt):
@@ -212,15 +215,15 @@ class _Program:
     async def _ask_to_leave(self) -> None:
         self._warned = False
         if await self._display.ask_whether("Leave?"):
-            self._left()
+            self._on_leave()
 
     def _hear_signals(self) -> None:
         """Leave on SIGHUP and SIGTERM as with Ctrl-D."""
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGHUP, signal.SIGTERM):
-            loop.add_signal_handler(ending, self._left)
+            loop.add_signal_handler(ending, self._on_leave)
         if _is_tty():  # without drawing, Ctrl-C arrives as a signal, not as a key
-            loop.add_signal_handler(signal.SIGINT, self._interrupted)
+            loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -100,7 +100,7 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
     """
     settings.names.kind(name)
     if settings.names.is_secret(name):
-        value = value or (_asked(name),)
+        value = value or (_ask_for(name),)
     elif not value:
         raise click.UsageError(f"No value for {name}. Give one.")
     if name == "store":
@@ -111,7 +111,7 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
         notice(f"The environment variable {variable} is set and overrides it.")
 
 
-def _asked(name: str) -> str:
+def _ask_for(name: str) -> str:
     """Read a key without echoing it."""
     if sys.stdin.isatty():
         given: str = click.prompt(name, hide_input=True, err=True)

@@ -71,14 +71,14 @@ def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
     if runtime.present() and present(folder, weights):
         say("The embedded model is already installed. Type `segue model test local` to try it.")
         return
-    _tell(folder, weights)
+    _print_offer(folder, weights)
     if ask and sys.stdin.isatty() and not click.confirm("Download it now?", default=True):
         raise click.Abort
-    asyncio.run(_get(folder, weights, Meter(watched=sys.stdout.isatty())))
+    asyncio.run(_get(folder, weights, ProgressMeter(watched=sys.stdout.isatty())))
     say("The embedded model is installed. Type `segue model test local` to try it.")
 
 
-def _tell(folder: Path, weights: Weights) -> None:
+def _print_offer(folder: Path, weights: Weights) -> None:
     sources = " or ".join(source.name for source in weights.sources)
     say(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
     say(f"  from {sources}, checked by its hash")
@@ -87,7 +87,7 @@ def _tell(folder: Path, weights: Weights) -> None:
         say(f"  with the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
 
 
-async def _get(folder: Path, weights: Weights, meter: Meter) -> None:
+async def _get(folder: Path, weights: Weights, meter: ProgressMeter) -> None:
     from segue.agent.models.local.pull import fetch  # noqa: PLC0415 - needs httpx2
 
     try:
@@ -97,7 +97,7 @@ async def _get(folder: Path, weights: Weights, meter: Meter) -> None:
         meter.end()
 
 
-class Meter:
+class ProgressMeter:
     """Shows progress: on one line if `watched`, otherwise on a few lines."""
 
     def __init__(self, *, watched: bool) -> None:
@@ -111,23 +111,23 @@ class Meter:
 
     def moved(self, progress: PullProgress) -> None:
         part = 100 * progress.done // progress.total if progress.total else 0
-        told = (
+        text = (
             f"{part:3d} %  {progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB  "
             f"from {one_line(progress.source)}"
         )
         source, step = self._step
         if self._watched or progress.source != source or part // _STEP > step:
             self._step = (progress.source, part // _STEP)
-            self._show(told)
+            self._show(text)
 
     def end(self) -> None:
         """End the progress line."""
         if self._watched and self._last:
             say()
 
-    def _show(self, told: str) -> None:
-        if not told or told == self._last:
+    def _show(self, text: str) -> None:
+        if not text or text == self._last:
             return
-        line = f"\r{told:<{len(self._last)}}" if self._watched else told
+        line = f"\r{text:<{len(self._last)}}" if self._watched else text
         click.echo(line, nl=not self._watched)  # noqa: TID251 - \r is for the terminal
-        self._last = told
+        self._last = text

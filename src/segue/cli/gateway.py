@@ -128,12 +128,12 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
     """
     log = config.load().gateway_log
 
-    portrait = with_store(lambda store: gateway_text.look(store, log))
+    seen = with_store(lambda store: gateway_text.load_status(store, log))
     if as_json:
-        print_json(portrait.json())
+        print_json(seen.json())
     else:
-        print_lines(portrait.lines(screen(), datetime.now(UTC)))
-    ctx.exit(0 if portrait.gateways else _NOT_RUNNING)
+        print_lines(seen.lines(screen(), datetime.now(UTC)))
+    ctx.exit(0 if seen.gateways else _NOT_RUNNING)
 
 
 @gateway.command()

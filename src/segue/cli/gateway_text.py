@@ -30,7 +30,7 @@ _NONE = "No gateway is running. Type `segue gateway start`."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portrait:
+class GatewayStatus:
     """The running gateways with their handoffs, and messages that failed."""
 
     gateways: tuple[GatewayRecord, ...]
@@ -49,8 +49,8 @@ class Portrait:
         lines = [] if self.gateways else [_NONE]
         for gateway in self.gateways:
             lines.append(folded(_running(gateway), width, "    ", ""))
-            told = [(health.platform.value, self._link(health)) for health in _links(gateway)]
-            lines += fields(told, width) or [folded(_NOTHING, width, "    ", "  ")]
+            links = [(health.platform.value, self._link(health)) for health in _links(gateway)]
+            lines += fields(links, width) or [folded(_NOTHING, width, "    ", "  ")]
         lines += _listed("Handoffs", [self._handoff(h, now) for h in self.handoffs], width)
         lines += _listed("Not delivered", [_trouble(o, now) for o in self.troubles], width)
         lines += _listed("Not answered", [_unanswered(i, now) for i in self.unanswered], width)
@@ -113,13 +113,13 @@ _NO_HOME = (
 )
 
 
-async def look(store: Store, log: Path) -> Portrait:
+async def load_status(store: Store, log: Path) -> GatewayStatus:
     recent = await store.recent_handoffs(_HANDOFFS)
     under_way = await store.in_flight()
     handoffs = {handoff.id: handoff for handoff in (*recent, *under_way)}
     sessions = {handoff.session_id for handoff in handoffs.values()}
     found = [await store.sessions.get(session_id) for session_id in sessions]
-    return Portrait(
+    return GatewayStatus(
         gateways=await store.gateways.alive(),
         homes={home.platform: home for home in await store.owners.homes(ME)},
         handoffs=tuple(handoffs[number] for number in sorted(handoffs, reverse=True)),
@@ -133,9 +133,9 @@ async def look(store: Store, log: Path) -> Portrait:
 def started(gateway: GatewayRecord, log: Path, addresses: Sequence[str]) -> list[str]:
     """Return the output of `start`. `addresses` are those of the page in local networks."""
     served = ", ".join(f"{health.platform} ({health.state})" for health in _links(gateway))
-    told = f"It serves {served}." if served else _NOTHING
+    platforms = f"It serves {served}." if served else _NOTHING
     return [
-        f"Started {one_line(gateway.name)}. {told}",
+        f"Started {one_line(gateway.name)}. {platforms}",
         *(_down(health) for health in _links(gateway) if health.state is LinkState.DOWN),
         *_page(gateway, addresses),
         f"Its log is {one_line(str(log))}. Type `segue gateway logs` to read it.",
@@ -170,7 +170,7 @@ def as_json(
     machine, pid = whose(gateway.process)
     platforms: list[dict[str, Any]] = []
     for health in _links(gateway):
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "platform": health.platform,
             "state": health.state,
             "since": health.since,
@@ -179,8 +179,8 @@ def as_json(
         }
         if homes is not None:
             home = homes.get(health.platform)
-            told["home"] = home.address.key if home else None
-        platforms.append(told)
+            entry["home"] = home.address.key if home else None
+        platforms.append(entry)
     return {
         "name": gateway.name,
         "machine": machine,
@@ -195,8 +195,8 @@ def _links(gateway: GatewayRecord) -> list[PlatformHealth]:
     return [gateway.links[platform] for platform in sorted(gateway.links)]
 
 
-def _listed(heading: str, told: list[str], width: int | None) -> list[str]:
-    lines = [folded(one_line(line), width, "    ", "  ") for line in told]
+def _listed(heading: str, items: list[str], width: int | None) -> list[str]:
+    lines = [folded(one_line(line), width, "    ", "  ") for line in items]
     return [heading, *lines] if lines else []
 
 

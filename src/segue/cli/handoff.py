@@ -38,7 +38,7 @@ from segue.turns import hold
 
 _COMPLETED = 0
 _FAILED = 1
-_CALLED_OFF = 130
+_CANCELLED = 130
 
 
 def _platforms(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -63,13 +63,15 @@ def handoff(
     platform, colon, chat_id = place.partition(":")
     if not platform or (colon and not chat_id):
         raise click.UsageError("No destination. Give PLATFORM or PLATFORM:CHAT_ID.")
-    wish = Wish(session=session, platform=platform, chat_id=chat_id or None, message=message)
-    shown = Json() if as_json else Words()
-    ctx.exit(with_store(lambda store: _hand_off(store, wish, shown)))
+    options = HandoffOptions(
+        session=session, platform=platform, chat_id=chat_id or None, message=message
+    )
+    report = HandoffJson() if as_json else HandoffText()
+    ctx.exit(with_store(lambda store: _hand_off(store, options, report)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class HandoffOptions:
     """The arguments that the user typed."""
 
     session: str
@@ -78,7 +80,7 @@ class Wish:
     message: str | None = None
 
 
-class Shown(Protocol):
+class HandoffReport(Protocol):
     """Reports the progress and the result."""
 
     def step(self, step: Progress) -> None: ...
@@ -93,43 +95,45 @@ class Shown(Protocol):
         ...
 
 
-async def _hand_off(store: Store, wish: Wish, shown: Shown) -> int:
+async def _hand_off(store: Store, options: HandoffOptions, report: HandoffReport) -> int:
     """Hand off the session while holding its lease, and return the exit code."""
     try:
-        last = await _followed(store, wish, shown)
+        last = await _follow(store, options, report)
         if isinstance(last, Completed):
             farewell = await handed_over(store, last)
-            shown.completed(last, farewell, await page_links.link_to(store, last))
+            report.completed(last, farewell, await page_links.link_to(store, last))
             return _COMPLETED
     except UserError as error:
-        shown.refused(error)
+        report.refused(error)
         return _FAILED
-    return _CALLED_OFF if last.handoff.failure is Failure.CANCELLED else _FAILED
+    return _CANCELLED if last.handoff.failure is Failure.CANCELLED else _FAILED
 
 
-async def _followed(store: Store, wish: Wish, shown: Shown) -> Completed | Failed:
-    session = await store.sessions.find(ME, wish.session)
+async def _follow(
+    store: Store, options: HandoffOptions, report: HandoffReport
+) -> Completed | Failed:
+    session = await store.sessions.find(ME, options.session)
     async with hold(store, session.id, _holder()) as held:
-        with _called_off() as interrupt:
+        with _cancellation() as interrupt:
             steps = hand_off(
                 store,
                 held,
-                wish.platform,
-                chat_id=wish.chat_id,
-                message=wish.message,
+                options.platform,
+                chat_id=options.chat_id,
+                message=options.message,
                 interrupt=interrupt,
             )
             async with contextlib.aclosing(steps):
                 async for step in steps:
                     if not isinstance(step, Completed):
-                        shown.step(step)
+                        report.step(step)
                     if isinstance(step, Completed | Failed):
                         return step
     raise RuntimeError("a handoff ended without a result")
 
 
 @contextlib.contextmanager
-def _called_off() -> Generator[asyncio.Event]:
+def _cancellation() -> Generator[asyncio.Event]:
     """Yield an event that is set on Ctrl-C or another signal to stop."""
     interrupt = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -147,7 +151,7 @@ def _holder() -> str:
     return f"`segue handoff` on {socket.gethostname()} (process {os.getpid()})"
 
 
-class Words:
+class HandoffText:
     """Steps and errors go to standard error, the session's new place to standard output."""
 
     def step(self, step: Progress) -> None:
@@ -162,7 +166,7 @@ class Words:
             draw(page_links.shown(link))
 
 
-class Json:
+class HandoffJson:
     """One JSON object per line. The last one has the result."""
 
     def step(self, step: Progress) -> None:

@@ -217,11 +217,11 @@ def _converse(
     import asyncio  # noqa: PLC0415 - `segue --version` does without
 
     from segue import config  # noqa: PLC0415
-    from segue.chat.program import Wish, chat  # noqa: PLC0415
+    from segue.chat.program import ChatOptions, chat  # noqa: PLC0415
     from segue.cli import embedded_model  # noqa: PLC0415
 
     settings = embedded_model.make_ready(config.load())
-    asyncio.run(chat(settings, Wish(resume=resume, title=title, here=here, now=now)))
+    asyncio.run(chat(settings, ChatOptions(resume=resume, title=title, here=here, now=now)))
 
 
 def _say(words: str, resume: str | None, *, as_json: bool) -> bool:

@@ -53,7 +53,7 @@ _text = click.argument("text", nargs=-1, required=True)
 @_as_json
 def add(text: tuple[str, ...], *, as_json: bool) -> None:
     """Add TEXT as a note."""
-    _tell("Added", _with_notes(lambda notes: notes.add(ME, " ".join(text))), as_json=as_json)
+    _print_note("Added", _with_notes(lambda notes: notes.add(ME, " ".join(text))), as_json=as_json)
 
 
 @memory.command()
@@ -63,7 +63,7 @@ def add(text: tuple[str, ...], *, as_json: bool) -> None:
 def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
     """Replace note NUMBER with TEXT."""
     note = _with_notes(lambda notes: notes.edit(ME, number, " ".join(text)))
-    _tell("Changed", note, as_json=as_json)
+    _print_note("Changed", note, as_json=as_json)
 
 
 @memory.command()
@@ -71,7 +71,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
 @_as_json
 def remove(number: int, *, as_json: bool) -> None:
     """Remove note NUMBER."""
-    _tell("Removed", _with_notes(lambda notes: notes.remove(ME, number)), as_json=as_json)
+    _print_note("Removed", _with_notes(lambda notes: notes.remove(ME, number)), as_json=as_json)
 
 
 def _with_notes(work: Callable[[Notes], Awaitable[T]]) -> T:
@@ -84,7 +84,7 @@ def _with_notes(work: Callable[[Notes], Awaitable[T]]) -> T:
     return with_store(run)
 
 
-def _tell(done: str, note: Note, *, as_json: bool) -> None:
+def _print_note(done: str, note: Note, *, as_json: bool) -> None:
     say(json_line(note) if as_json else f"{done}:\n{_listed([note])}")
 
 

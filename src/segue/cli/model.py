@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _QUESTION = "Say hello in one short sentence."
 # Enough for a model that reasons before it answers.
-_MOST_TOKENS = 1024
+_MAX_TOKENS = 1024
 _SHOWN = 500
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -189,7 +189,7 @@ class Trial:
     """Tokens of the answer, including reasoning; 0 if the model does not report them."""
 
     def lines(self) -> list[str]:
-        told = [
+        lines = [
             one_line(self.name),
             f"  {one_line(self.answer, _SHOWN)}",
             f"  first word after {self.first:.2f} s, complete after {self.whole:.2f} s",
@@ -197,8 +197,8 @@ class Trial:
         writing = self.whole - self.first
         if self.tokens > 1 and writing > 0:
             rate = (self.tokens - 1) / writing
-            told.append(f"  {self.tokens} tokens, {rate:,.0f} per second after the first")
-        return told
+            lines.append(f"  {self.tokens} tokens, {rate:,.0f} per second after the first")
+        return lines
 
 
 async def _try(settings: Settings, wanted: str | None, servers: Sequence[ModelServer]) -> Trial:
@@ -213,7 +213,7 @@ async def _try(settings: Settings, wanted: str | None, servers: Sequence[ModelSe
 
 async def _ask(model: Model) -> Trial:
     asked = Message(role=Role.USER, content=_QUESTION, at=datetime.now(UTC))
-    prompt = Prompt(system="", messages=(asked,), max_tokens=_MOST_TOKENS)
+    prompt = Prompt(system="", messages=(asked,), max_tokens=_MAX_TOKENS)
     began = time.monotonic()
     first, answer, tokens = 0.0, "", 0
     async with contextlib.aclosing(model.stream(prompt)) as pieces:

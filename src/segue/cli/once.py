@@ -35,7 +35,7 @@ async def once(settings: Settings, words: str, resume: str | None, *, as_json: b
         Turns(store, Agents(store, settings)) as turns,
     ):
         session = await _session(store, resume)
-        shown = _Json(session) if as_json else _Words()
+        shown = _JsonOutput(session) if as_json else _TextOutput()
         async with contextlib.aclosing(turns.take_turn(session.id, words)) as events:
             async for event in events:
                 shown.show(event)
@@ -49,7 +49,7 @@ async def _session(store: Store, resume: str | None) -> Session:
     return await store.sessions.create(ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(here)))
 
 
-class _Words:
+class _TextOutput:
     """Prints the answer to standard output, and errors to standard error."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _Words:
         self._ended = text.endswith("\n") if text else self._ended
 
 
-class _Json:
+class _JsonOutput:
     def __init__(self, session: Session) -> None:
         self.failed = False
         self._write({"event": "session", "id": session.id})

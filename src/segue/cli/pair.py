@@ -32,7 +32,7 @@ from segue.store.owners import Identity
 from segue.store.pairings import CODE_SECONDS
 from segue.web import links
 
-_LOOK = 0.5
+_POLL_SECONDS = 0.5
 _COLUMNS = (Column("PLATFORM", 8), Column("USER", 12), Column("NAME", 8), Column("PAIRED", 14))
 _NOT_PAIRED = "No account is paired with you yet. Type `segue pair`."
 _NO_GATEWAY = (
@@ -85,16 +85,16 @@ class _Offer:
 
 async def _show(store: Store, *, waits: bool, seconds: float = CODE_SECONDS) -> bool:
     """Show a new code or link. If it `waits`, show who used it, or return False after a timeout."""
-    before = await _known(store)
+    before = await _paired_accounts(store)
     offer = await _begin(store, seconds)
     deadline = time.monotonic() + seconds
-    _tell(offer, f"{seconds / 60:.0f} minutes")
+    _print_offer(offer, f"{seconds / 60:.0f} minutes")
     if not waits:
         return True
     how = "sent" if offer.code else "opened"
     notice(f"\nWaiting until it is {how}… Ctrl-C stops waiting; the {offer.name} stays valid.")
     try:
-        if await _used(store, before, deadline):
+        if await _wait_until_used(store, before, deadline):
             return True
     except asyncio.CancelledError:
         until = datetime.now().astimezone() + timedelta(seconds=deadline - time.monotonic())
@@ -125,7 +125,7 @@ async def _begin(store: Store, seconds: float) -> _Offer:
     )
 
 
-def _tell(offer: _Offer, minutes: str) -> None:
+def _print_offer(offer: _Offer, minutes: str) -> None:
     if offer.code:
         say(f"Your code: {offer.code}\n")
         say(f"Send it to your bot within {minutes}. It works once.")
@@ -136,10 +136,10 @@ def _tell(offer: _Offer, minutes: str) -> None:
     if not offer.served:
         notice(_NO_GATEWAY)
     for health in offer.served:
-        _tell_of(health, offer.links.get(health.platform))
+        _print_platform(health, offer.links.get(health.platform))
 
 
-def _tell_of(health: PlatformHealth, link: str | None) -> None:
+def _print_platform(health: PlatformHealth, link: str | None) -> None:
     if _is_page_down(health):
         say(f"\n{health.platform} cannot be reached: {one_line(health.detail)}.")
         return
@@ -158,7 +158,7 @@ def _is_page_down(health: PlatformHealth) -> bool:
     return health.platform is Platform.WEB and health.state is LinkState.DOWN
 
 
-async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> bool:
+async def _wait_until_used(store: Store, before: set[tuple[str, str]], deadline: float) -> bool:
     while time.monotonic() < deadline:
         for identity in await store.owners.identities(ME):
             sender = identity.sender
@@ -169,11 +169,11 @@ async def _used(store: Store, before: set[tuple[str, str]], deadline: float) -> 
                 if all(home.platform is not sender.platform for home in homes):
                     say("Send /sethome in the chat that should receive handoffs.")
                 return True
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_SECONDS)
     return False
 
 
-async def _known(store: Store) -> set[tuple[str, str]]:
+async def _paired_accounts(store: Store) -> set[tuple[str, str]]:
     return {(i.sender.platform, i.sender.user_id) for i in await store.owners.identities(ME)}
 
 

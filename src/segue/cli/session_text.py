@@ -33,7 +33,7 @@ _SAID = 280
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portrait:
+class SessionDetails:
     """A session with its holder, handoffs and last messages."""
 
     session: Session
@@ -45,12 +45,12 @@ class Portrait:
     """The last messages."""
 
     def lines(self, width: int | None, now: datetime) -> list[str]:
-        told = [(name, one_line(text)) for name, text in self._facts(now) if text]
+        facts = [(name, one_line(text)) for name, text in self._facts(now) if text]
         said = self.end.recap(_EXCHANGES, _SAID).splitlines()
         spoken = [folded(line.strip(), width, _under(line), _before(line)) for line in said]
         return [
             one_line(self.session.title or "(no title yet)"),
-            *fields(told, width),
+            *fields(facts, width),
             *(["", *spoken] if spoken else []),
         ]
 
@@ -179,8 +179,8 @@ def _second(moment: datetime) -> str:
 
 
 def _narrow(session: Session, width: int, now: datetime) -> list[str]:
-    told = f"{ago(session.active, now)}, {where(session)}, {count(session.messages, 'message')}"
-    return [folded(one_line(session.name), width, "  ", ""), folded(told, width, "    ", "  ")]
+    text = f"{ago(session.active, now)}, {where(session)}, {count(session.messages, 'message')}"
+    return [folded(one_line(session.name), width, "  ", ""), folded(text, width, "    ", "  ")]
 
 
 _SPEAKERS = {Role.USER: "you", Role.ASSISTANT: "Segue", Role.TOOL: "a tool", Role.SYSTEM: "system"}

@@ -12,7 +12,7 @@ import click
 from segue.chat.output import notice, print_json, print_lines, say, screen
 from segue.cli import completion, session_text
 from segue.cli.export import export_to
-from segue.cli.session_text import Portrait
+from segue.cli.session_text import SessionDetails
 from segue.cli.store_access import with_store
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
@@ -80,17 +80,17 @@ def list_(
 @_JSON
 def show(*, name: str, as_json: bool) -> None:
     """Show the details and the last messages of a session."""
-    portrait = with_store(lambda store: _portrait(store, name))
+    details = with_store(lambda store: _details(store, name))
     if as_json:
-        print_json(portrait.json())
+        print_json(details.json())
     else:
-        print_lines(portrait.lines(screen(), datetime.now(UTC)))
+        print_lines(details.lines(screen(), datetime.now(UTC)))
 
 
-async def _portrait(store: Store, name: str) -> Portrait:
+async def _details(store: Store, name: str) -> SessionDetails:
     session = await store.sessions.find(ME, name)
     lease = await store.leases.get(session.id)
-    return Portrait(
+    return SessionDetails(
         session=session,
         holder=lease.holder if lease else None,
         handoffs=await store.list_handoffs(session.id, limit=5),
@@ -125,7 +125,7 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
         return before, await store.sessions.rename(before.id, " ".join(title))
 
     before, after = with_store(renamed)
-    _tell(f"{_quoted(before)} is now {_quoted(after)}.", after, as_json=as_json)
+    _print_result(f"{_quoted(before)} is now {_quoted(after)}.", after, as_json=as_json)
 
 
 @sessions.command()
@@ -161,7 +161,7 @@ def import_(*, file: IO[bytes], as_json: bool) -> None:
     session = with_store(imported)
     messages = count(session.messages, "message")
     text = f"Imported {_quoted(session)} with {messages}. Its id is {session.id}."
-    _tell(text, session, as_json=as_json)
+    _print_result(text, session, as_json=as_json)
 
 
 @sessions.command()
@@ -174,7 +174,7 @@ def delete(*, name: str, yes: bool, as_json: bool) -> None:
     if not yes:
         _ask(session)
     with_store(lambda store: store.sessions.delete(session.id))
-    _tell(f"Deleted {_quoted(session)}.", session, as_json=as_json)
+    _print_result(f"Deleted {_quoted(session)}.", session, as_json=as_json)
 
 
 async def _free(store: Store, name: str) -> Session:
@@ -196,7 +196,7 @@ def _quoted(session: Session) -> str:
     return repr(one_line(session.title)) if session.title else session.id
 
 
-def _tell(text: str, session: Session, *, as_json: bool) -> None:
+def _print_result(text: str, session: Session, *, as_json: bool) -> None:
     if as_json:
         print_json(session_text.as_json(session))
     else:

@@ -18,7 +18,7 @@ from segue.chat import page_links
 from segue.chat.output import fields, print_json, print_lines, screen
 from segue.cli import gateway_text, session_text
 from segue.cli.formatting import ago
-from segue.cli.gateway_text import Portrait
+from segue.cli.gateway_text import GatewayStatus
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import ModelError
@@ -38,7 +38,7 @@ _PAGE_OFF = "disabled (web.enabled is false)"
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(*, as_json: bool) -> None:
     """Show the state of the model, page, sessions, gateway and handoffs."""
-    seen = asyncio.run(look(config.load()))
+    seen = asyncio.run(load_status(config.load()))
     if as_json:
         print_json(seen.json())
     else:
@@ -61,7 +61,7 @@ class Status:
     sessions: int
     last: tuple[Session, ...]
     """The last active sessions, newest first."""
-    gateway: Portrait
+    gateway: GatewayStatus
     """Only with the handoffs in progress or failed, and the last few failed messages."""
     troubles: int
     unanswered: int
@@ -69,7 +69,7 @@ class Status:
     """Warnings about the settings."""
 
     def lines(self, width: int | None, now: datetime) -> list[str]:
-        facts = [(name, one_line(told)) for name, told in self._facts(now)]
+        facts = [(name, one_line(text)) for name, text in self._facts(now)]
         return [f"Segue {self.version}", *fields(facts, width), *self.gateway.lines(width, now)]
 
     def _facts(self, now: datetime) -> list[tuple[str, str]]:
@@ -87,12 +87,12 @@ class Status:
         ]
 
     def _troubles(self) -> str:
-        told = [
+        counts = [
             f"{count(number, 'message')} could not be {how}"
             for number, how in ((self.troubles, "delivered"), (self.unanswered, "answered"))
             if number
         ]
-        return ", ".join(told) or "none"
+        return ", ".join(counts) or "none"
 
     def _page(self) -> str:
         if self.page is None:
@@ -120,10 +120,10 @@ def _session(session: Session, now: datetime) -> str:
     return f"{session.name} ({session_text.where(session)}, {ago(session.active, now)})"
 
 
-async def look(settings: Settings) -> Status:
+async def load_status(settings: Settings) -> Status:
     model, problem = await _model(settings)
     async with await segue.store.open(settings.store) as store:
-        seen = await gateway_text.look(store, settings.gateway_log)
+        seen = await gateway_text.load_status(store, settings.gateway_log)
         return Status(
             version=segue.__version__,
             store=segue.store.shown(settings.store),
@@ -159,7 +159,7 @@ async def _model(settings: Settings) -> tuple[Choice | None, str]:
         return None, str(error)
 
 
-def _why_no_page(settings: Settings, seen: Portrait) -> str:
+def _why_no_page(settings: Settings, seen: GatewayStatus) -> str:
     if not settings.web.enabled:
         return _PAGE_OFF
     for gateway in seen.gateways:

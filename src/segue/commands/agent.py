@@ -34,18 +34,18 @@ async def memory(scene: Scene, arguments: str) -> None:
     match verb:
         case "":
             lines = [f"{note.number:>3}  {note.text}" for note in await notes.list(scene.owner)]
-            told = "\n".join(lines) or f"There are no notes yet. Type {PREFIX}memory add TEXT."
+            text = "\n".join(lines) or f"There are no notes yet. Type {PREFIX}memory add TEXT."
         case "add":
             note = await notes.add(scene.owner, rest)
-            told = f"Added note {note.number}: {note.text}"
+            text = f"Added note {note.number}: {note.text}"
         case "edit":
             which, _, text = rest.partition(" ")
             note = await notes.edit(scene.owner, number(which, "memory edit NUMBER TEXT"), text)
-            told = f"Changed note {note.number}: {note.text}"
+            text = f"Changed note {note.number}: {note.text}"
         case "remove":
             note = await notes.remove(scene.owner, number(rest, "memory remove NUMBER"))
-            told = f"Removed note {note.number}: {note.text}"
+            text = f"Removed note {note.number}: {note.text}"
         case _:
             reason = f"unknown action {one_line(verb, 20)!r}"
             raise BadCommand(usage=f"{PREFIX}memory {MEMORY_ARGUMENTS}", reason=reason)
-    await scene.notice(told)
+    await scene.notice(text)

@@ -174,7 +174,7 @@ def stayed(where: Address | None, reason: str) -> str:
     `where` is the session's address. Without one, the session can only be in a terminal.
     """
     place = f"on {where}" if where and where.platform is not Platform.LOCAL else "in the terminal"
-    line = f"The handoff failed. The session stayed where it was, {place}."
+    line = f"The session stayed where it was, {place}: the handoff failed."
     # The rest of a reason says what to type in the terminal.
     first = one_line(one_line(reason).partition(". ")[0].rstrip("."), _REASON_LIMIT)
     return f"{line} {first}." if first else line

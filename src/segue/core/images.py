@@ -21,8 +21,8 @@ SIDE_LIMIT = 8000
 
 # Anthropic's rates, the most expensive of all providers. The minimum is Gemini's, which is higher.
 _PIXELS_PER_TOKEN = 750
-_MOST_TOKENS = 1600
-_FEWEST_TOKENS = 258
+_MAX_TOKENS = 1600
+_MIN_TOKENS = 258
 
 _STARTS = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -63,8 +63,8 @@ def tokens(image: Image) -> int:
     """Estimate the tokens of a prompt that the picture takes, rounding up when in doubt."""
     size = _size(image)
     if size is None:
-        return _MOST_TOKENS
-    return min(max(size[0] * size[1] // _PIXELS_PER_TOKEN, _FEWEST_TOKENS), _MOST_TOKENS)
+        return _MAX_TOKENS
+    return min(max(size[0] * size[1] // _PIXELS_PER_TOKEN, _MIN_TOKENS), _MAX_TOKENS)
 
 
 def _bad(reason: str) -> BadImage:

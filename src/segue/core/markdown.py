@@ -5,10 +5,12 @@ It imports markdown-it, so import this module only where you use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, blockquote
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 _DEEPEST = 20
@@ -19,14 +21,22 @@ _QUOTE = 100
 For each inner quote markdown-it scans every line of the outer one, so without this limit the time
 is quadratic.
 """
+_MARKUP = re.compile(r"[\\`*_~\[<&]|  \n")
+"""Text without any of these has no inline markup. Most has none, and the check is much faster than
+the parser."""
 _ENDED_BY_QUOTES = ["paragraph", "reference", "blockquote", "list"]
 
 
 def parser() -> MarkdownIt:
-    """Return a new parser for CommonMark, tables and strikethrough. HTML is treated as text."""
+    """Return a new parser for CommonMark, tables and strikethrough. HTML is treated as text.
+
+    Reference links are off: they hide a URL, and their last line could change the first one, so
+    that a text could not be rendered in parts.
+    """
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
     made.block.ruler.at("blockquote", _quote, {"alt": _ENDED_BY_QUOTES})
-    return made.enable(["table", "strikethrough"])
+    made.core.ruler.at("inline", _inline)
+    return made.enable(["table", "strikethrough"]).disable("reference")
 
 
 def is_cut(tokens: Iterable[Token]) -> bool:
@@ -36,3 +46,21 @@ def is_cut(tokens: Iterable[Token]) -> bool:
 
 def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return blockquote(state, start, min(end, start + _QUOTE), silent)
+
+
+def _inline(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.type == "inline":
+            token.children = []
+            if _MARKUP.search(token.content):
+                state.md.inline.parse(token.content, state.md, state.env, token.children)
+            elif token.content:
+                token.children += _plain(token.content)
+
+
+def _plain(text: str) -> Iterator[Token]:
+    first, *others = text.split("\n")
+    yield Token("text", "", 0, content=first.rstrip(" "))
+    for line in others:
+        yield Token("softbreak", "br", 0)
+        yield Token("text", "", 0, content=line.strip(" "))

@@ -15,7 +15,7 @@ ALPHABET = "23456789CDFGHJKMNPQRTVWX"
 """No two look alike, and without vowels no ordinary word looks like a code."""
 LENGTH = 8
 _HALF = LENGTH // 2
-_MOST_TYPED = 4 * LENGTH
+_MAX_TYPED = 4 * LENGTH
 _LEAST_ENTROPY = 16
 
 
@@ -38,7 +38,7 @@ def normal(text: str) -> str:
 
 def looks_like_code(text: str) -> bool:
     """Return whether `text` has the format of a code. Only the store knows whether it is valid."""
-    if len(text) > _MOST_TYPED:
+    if len(text) > _MAX_TYPED:
         return False
     letters = normal(text)
     return len(letters) == LENGTH and all(c in ALPHABET for c in letters)

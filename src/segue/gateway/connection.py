@@ -66,7 +66,7 @@ class PlatformConnection:
 
     async def _try(self) -> None:
         try:
-            await self._receive()
+            await self._serve()
         except ConnectFailed as error:
             await self._down(str(error.fields.get("reason", error)))
 

@@ -31,7 +31,7 @@ _SIDES = frozenset({"left", "center", "right"})
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = markdown.parser()
+    parser = markdown.parser().enable("reference")
     parser.validateLink = _is_web
     parser.add_render_rule("link_open", _link)
     parser.add_render_rule("image", _image)

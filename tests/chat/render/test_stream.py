@@ -28,7 +28,7 @@ slowly = settings(max_examples=settings().max_examples // 3)
 
 
 @slowly
-@given(answers, st.integers(1, 30), st.sampled_from([20, 40, 200]))
+@given(answers | nonsense, st.integers(1, 30), st.sampled_from([20, 40, 200]))
 @example("Intro:\n1. a\n1. b\n\n   more of b\n1. c\n- d\n* e", 1, 40)
 @example("a\n***\nTitle\n===\nb\n# c\nd\n```\ne\n\n\n```\nf", 1, 40)
 @example("- a\n  ```\n  b\n\n  c\n  ```\n- d\n\n\n- e\n\nf", 3, 40)
@@ -39,6 +39,7 @@ slowly = settings(max_examples=settings().max_examples // 3)
 @example("-\n\n  no item\n- b\n\n    - c\n\n        d", 1, 40)
 @example("a\n    b\n\n    c\n\n\n    d\ne", 1, 40)
 @example("[x]\n\n[x]: http://example.com", 4, 40)
+@example("   \n|---|---|\n- a\n      ```\n===\n7. seven", 1, 40)
 def test_all_parts_together_are_what_the_whole_would_be(text: str, step: int, width: int):
     screen = Screen(width=width)
     assert plain(streamed(text, screen, step)) == plain(markdown.render(clean(text), screen))
@@ -201,3 +202,22 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
         "assert {'rich.text', 'pygments.lexers', 'markdown_it'} <= set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_what_cannot_be_parsed_is_shown_as_it_was_written_block_by_block(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def broken(source: str) -> list[object]:
+        raise ValueError
+
+    monkeypatch.setattr(markdown, "parse_blocks", broken)
+    answer = stream.begin(SCREEN)
+    lines = answer.feed("- *a*\n\nb\nc\n\n")
+    assert plain(lines) == ["• a", "", "b", "c"]
+    assert answer.end() == []
+    assert len(caplog.records) == 1
+
+
+def test_an_item_too_long_to_render_ends_at_a_blank_line():
+    item = "- a\n" + "  b\n" * 6000
+    assert streamed(item + "\nAfter", SCREEN, 1000) == [*item.splitlines(), "", "After"]

@@ -212,7 +212,7 @@ async def test_a_thread_is_told_that_the_session_stayed_when_the_handoff_fails(
     assert told is not None
     assert (told.address, told.session_id, told.state) == (TOPIC, session.id, OutgoingState.QUEUED)
     assert told.body == (
-        "The handoff failed. The session stayed where it was, in the terminal. The model is away."
+        "The session stayed where it was, in the terminal: the handoff failed. The model is away."
     )
 
 
@@ -223,7 +223,7 @@ async def test_a_thread_is_told_that_the_session_stayed_when_it_is_cancelled_or_
     assert await store.cancel_handoff(claim.id)
     told = await stayed(store, claim)
     assert told is not None
-    assert told.body.endswith("in the terminal. Cancelled.")
+    assert told.body.endswith("the handoff failed. Cancelled.")
     claim = await opened(store, session.id)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
     assert await store.expire_handoffs() == 1
@@ -242,7 +242,7 @@ async def test_a_thread_that_was_still_being_opened_is_told_that_the_session_sta
     told = await stayed(store, claim)
     assert told is not None
     assert told.address == TOPIC
-    assert told.body.endswith("in the terminal. Cancelled.")
+    assert told.body.endswith("the handoff failed. Cancelled.")
 
 
 async def test_a_thread_is_told_nothing_by_a_gateway_whose_handoff_another_goes_on_with(

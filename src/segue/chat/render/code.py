@@ -19,7 +19,7 @@ from rich.text import Text
 _LONGEST_LINE = 2000
 _LONGEST = 20_000
 """Characters. Longer text is data, and some lexers are very slow on it."""
-_MOST_BEFORE = 2000
+_MAX_BEFORE = 2000
 """Characters that are lexed again with each part."""
 _ENOUGH = 4
 """Lines that must match to show that lexing from the middle of the code gives correct colours."""
@@ -95,7 +95,7 @@ class Highlighter:
         for start in _beginnings(text):
             if _spread(self._tokens(text[start:])) == colours[start:]:
                 return text[start:]
-        return text if len(text) < _MOST_BEFORE else ""
+        return text if len(text) < _MAX_BEFORE else ""
 
 
 def _joined(lines: tuple[str, ...]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 from rich.box import ASCII2, SIMPLE_HEAD
 from rich.color import ColorSystem
@@ -22,17 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 from segue.chat.render import cells
+from segue.chat.render.blocks import LONGEST
 from segue.chat.render.clean import clean
 from segue.chat.render.code import Highlighter
 from segue.chat.render.screen import Screen
 from segue.core.markdown import is_cut, parser
 
-_LONGEST = 20_000
-"""Maximum characters of one block.
-
-A longer block is data, such as a table of a thousand rows, and would freeze the prompt for seconds,
-so it is shown as written.
-"""
 _NARROW = 10
 """Columns. With less room, nothing is indented further."""
 _NARROW_COLUMN = 10
@@ -54,7 +50,7 @@ _ADDRESS = Style(color="cyan")
 
 def render(source: str, screen: Screen, *, number: int | None = None) -> list[str]:
     """Return the lines that show `source`. `number` is the number of the first item of a list."""
-    if len(source) > _LONGEST:
+    if len(source) > LONGEST:
         return cells.fold_lines(source.split("\n"), screen.columns)
     tokens = _parser().parse(source)
     if is_cut(tokens):
@@ -63,14 +59,20 @@ def render(source: str, screen: Screen, *, number: int | None = None) -> list[st
     return _ansi(_Page(screen, number).blocks(root.children, screen.columns))
 
 
+def parse_blocks(source: str) -> list[Token]:
+    """Return the tokens of the blocks in `source`, without its inline text."""
+    tokens: list[Token] = []
+    _parser().block.parse(source, _parser(), {}, tokens)
+    return tokens
+
+
 def render_code(lines: Sequence[Text], screen: Screen) -> list[str]:
     return _ansi(_code(lines, screen.columns))
 
 
 @cache
 def _parser() -> MarkdownIt:
-    # Without reference links a text can be rendered in parts, and no URL is hidden.
-    return parser().disable("reference")
+    return parser()
 
 
 @cache

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _SAMPLE = "# a\n\n- *b* `c` [d](e)\n\n| f |\n|---|\n| g |\n\n```python\nh = 1\n```\n"
 
 
-_MOST_LIVE = 8000
+_MAX_LIVE = 8000
 """Maximum characters of the unfinished rest that are rendered each time."""
 
 
@@ -130,7 +130,7 @@ class MarkdownStream:
 
     def _look(self, most: int) -> list[str]:
         # Twice what fits, because markup takes characters that are not shown.
-        block = self._splitter.rest(min(2 * most * self._screen.columns, _MOST_LIVE))
+        block = self._splitter.rest(min(2 * most * self._screen.columns, _MAX_LIVE))
         return self._apart(block, self._lines(block, live=True))[-most:] if block else []
 
     def _shown(self, blocks: list[Block]) -> list[str]:

@@ -32,9 +32,9 @@ from segue.web import links
 
 _IDLE_MINUTES = 0.05
 """Minutes until the embedded model is unloaded after the demo, unless it was loaded before."""
-_FAREWELL = 5.0
-_LOOK = 0.1
-_REASON = 300
+_STOP_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+_MAX_REASON = 300
 
 
 def staged(settings: Settings, folder: Path, model: str) -> Settings:
@@ -84,9 +84,9 @@ async def _serving(store: Store, process: asyncio.subprocess.Process, folder: Pa
             connected = gateway and gateway.links[Platform.WEB].state is LinkState.CONNECTED
             if connected and (url := links.url(gateway)):
                 return url
-            await wake.wait(_LOOK)
+            await wake.wait(_POLL_SECONDS)
     words = _log(folder).read_text("utf-8", "replace").strip().splitlines()
-    reason = words[-1].strip().rstrip(".")[:_REASON] if words else "its log is empty"
+    reason = words[-1].strip().rstrip(".")[:_MAX_REASON] if words else "its log is empty"
     raise DemoFailed(reason=f"the gateway stopped: {reason}")
 
 
@@ -94,7 +94,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
     try:
-        async with asyncio.timeout(_FAREWELL):
+        async with asyncio.timeout(_STOP_SECONDS):
             await process.wait()
     except TimeoutError:  # a running turn would delay the exit for too long
         process.kill()

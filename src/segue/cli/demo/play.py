@@ -20,7 +20,7 @@ from segue.chat.location import address, holder
 from segue.cli.demo.browser import Browser, opened, text
 from segue.cli.demo.gateway import running, staged
 from segue.cli.demo.model import models
-from segue.cli.demo.report import Record, Report, Step
+from segue.cli.demo.report import DemoRecord, DemoReport, DemoStep
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.context import Context
@@ -42,12 +42,17 @@ _TITLE = "The boat"
 _QUICK = 30.0
 _SLOW = 300.0
 """Timeout in seconds for a step that runs the model, which is slow on a small machine."""
-_LOOK = 0.05
+_POLL_SECONDS = 0.05
 
 
 class Play:
     def __init__(
-        self, settings: Settings, choice: Choice, folder: Path, record: Record, report: Report
+        self,
+        settings: Settings,
+        choice: Choice,
+        folder: Path,
+        record: DemoRecord,
+        report: DemoReport,
     ) -> None:
         self._settings = staged(settings, folder, choice.name)
         self._choice = choice
@@ -91,7 +96,7 @@ class Play:
         except TimeoutError:
             raise DemoFailed(reason=f"this step took longer than {seconds:.0f} seconds") from None
         ms = round((time.monotonic() - began) * 1000)
-        self._record.steps.append(Step(name, ms))
+        self._record.steps.append(DemoStep(name, ms))
         self._report.ends(ms)
 
     # In the terminal
@@ -156,7 +161,7 @@ class Play:
         asked = await browser.say(QUESTION)
         async with store.listen(Topic.LEASES, Topic.SENT) as wake:
             while not await self._is_over(store, session, browser, asked):
-                await wake.wait(_LOOK)
+                await wake.wait(_POLL_SECONDS)
         shown = browser.answers(asked)
         reply = await _last(store, session.id)
         if reply.role is not Role.ASSISTANT:
@@ -181,7 +186,7 @@ class Play:
     # Back in the terminal
 
     async def _come_back(self, store: Store, session: Session) -> None:
-        await moves.turn_is_over(store, session.id, asyncio.Event())
+        await moves.wait_for_turn(store, session.id, asyncio.Event())
         async with hold(store, session.id, holder(), address=address(session.id)):
             transcript = await store.transcripts.load(session.id)
         self._record.roles = [message.role.value for message in transcript]

@@ -10,24 +10,24 @@ from segue.core.text import one_line
 
 _WIDTH = 80
 _INDENT = "   "
-_MOST = 400
+_MAX_SHOWN = 400
 """How many characters of an answer are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemoStep:
     name: str
     ms: int
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
+class DemoRecord:
     """The results so far."""
 
     error: str | None = None
     model: str | None = None
     session: str | None = None
-    steps: list[Step] = field(default_factory=list[Step])
+    steps: list[DemoStep] = field(default_factory=list[DemoStep])
     pickup_ms: int | None = None
     """From the request to the gateway's claim."""
     handoff_ms: int | None = None
@@ -54,7 +54,7 @@ class Record:
         }
 
 
-class Report(Protocol):
+class DemoReport(Protocol):
     """Prints the progress of the demo."""
 
     def introduce(self, text: str) -> None: ...
@@ -67,10 +67,10 @@ class Report(Protocol):
 
     def said(self, who: str, text: str) -> None: ...
 
-    def end(self, record: Record) -> None: ...
+    def end(self, record: DemoRecord) -> None: ...
 
 
-class Silence:
+class DemoSilence:
     """Prints nothing, for --json."""
 
     def introduce(self, text: str) -> None: ...
@@ -83,10 +83,10 @@ class Silence:
 
     def said(self, who: str, text: str) -> None: ...
 
-    def end(self, record: Record) -> None: ...
+    def end(self, record: DemoRecord) -> None: ...
 
 
-class Words:
+class DemoText:
     def __init__(self) -> None:
         self._width = min(screen() or _WIDTH, _WIDTH)
 
@@ -104,9 +104,9 @@ class Words:
 
     def said(self, who: str, text: str) -> None:
         head = f"{_INDENT}{who:<5}  "
-        say(folded(one_line(text, _MOST), self._width, " " * len(head), head))
+        say(folded(one_line(text, _MAX_SHOWN), self._width, " " * len(head), head))
 
-    def end(self, record: Record) -> None:
+    def end(self, record: DemoRecord) -> None:
         whole = seconds(sum(step.ms for step in record.steps))
         pickup, moved = record.pickup_ms, seconds(record.handoff_ms or 0)
         used = "used" if record.saw_earlier else "did not use"

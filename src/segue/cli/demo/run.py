@@ -16,7 +16,7 @@ from segue.agent.models.choice import Choice
 from segue.chat.output import notice, print_json
 from segue.cli.demo.model import ready
 from segue.cli.demo.play import Play
-from segue.cli.demo.report import Record, Report, Silence, Words
+from segue.cli.demo.report import DemoRecord, DemoReport, DemoSilence, DemoText
 from segue.config import Settings
 from segue.core.errors import UserError
 from segue.core.text import one_line
@@ -29,8 +29,8 @@ _INTERRUPTED = "The demo was interrupted. It left nothing behind."
 
 def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     """Run the demo, and return the exit code."""
-    record = Record()
-    report = Silence() if as_json else Words()
+    record = DemoRecord()
+    report = DemoSilence() if as_json else DemoText()
     code = COMPLETED
     try:
         settings = config.load()
@@ -59,7 +59,9 @@ def _said_aside(as_json: bool) -> Generator[None]:
         yield
 
 
-async def _perform(settings: Settings, choice: Choice, record: Record, report: Report) -> None:
+async def _perform(
+    settings: Settings, choice: Choice, record: DemoRecord, report: DemoReport
+) -> None:
     """Run the demo in a temporary folder, and always remove the folder."""
     with _interruptible():
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="segue-demo-"))

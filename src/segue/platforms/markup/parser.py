@@ -1,8 +1,7 @@
 """Parse Markdown into blocks. Importing this module imports the Markdown library, so import it
 late.
 
-As in the terminal: HTML is text, line breaks are kept, and reference links are not supported, so
-that no URL is hidden.
+As in the terminal: HTML is text, and line breaks are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from segue.core import markdown
@@ -34,8 +32,6 @@ from segue.platforms.markup.spans import lines_of, text_of
 
 _TASK = re.compile(r"\[([ xX])\](?:\s+|$)")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,20}(?!\S)")
-_MARKED = re.compile(r"[\\`*_~\[<&]")
-"""Characters without which a text is plain. Checking first saves a third of the time."""
 _NEWLINE = re.compile("\r\n?|[\x85\u2028\u2029]")
 _HALF = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[\x0b\x0c]")
@@ -58,18 +54,7 @@ def as_written(text: str) -> tuple[Block, ...]:
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = markdown.parser().disable("reference")
-    parser.core.ruler.at("inline", _inline)
-    return parser
-
-
-def _inline(state: StateCore) -> None:
-    """Parse inline markup; plain text gets no child tokens."""
-    for token in state.tokens:
-        if token.type == "inline":
-            token.children = []
-            if _MARKED.search(token.content):
-                state.md.inline.parse(token.content, state.md, state.env, token.children)
+    return markdown.parser()
 
 
 def clean(text: str) -> str:
@@ -130,7 +115,7 @@ def _lines(inner: Sequence[Token]) -> tuple[Line, ...]:
     """The lines of a block, without empty lines at its start and end."""
     lines: list[Line] = []
     for token in inner:
-        lines += lines_of(token.children) if token.children else _plain_lines(token.content)
+        lines += lines_of(token.children or ())
     filled = [n for n, line in enumerate(lines) if line]
     return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()
 
