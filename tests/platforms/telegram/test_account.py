@@ -101,11 +101,8 @@ async def test_a_menu_is_set_if_it_differs_and_has_what_telegram_takes(rig: Tele
         await rig.adapter.offer(entries)
     assert len(await rig.hands.calls("setMyCommands")) == 2
     await rig.adapter.offer(menu)
-    [shown] = (await rig.hands.look()).menus
-    assert [(it.command, len(it.description)) for it in shown.commands] == [
-        ("status", 18),
-        ("resume", 255),
-    ]
+    shown = (await rig.hands.look()).menu
+    assert [(it.command, len(it.description)) for it in shown] == [("status", 18), ("resume", 255)]
 
 
 # How it is set up
