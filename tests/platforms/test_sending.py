@@ -9,7 +9,7 @@ import pytest
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import DeliveryFailed
 from segue.platforms import sending
-from segue.platforms.base import Button, Capabilities, MenuEntry, Part, Unit, Upload
+from segue.platforms.base import Attachment, Button, Capabilities, MenuEntry, Part, Unit, Upload
 from segue.platforms.errors import Failures, Lost, Refused
 
 LIMITS = Capabilities(length=10, unit=Unit.UTF16, buttons=True, upload_bytes=3)
@@ -50,6 +50,8 @@ def test_a_file_that_is_too_large_or_has_too_long_a_text_is_refused():
         sending.check_file(Upload("a", "text/plain", b"abcd"), part("x"), LIMITS)
     with pytest.raises(Refused, match="11 characters"):
         sending.check_file(Upload("a", "text/plain", b"abc"), part("x" * 11), LIMITS)
+    with pytest.raises(Refused, match="at most 5 can be fetched"):
+        sending.check_attachment(Attachment("1", "a", "b", 6), Capabilities(attachment_bytes=5))
 
 
 def test_short_buttons_stand_side_by_side_and_long_ones_below_each_other():

@@ -27,6 +27,10 @@ from segue.platforms.connection import C, Connection
 from segue.platforms.errors import Failures, Refused
 from segue.platforms.markup.sizes import size
 
+_NO_EDITS = "messages there cannot be edited"
+_NO_FILES = "it takes no files"
+_NO_PREVIEWS = "it has no previews"
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -50,13 +54,13 @@ class BaseAdapter:
     async def edit(
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
     ) -> None:
-        raise self._unable("messages there cannot be edited")
+        raise self._unable(_NO_EDITS)
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
-        raise self._unable("it takes no files")
+        raise self._unable(_NO_FILES)
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        raise self._unable("it has no files")
+        raise self._unable(_NO_FILES)
 
     async def typing(self, at: Address) -> None:
         raise self._unable("it has no typing indicator")
@@ -65,7 +69,7 @@ class BaseAdapter:
         return False
 
     async def preview(self, at: Address, part: Part, *, key: str) -> None:
-        raise self._unable("it has no previews")
+        raise self._unable(_NO_PREVIEWS)
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         return None
@@ -133,15 +137,18 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
-        raise self._unable("messages there cannot be edited")
+        raise self._unable(_NO_EDITS)
 
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        raise self._unable("it takes no files")
+        raise self._unable(_NO_FILES)
+
+    async def _fetch(self, attachment: Attachment) -> bytes:
+        raise self._unable(_NO_FILES)
 
     async def _preview(self, at: Address, text: str, *, markup: bool, key: str) -> None:
-        raise self._unable("it has no previews")
+        raise self._unable(_NO_PREVIEWS)
 
     def _checks(self, client: C, home: Address | None) -> AsyncGenerator[Finding]:
         """Check the setup of the account and the home channel."""
@@ -197,6 +204,11 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             # The file has arrived and must not be sent again.
             reason = f"the file arrived without its text ({error})"
             raise self.failures.undelivered(reason, arrived=True) from error
+
+    async def fetch(self, attachment: Attachment) -> bytes:
+        with self.failures.delivering():
+            sending.check_attachment(attachment, self.capabilities)
+            return await self._fetch(attachment)
 
     async def preview(self, at: Address, part: Part, *, key: str) -> None:
         with self.failures.delivering():

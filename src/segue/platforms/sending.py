@@ -12,7 +12,16 @@ from typing import TypeVar
 
 from segue.core.address import Address
 from segue.core.text import is_empty, one_line
-from segue.platforms.base import BUTTON_LIMIT, Button, Capabilities, MenuEntry, Part, Unit, Upload
+from segue.platforms.base import (
+    BUTTON_LIMIT,
+    Attachment,
+    Button,
+    Capabilities,
+    MenuEntry,
+    Part,
+    Unit,
+    Upload,
+)
 from segue.platforms.errors import Failures, Refused
 from segue.platforms.markup.sizes import chop, ruler, size
 
@@ -57,6 +66,13 @@ def check_file(file: Upload, part: Part, capabilities: Capabilities) -> None:
     length, limit = len(file.data), capabilities.upload_bytes
     if length > limit:
         raise Refused(413, f"the file has {length:,} bytes; at most {limit:,} fit")
+
+
+def check_attachment(attachment: Attachment, capabilities: Capabilities) -> None:
+    """Refuse to fetch a file that is too large."""
+    length, limit = attachment.size, capabilities.attachment_bytes
+    if length > limit:
+        raise Refused(413, f"the file has {length:,} bytes; at most {limit:,} can be fetched")
 
 
 def file_name(file: Upload) -> str:

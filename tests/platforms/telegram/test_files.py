@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from segue.core.address import Address
 from segue.platforms.base import Attachment, Part, Upload
-from segue.platforms.telegram import client
-from segue.platforms.telegram.adapter import CAPABILITIES
+from segue.platforms.telegram.adapter import CAPABILITIES, TelegramAdapter
 from segue.testing.contract.rig import failure, listening, part
 from segue.testing.pictures import png
 from segue.testing.telegram import FileKind, Message, Status
@@ -122,7 +123,7 @@ async def test_what_people_send_can_be_fetched(rig: TelegramRig, kind: FileKind)
 
 
 async def test_a_file_of_more_than_twenty_megabytes_is_not_fetched(rig: TelegramRig):
-    large = Attachment("x", "film.mp4", "video/mp4", client.FETCHED_BYTES + 1)
+    large = Attachment("x", "film.mp4", "video/mp4", CAPABILITIES.attachment_bytes + 1)
     failed = await failure(rig.adapter.fetch(large))
     assert (failed.retry, failed.arrived) == (False, False)
     assert await rig.hands.calls("getFile") == []
@@ -131,7 +132,8 @@ async def test_a_file_of_more_than_twenty_megabytes_is_not_fetched(rig: Telegram
 async def test_a_file_that_turns_out_to_be_larger_is_not_taken_whole(
     rig: TelegramRig, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(client, "FETCHED_BYTES", 1000)
+    small = dataclasses.replace(CAPABILITIES, attachment_bytes=1000)
+    monkeypatch.setattr(TelegramAdapter, "capabilities", small)
     at = await rig.place(Shape.DM)
     upload = PersonsUpload(name="a.bin", media_type="application/zip", content=bytes(2000))
     async with listening(rig.adapter) as ear:

@@ -64,7 +64,7 @@ def test_a_torn_answer_is_skipped_once_it_is_asked_for_alone():
     payload = b'{"ok":true,"result":[{"update_id":6,"x":"y]}'
     with pytest.raises(Torn):
         polling.read(payload, 6)
-    assert polling.read_one(payload, 6).next == 7
+    assert polling.read(payload, 6, alone=True).next == 7
 
 
 def test_what_has_no_number_cannot_be_skipped_before_there_is_one():

@@ -21,7 +21,7 @@ from segue.platforms.batches import Torn
 from segue.platforms.errors import Refused
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.telegram import account, polling
-from segue.platforms.telegram.client import FAILURES, FETCHED_BYTES, Client
+from segue.platforms.telegram.client import FAILURES, Client
 from segue.platforms.telegram.parser import closed_topic, parse
 from segue.platforms.telegram.topics import Topics, number, where
 from segue.platforms.telegram.wire import Me, Update
@@ -42,7 +42,7 @@ CAPABILITIES = base.Capabilities(
     chat_burst=3,
     # The limit in groups. Direct messages allow three times as many, but they have drafts.
     edit_seconds=3.0,
-    attachment_bytes=FETCHED_BYTES,
+    attachment_bytes=20 * 1024 * 1024,
     upload_bytes=50 * 1000 * 1000,
     preview_seconds=20.0,  # a draft disappears after 30 seconds
 )
@@ -123,7 +123,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
         try:
             return polling.read(await self.client.poll(self._offset), self._offset)
         except Torn:
-            return polling.read_one(await self.client.poll(self._offset, limit=1), self._offset)
+            one = await self.client.poll(self._offset, limit=1)
+            return polling.read(one, self._offset, alone=True)
 
     def _note(self, skipped: Sequence[int | None]) -> None:
         """Log updates that are confirmed although they could not be parsed."""
@@ -150,9 +151,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
         answer = press.press_id
         self.connection.in_background(lambda client: client.bot.answer_callback_query(answer))
 
-    async def fetch(self, attachment: base.Attachment) -> bytes:
-        with FAILURES.delivering():
-            return await self.client.fetch(attachment)
+    async def _fetch(self, attachment: base.Attachment) -> bytes:
+        return await self.client.fetch(attachment.id, self.capabilities.attachment_bytes)
 
     # Outbound
 

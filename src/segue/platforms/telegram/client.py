@@ -12,13 +12,11 @@ from telegram.error import TelegramError
 from telegram.request import BaseRequest, RequestData
 
 from segue.core.address import Platform
-from segue.platforms.base import Attachment
 from segue.platforms.errors import UNREADABLE, Failures, Lost, Refused, Rule, nonsense
 from segue.platforms.http import HttpClient, hide
 from segue.platforms.telegram.wire import ASKED_FOR
 
 POLL_SECONDS = 25
-FETCHED_BYTES = 20 * 1024 * 1024
 _TOPIC_GONE = (
     "the topic was deleted, or Telegram does not find it; go on with `segue resume` in a terminal, "
     "or with /resume in another chat"
@@ -117,16 +115,13 @@ class Client:
             seconds=POLL_SECONDS + self._http.silence,
         )
 
-    async def fetch(self, attachment: Attachment) -> bytes:
+    async def fetch(self, file_id: str, limit: int) -> bytes:
         """The content of a file. The library's own method has no size limit."""
-        if attachment.size > FETCHED_BYTES:
-            reason = f"the file has {attachment.size:,} bytes, more than Telegram gives out"
-            raise Refused(413, reason)
-        path = (await self.bot.get_file(attachment.id)).file_path
+        path = (await self.bot.get_file(file_id)).file_path
         if not path:
             raise Refused(404, "the file is gone")
         url = f"{self._files}/{path.removeprefix(f'{self._files}/')}"
-        return await self._http.request("GET", url, limit=FETCHED_BYTES)
+        return await self._http.request("GET", url, limit=limit)
 
 
 class _Request(BaseRequest):

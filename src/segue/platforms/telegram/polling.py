@@ -37,21 +37,15 @@ class Batch:
     """The offset that confirms all updates, including the skipped ones."""
 
 
-def read(payload: bytes, offset: int | None) -> Batch:
-    """Parse a response to getUpdates with that offset. Raise Torn if its updates cannot be
-    separated, and Lost if it is not a response."""
-    return _batch(split(payload, "result"), offset)
-
-
-def read_one(payload: bytes, offset: int | None) -> Batch:
-    """Parse a response with one update, which can always be skipped."""
+def read(payload: bytes, offset: int | None, *, alone: bool = False) -> Batch:
+    """Parse a response to getUpdates with that offset. Raise Lost if it is not a response, and Torn
+    if its updates cannot be separated. If it has one update `alone`, that can be skipped."""
     try:
-        return read(payload, offset)
+        raw = split(payload, "result")
     except Torn:
-        return _batch([payload], offset)
-
-
-def _batch(raw: Raw, offset: int | None) -> Batch:
+        if not alone:
+            raise
+        raw = [payload]
     read = [(one, _read(one)) for one in raw]
     return Batch(
         updates=[update for _, update in read if update is not None],

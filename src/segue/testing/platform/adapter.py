@@ -139,10 +139,8 @@ class PeerAdapter(RemoteAdapter[Client]):
         with self.failures.delivering():
             await self.client.call("typing", call, type(None))
 
-    async def fetch(self, attachment: Attachment) -> bytes:
-        call = wire.GetFile(file=attachment.id)
-        with self.failures.delivering():
-            return await self.client.content("file", call)
+    async def _fetch(self, attachment: Attachment) -> bytes:
+        return await self.client.content("file", wire.GetFile(file=attachment.id))
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         if not self.capabilities.threads:
