@@ -43,7 +43,9 @@ from segue.testing.peers.snapshot import Draft as Draft
 from segue.testing.peers.snapshot import File as File
 from segue.testing.peers.snapshot import FileKind as FileKind
 from segue.testing.peers.snapshot import Message as Message
+from segue.testing.peers.snapshot import Settings as Settings
 from segue.testing.peers.snapshot import Shown as Shown
+from segue.testing.peers.snapshot import Status as Status
 from segue.testing.peers.snapshot import Thread as Thread
 from segue.testing.peers.snapshot import Upload as Upload
 from segue.testing.peers.snapshot import User as User
