@@ -1,9 +1,9 @@
-"""The test platform, in a process of its own, keeps the contract in every shape of chat."""
+"""The test platform, in a separate process, meets the contract in every shape of chat."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import msgspec
@@ -46,7 +46,7 @@ IMPATIENT = 0.6
 
 
 class PeerRig:
-    """The test platform, plugged in."""
+    """Anna on the test platform."""
 
     def __init__(self, peer: Peer, hands: Hands, rules: Rules) -> None:
         self._peer = peer
@@ -59,6 +59,10 @@ class PeerRig:
         self.many = 5
         self.usual = Shape.GROUP.value
         self.adapter: Adapter = self.another()
+        self.edit = hands.edit
+        self.repeat = hands.repeat
+        self.inject = hands.inject
+        self.calm, self.down, self.up = hands.calm, hands.down, hands.up
 
     async def begin(self) -> None:
         await self._hands.clear(self._rules)
@@ -102,9 +106,6 @@ class PeerRig:
     async def reply(self, at: Place, message: str, text: str) -> str:
         return await self._hands.say(self.anna, at.chat, text, thread=at.thread, reply_to=message)
 
-    async def edit(self, message: str, text: str) -> None:
-        await self._hands.edit(message, text)
-
     async def press(self, message: str, label: str) -> None:
         await self._hands.press(self.anna, message, label)
 
@@ -141,21 +142,6 @@ class PeerRig:
     async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
         method = "file" if act is Act.FETCH else act.value
         await self._hands.fail(method, trouble, seconds=seconds)
-
-    async def calm(self) -> None:
-        await self._hands.calm()
-
-    async def down(self) -> None:
-        await self._hands.down()
-
-    async def up(self) -> None:
-        await self._hands.up()
-
-    async def repeat(self) -> None:
-        await self._hands.repeat()
-
-    async def inject(self, updates: Iterable[str]) -> None:
-        await self._hands.inject(updates)
 
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS

@@ -1,8 +1,8 @@
 """The common part of the chat platform fakes: a process, real HTTP, state, and a control interface.
 
-A fake is a **peer** of the gateway. It listens at two **doors**. At one it answers the bot in the
-platform's protocol. At the other, which stays open while the platform is down, it takes orders from
-a test; the test's **hands** send them.
+A fake is a **peer** of the gateway. It listens at two addresses. At one it answers the bot in the
+platform's protocol. At the other, which stays open while the platform is down, it carries out the
+actions of a test; the test's **hands** send them.
 
 A fake of another platform is a package with these modules:
 

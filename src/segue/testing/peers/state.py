@@ -62,6 +62,8 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
         self.counts: Counter[str] = Counter()
         self.calls: list[Called] = []
         """Every call except successful polls."""
+        self.refusals: list[str] = []
+        """The reason of each refused call."""
         self.errors: list[str] = []
 
     def number(self, kind: str, first: int = 1, step: int = 1) -> int:
