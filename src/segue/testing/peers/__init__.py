@@ -1,8 +1,8 @@
 """The common part of the chat platform fakes: a process, real HTTP, state, and a control interface.
 
-A fake is a **peer** of the gateway. It listens at two **doors**. At one it answers the bot in the
-platform's protocol. At the other, which stays open while the platform is down, it takes orders from
-a test; the test's **hands** send them.
+A fake is a **peer** of the gateway. It listens at two addresses. At one it answers the bot in the
+platform's protocol. At the other, which stays open while the platform is down, it carries out the
+actions of a test; the test's **hands** send them.
 
 A fake of another platform is a package with these modules:
 
@@ -43,7 +43,9 @@ from segue.testing.peers.snapshot import Draft as Draft
 from segue.testing.peers.snapshot import File as File
 from segue.testing.peers.snapshot import FileKind as FileKind
 from segue.testing.peers.snapshot import Message as Message
+from segue.testing.peers.snapshot import Settings as Settings
 from segue.testing.peers.snapshot import Shown as Shown
+from segue.testing.peers.snapshot import Status as Status
 from segue.testing.peers.snapshot import Thread as Thread
 from segue.testing.peers.snapshot import Upload as Upload
 from segue.testing.peers.snapshot import User as User

@@ -57,9 +57,10 @@ class Hands(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
     Any process can connect through the control URL. In the fake's own event loop no URL is needed.
     """
 
-    def __init__(self, to: str | Obey, shown: type[AnyShown]) -> None:
+    snapshot: type[AnyShown]
+
+    def __init__(self, to: str | Obey) -> None:
         """`to` is the control URL, or the function that takes orders in this event loop."""
-        self._shown = shown
         self._far: _Far | None = None
         if isinstance(to, str):
             self._far = _Far(to)
@@ -88,7 +89,7 @@ class Hands(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
 
     async def look(self, chat: Id | None = None) -> AnyShown:
         """The current state, only of `chat` if it is given."""
-        return await self.do("look", self._shown, chat=chat)
+        return await self.do("look", self.snapshot, chat=chat)
 
     async def until(
         self,
@@ -106,7 +107,7 @@ class Hands(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
             async with asyncio.timeout(within):
                 while not condition(shown):
                     shown = await self.do(
-                        "look", self._shown, chat=chat, after=shown.version, seconds=_LOOK_SECONDS
+                        "look", self.snapshot, chat=chat, after=shown.version, seconds=_LOOK_SECONDS
                     )
         except TimeoutError:
             raise AssertionError(f"not within {within} s; there is {shown}") from None

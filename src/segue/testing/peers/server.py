@@ -23,11 +23,11 @@ from segue.testing.peers.snapshot import Called
 from segue.testing.peers.state import State
 
 
-class Door:
+class Listener:
     """A loopback address that can be shut: connections are dropped and new ones refused."""
 
     def __init__(self, port: int = 0) -> None:
-        # Bound but never listening, to reserve the port while the door is shut.
+        # Bound but never listening, to reserve the port while the listener is shut.
         self._place = _bound(port)
         self._port: int = self._place.getsockname()[1]
         self._open = contextlib.AsyncExitStack()
@@ -41,7 +41,7 @@ class Door:
         await self._open.aclose()
 
     async def close(self) -> None:
-        """Shut the door for good and free the port."""
+        """Shut it for good and free the port."""
         await self.shut()
         self._place.close()
 
@@ -75,7 +75,7 @@ class Record:
 
 
 class Server(ABC, Generic[Settings, AnyState]):
-    """Serves the bot at one door, in the platform's protocol, and the test at the other."""
+    """Serves the bot at one address, in the platform's protocol, and the test at another."""
 
     control: type[Control[AnyState]]
     polls: str = ""
@@ -88,8 +88,8 @@ class Server(ABC, Generic[Settings, AnyState]):
         self.pulse = Pulse()
         self.state = self.fresh(settings)
         self._journal = journal
-        self.bot = Door(port)
-        self.test = Door()
+        self.bot = Listener(port)
+        self.test = Listener()
 
     # What each fake implements
 
@@ -123,7 +123,7 @@ class Server(ABC, Generic[Settings, AnyState]):
         record.parameters = forms.given(form, arguments)
         return arguments
 
-    # Both doors
+    # Serving
 
     async def open(self) -> None:
         await self.up()
@@ -143,6 +143,7 @@ class Server(ABC, Generic[Settings, AnyState]):
             if refuse.mistake:
                 state.errors.append(f"{record.method}: {refuse}")
             record.description = str(refuse)
+            state.refusals.append(record.description)
             response, status = refuse.response, refuse.response.status
         except Garble:
             response, status = _GARBLED, _GARBLED.status

@@ -16,6 +16,28 @@ Id = TypeVar("Id", bound=int | str)
 """The type of the platform's ids."""
 
 
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Properties of the bot's account and of the server. The defaults suit most tests."""
+
+    missing: tuple[str, ...] = ()
+    """Methods that this server does not support yet."""
+    revoked: bool = False
+    """The token is no longer valid."""
+    chat_seconds: float = 0.0
+    """Minimum seconds between two messages in one chat; 0 for no limit."""
+    per_second: float = 0.0
+    """Maximum messages per second across all chats; 0 for no limit."""
+
+
+class Status(StrEnum):
+    """The bot's status in a chat."""
+
+    ADMINISTRATOR = "administrator"
+    MEMBER = "member"
+    LEFT = "left"
+    KICKED = "kicked"
+
+
 class User(Struct, Generic[Id], frozen=True, kw_only=True):
     id: Id
     name: str
@@ -28,12 +50,17 @@ class Chat(Struct, Generic[Id], frozen=True, kw_only=True):
     title: str = ""
     members: tuple[Id, ...] = ()
     """The members other than the bot."""
+    status: Status = Status.MEMBER
+    """The bot's status. KICKED in a direct message means that the user blocked it."""
 
 
 class Thread(Struct, Generic[Id], frozen=True, kw_only=True):
     id: Id
     chat: Id
     title: str
+    by: Id | None = None
+    """The user who opened it."""
+    closed: bool = False
 
 
 class Button(Struct, frozen=True, kw_only=True):
@@ -78,8 +105,15 @@ class Message(Struct, Generic[Id], frozen=True, kw_only=True):
     buttons: tuple[Button, ...] = ()
     file: File | None = None
     reply_to: Id | None = None
+    preview: bool = True
+    """Whether the platform shows link previews."""
+    service: bool = False
+    """Posted by the platform itself, such as "Anna joined". Snapshots do not include it."""
     earlier: tuple[str, ...] = ()
     """The text before each edit, oldest first."""
+    date: int = field(default_factory=lambda: int(time.time()))
+    edited: int = 0
+    """The date of the last edit."""
     at: float = field(default_factory=time.monotonic)
     """When it got this text, on the monotonic clock that all processes of the machine share."""
 
@@ -131,6 +165,8 @@ class Shown(Struct, Generic[Id, AnyMessage, AnyThread], frozen=True, kw_only=Tru
     """Threads that are not deleted."""
     typing: tuple[Typing[Id], ...]
     drafts: tuple[Draft[Id], ...]
+    answered: tuple[str, ...]
+    """The button presses that the bot acknowledged."""
     calls: Mapping[str, int]
     """The number of calls of each method, including refused ones."""
     errors: tuple[str, ...]

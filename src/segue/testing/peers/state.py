@@ -56,9 +56,14 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
         self.files: dict[str, tuple[File, bytes]] = {}
         self.typing: Counter[tuple[Id, Id | None]] = Counter()
         self.drafts: dict[tuple[Id, Id | None], Draft[Id]] = {}
+        self.presses: set[str] = set()
+        """The button presses that the bot can acknowledge."""
+        self.answered: list[str] = []
         self.counts: Counter[str] = Counter()
         self.calls: list[Called] = []
         """Every call except successful polls."""
+        self.refusals: list[str] = []
+        """The reason of each refused call."""
         self.errors: list[str] = []
 
     def number(self, kind: str, first: int = 1, step: int = 1) -> int:
@@ -75,7 +80,8 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
     def edit(self, before: AnyMessage, after: AnyMessage) -> AnyMessage:
         """Replace a message by its new version."""
         earlier = (*before.earlier, before.text)
-        return self.keep(replace(after, earlier=earlier, at=time.monotonic()))
+        now, date = time.monotonic(), int(time.time())
+        return self.keep(replace(after, earlier=earlier, edited=date, at=now))
 
     def keep(self, message: AnyMessage) -> AnyMessage:
         self.messages[message.chat, message.id] = message
@@ -127,10 +133,11 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
 
         return {
             "version": self.pulse.count,
-            "messages": inside(self.messages.values()),
+            "messages": inside(it for it in self.messages.values() if not it.service),
             "threads": inside(self.threads.values()),
             "typing": inside(typing),
             "drafts": inside(self.drafts.values()),
+            "answered": tuple(self.answered),
             "calls": dict(self.counts),
             "errors": tuple(self.errors),
             "hanging": self.faults.hanging,

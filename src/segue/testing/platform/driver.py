@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.testing import peers
-from segue.testing.peers import Action, Obey
+from segue.testing.peers import Action
 from segue.testing.peers import OrderRefused as OrderRefused
 from segue.testing.platform.control import Control
 from segue.testing.platform.snapshot import Message, Shown, Thread
@@ -13,8 +13,7 @@ from segue.testing.platform.wire import Rules
 class Hands(peers.Hands[Rules, str, Message, Thread, Shown]):
     """Acts for the users of the platform. Any process can connect through the control URL."""
 
-    def __init__(self, to: str | Obey) -> None:
-        super().__init__(to, Shown)
+    snapshot = Shown
 
     rules = Action(Control.rules)
     user = Action(Control.user)

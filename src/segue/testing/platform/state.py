@@ -106,5 +106,5 @@ class State(peers.State[Rules, str, Chat, Thread, Message]):
         )
 
     def snapshot(self, chat: str | None) -> Shown:
-        codes = (it.description.partition(":")[0] for it in self.calls if it.status >= 400)
+        codes = (reason.partition(":")[0] for reason in self.refusals)
         return Shown(**self.shown(chat), menu=self.menu, refused=tuple(codes))

@@ -14,18 +14,16 @@ In a separate process, its state survives a killed gateway:
             shown = await hands.until(lambda shown: "hi Anna" in shown.texts, chat=chat)
             assert not shown.errors
 
-Each module names the pages of core.telegram.org/bots/api, or the sources and issues of
-tdlib/telegram-bot-api, that its answers come from. A call that no bot should make, such as one with
-a parameter that does not exist, is answered with 400 and recorded in `errors`.
-
-It is stricter than Telegram where that finds bugs: unknown parameters are refused, a topic's name
-is never truncated, and HTML is the only supported markup. Every `Trouble` can be injected into any
-method; BROKEN is a 502 with an HTML body.
+Its modules name the pages of core.telegram.org/bots/api, or the sources and issues of
+tdlib/telegram-bot-api, that its answers come from. It is stricter than Telegram where that finds
+bugs: it knows only the methods, parameters and tags that we use, and records any other call in
+`errors`. Faults for file downloads use the method name `download`.
 """
 
 from __future__ import annotations
 
 from segue.testing.peers import FileKind as FileKind
+from segue.testing.peers import Status as Status
 from segue.testing.peers import Trouble as Trouble
 from segue.testing.peers import Upload as Upload
 from segue.testing.telegram.driver import Hands as Hands
@@ -40,5 +38,4 @@ from segue.testing.telegram.snapshot import Kind as Kind
 from segue.testing.telegram.snapshot import Message as Message
 from segue.testing.telegram.snapshot import Settings as Settings
 from segue.testing.telegram.snapshot import Shown as Shown
-from segue.testing.telegram.snapshot import Status as Status
 from segue.testing.telegram.snapshot import Topic as Topic

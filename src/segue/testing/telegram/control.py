@@ -15,11 +15,11 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Upload, User
+from segue.testing.peers import Status, Upload, User
 from segue.testing.telegram import objects
 from segue.testing.telegram.errors import bad
 from segue.testing.telegram.markup import Entity, found
-from segue.testing.telegram.snapshot import Chat, Kind, Message, Settings, Status
+from segue.testing.telegram.snapshot import Chat, Kind, Message, Settings
 from segue.testing.telegram.state import State
 
 _GROUPS = (Kind.GROUP, Kind.SUPERGROUP, Kind.FORUM)
@@ -85,7 +85,8 @@ class Control(peers.Control[State]):
         out = Status.KICKED if after.private else Status.LEFT
         self._member(user, replace(after, status=out), after)
         if after.kind in _GROUPS:
-            self._service(after, user, {"new_chat_members": [objects.user(self.state.me())]})
+            newcomer = objects.user(self.state.user(self.state.bot))
+            self._service(after, user, {"new_chat_members": [newcomer]})
 
     def _member(self, by: int, before: Chat, after: Chat) -> None:
         """#chatmemberupdated"""
@@ -155,10 +156,8 @@ class Control(peers.Control[State]):
             reply_to=reply_to,
             more=more,
         )
-        for number, upload in enumerate(files or (None,)):
-            message = first
-            if upload is not None:
-                message = replace(first, file=state.store(upload))
+        messages = [replace(first, file=state.store(upload)) for upload in files] or [first]
+        for number, message in enumerate(messages):
             if number > 0:
                 message = replace(message, id=state.message_id(at), text="", entities=())
             self._tell(state.keep(message))
@@ -167,7 +166,7 @@ class Control(peers.Control[State]):
     def edit(self, chat: int, message: int, text: str) -> None:
         """Edit a user's message."""
         before = self.state.message(self.state.chat(chat), message, "message to edit")
-        after = replace(before, text=text, entities=found(text), edited=int(time.time()))
+        after = replace(before, text=text, entities=found(text))
         self._tell(self.state.edit(before, after), "edited_")
 
     def react(self, chat: int, message: int) -> None:
@@ -189,7 +188,7 @@ class Control(peers.Control[State]):
         if button is None:
             raise bad(f"there is no button {label!r} to press")
         query = str(state.number("query", 4_300_000_000_000_000_001))
-        state.queries.add(query)
+        state.presses.add(query)
         at = objects.message(state, found)
         update = {
             "id": query,
@@ -225,13 +224,13 @@ class Control(peers.Control[State]):
         If `silently`, later messages to the topic go to the main chat, as they did for some weeks
         in 2026.
         """
-        state = self.state
-        if state.threads.pop((chat, thread), None) is None:
+        state, topic = self.state, (chat, thread)
+        if state.threads.pop(topic, None) is None:
             raise bad("there is no such topic")
-        for it in [it for it in state.messages.values() if (it.chat, it.thread) == (chat, thread)]:
+        for it in [it for it in state.messages.values() if (it.chat, it.thread) == topic]:
             del state.messages[chat, it.id]
         if silently:
-            state.leaky.add((chat, thread))
+            state.leaky.add(topic)
 
     # Updates to the bot
 
@@ -287,7 +286,7 @@ class Control(peers.Control[State]):
 
     def _means_it(self, entity: Entity, said: str) -> bool:
         """Return whether it mentions this bot, or is a command that is not for another bot."""
-        at = f"@{self.state.settings.username}".lower()
+        at = f"@{self.state.settings.username}"
         if entity.type == "mention":
             return said.lower() == at
         return entity.type == "bot_command" and ("@" not in said or said.lower().endswith(at))

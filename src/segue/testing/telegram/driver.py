@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.testing import peers
-from segue.testing.peers import Action, Obey
+from segue.testing.peers import Action
 from segue.testing.peers import OrderRefused as OrderRefused
 from segue.testing.telegram.control import Control
 from segue.testing.telegram.snapshot import Message, Settings, Shown, Topic
@@ -13,11 +13,10 @@ class Hands(peers.Hands[Settings, int, Message, Topic, Shown]):
     """Acts for the users. Any process can connect through the control URL.
 
     A message is identified by its chat and its id, because two supergroups can have messages with
-    the same id. Faults for file downloads use the method name `download`.
+    the same id.
     """
 
-    def __init__(self, to: str | Obey) -> None:
-        super().__init__(to, Shown)
+    snapshot = Shown
 
     bot = Action(Control.bot)
     user = Action(Control.user)

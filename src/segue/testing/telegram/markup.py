@@ -32,9 +32,8 @@ _TYPES = {
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"'}
 _CHARACTER = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z]+));?")
 _TOKEN = re.compile(rf"[^&<]+|{_CHARACTER.pattern}|&|</([^\s>]*)\s*|<([^\s>]*)")
-_ATTRIBUTE = re.compile(
-    r"""\s*(?:(>)|([^\s=>/"']*)\s*(?:=\s*(?:"([^"]*)"|'([^']*)'|([a-zA-Z0-9.-]*)))?)"""
-)
+_ATTRIBUTES = re.compile(r'((?:\s+[a-z-]+="[^"]*")*)\s*(>?)')
+_ATTRIBUTE = re.compile(r'([a-z-]+)="([^"]*)"')
 _LINK = re.compile(r"(?:https?|tg|ton|mailto|tel|ftp)://\S+|mailto:\S+|tel:\S+", re.IGNORECASE)
 
 
@@ -144,28 +143,13 @@ class _Reader:
             raise self._wrong("Unclosed start tag", begin)
         if name not in _TYPES:
             raise self._wrong(f'Unsupported start tag "{name}"', begin)
-        attributes: dict[str, str] = {}
-        while (it := self._attribute(name, begin))[1] is None:
-            value = next((group for group in it.group(3, 4, 5) if group is not None), "")
-            attributes[it[2].lower()] = _decoded(value)
-        self._open.append(_Open(name, units(self._text), attributes))
-
-    def _attribute(self, name: str, begin: int) -> re.Match[str]:
-        """The next attribute, or the end of the tag."""
-        match = _ATTRIBUTE.match(self._source, self._at)
-        assert match is not None  # noqa: S101 - it also matches nothing
-        self._at, here = match.end(), self._source[match.end() : match.end() + 1]
-        if match[1]:
-            return match
-        if not match[2] and (here or match[0].strip()):
-            raise self._wrong(f'Empty attribute name in the tag "{name}"', begin)
-        if not here:
+        inside = _ATTRIBUTES.match(self._source, self._at)
+        if inside is None or not inside[2]:
+            # Telegram has an error for each kind of mistake, and accepts other quotes.
             raise self._wrong(f'Unclosed start tag "{name}"', begin)
-        if here in "\"'":
-            raise self._wrong("Unclosed start tag", begin)
-        if match[5] is not None and (not match[5] or here not in " \n\t>"):
-            raise self._wrong("Unexpected end of name token", match.start(5))
-        return match
+        self._at = inside.end()
+        attributes = {it[1]: _decoded(it[2]) for it in _ATTRIBUTE.finditer(inside[1])}
+        self._open.append(_Open(name, units(self._text), attributes))
 
     def _end(self, name: str, begin: int) -> None:
         if not self._open:

@@ -9,25 +9,23 @@ for a blank text).
 from __future__ import annotations
 
 import re
-import time
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from segue.testing.peers import Button, Draft, FileKind, Upload
+from segue.testing.peers import Button, Draft, FileKind, Status, Upload
 from segue.testing.telegram import objects
 from segue.testing.telegram.errors import Refuse, bad, mistake, too_often
 from segue.testing.telegram.markup import Formatted, cleaned, is_empty, parse_html, trimmed, units
 from segue.testing.telegram.objects import Json
-from segue.testing.telegram.snapshot import BotCommand, Chat, Message, Status
+from segue.testing.telegram.snapshot import BotCommand, Chat, Message
 from segue.testing.telegram.state import USUAL, State, UpdateType
 
 ChatId: TypeAlias = int | str
 Mode: TypeAlias = Literal["HTML"] | None
 Limit = Annotated[int, Meta(ge=1, le=100)]
 Seconds = Annotated[int, Meta(ge=0)]
-Commands = Annotated[tuple[BotCommand, ...], Meta(max_length=1000)]
 
 MEGABYTE = 1024 * 1024
 LARGEST_FILE = 50 * MEGABYTE
@@ -105,7 +103,7 @@ class Methods:
     def get_my_commands(self) -> tuple[BotCommand, ...]:
         return self._state.menu
 
-    def set_my_commands(self, commands: Commands) -> bool:
+    def set_my_commands(self, commands: tuple[BotCommand, ...]) -> bool:
         if len(commands) > 100:
             raise bad("BOT_COMMANDS_TOO_MUCH")
         for it in commands:
@@ -277,8 +275,8 @@ class Methods:
         after = replace(before, text=text, entities=entities, buttons=buttons)
         if after == before:
             raise bad(_NOT_MODIFIED)
-        after = replace(after, edited=int(time.time()), **more)
-        return objects.message(self._state, self._state.edit(before, after))
+        changed = self._state.edit(before, replace(after, **more))
+        return objects.message(self._state, changed)
 
     def delete_message(self, chat_id: ChatId, message_id: int) -> bool:
         """#deletemessage says which messages a bot can delete."""
@@ -292,7 +290,7 @@ class Methods:
         return True
 
     def answer_callback_query(self, callback_query_id: str) -> bool:
-        if callback_query_id not in self._state.queries:
+        if callback_query_id not in self._state.presses:
             raise bad("query is too old and response timeout expired or query ID is invalid")
         self._state.answered.append(callback_query_id)
         return True

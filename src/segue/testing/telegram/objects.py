@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from segue.testing.peers import Button, File, FileKind, User
-from segue.testing.telegram.snapshot import Chat, Kind, Message, Status
+from segue.testing.peers import Button, File, FileKind, Status, User
+from segue.testing.telegram.snapshot import Chat, Kind, Message
 from segue.testing.telegram.state import State
 
 Json = dict[str, object]
@@ -39,7 +39,7 @@ def user(it: User[int]) -> Json:
 def me(state: State) -> Json:
     """#getme: the user, with the fields that only this method returns."""
     return {
-        **user(state.me()),
+        **user(state.users[state.bot]),
         "can_join_groups": True,
         "can_read_all_group_messages": state.settings.reads_all,
         "supports_inline_queries": False,
@@ -70,7 +70,7 @@ def full_chat(state: State, it: Chat) -> Json:
 
 def member(state: State, it: Chat) -> Json:
     """The bot as #chatmember."""
-    made: Json = {"user": user(state.me()), "status": it.status.value}
+    made: Json = {"user": user(state.users[state.bot]), "status": it.status.value}
     if it.status is Status.KICKED:
         made["until_date"] = 0
     if it.status is Status.ADMINISTRATOR:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from typing import Literal, get_args
 
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import File, Pulse, Updates, Upload, User
+from segue.testing.peers import File, Pulse, Status, Updates, Upload, User
 from segue.testing.telegram import errors
 from segue.testing.telegram.errors import Refuse, bad, forbidden
 from segue.testing.telegram.snapshot import (
@@ -20,7 +19,6 @@ from segue.testing.telegram.snapshot import (
     Message,
     Settings,
     Shown,
-    Status,
     Topic,
 )
 
@@ -39,12 +37,11 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
     def __init__(self, settings: Settings, bot: int, pulse: Pulse) -> None:
         super().__init__(settings, pulse, Updates(pulse, _FIRST_UPDATE), errors.injected)
         self.bot = bot
+        self.users[bot] = User(id=bot, name="Segue", username=settings.username, bot=True)
         self.webhook = settings.webhook
         self.allowed = USUAL
         self.leaky: set[tuple[int, int]] = set()
         """Deleted topics whose messages go to the main chat."""
-        self.queries: set[str] = set()
-        self.answered: list[str] = []
         self.menu: tuple[BotCommand, ...] = ()
 
     # Ids
@@ -64,12 +61,7 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
 
     # Lookups
 
-    def me(self) -> User[int]:
-        return User(id=self.bot, name="Segue", username=self.settings.username, bot=True)
-
     def user(self, name: int) -> User[int]:
-        if name == self.bot:
-            return self.me()
         if (user := self.users.get(name)) is None:
             raise bad("user not found")
         return user
@@ -182,10 +174,6 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
         at = Message(chat=chat.id, id=number, thread=thread, topic=thread is not None, author=by)
         return self.keep(replace(at, service=True, more=more))
 
-    def keep(self, message: Message) -> Message:
-        """Store the message, with the current date unless it has one."""
-        return super().keep(replace(message, date=message.date or int(time.time())))
-
     def store(self, upload: Upload) -> File:
         return self.add_file(f"BQACAgIAAxkBAAI{self.number('file'):05d}", upload)
 
@@ -198,5 +186,4 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
         self.updates.add(lambda number: json.dumps({**update, "update_id": number}))
 
     def snapshot(self, chat: int | None) -> Shown:
-        shown = Shown(**self.shown(chat), answered=tuple(self.answered), menu=self.menu)
-        return replace(shown, messages=tuple(it for it in shown.messages if not it.service))
+        return Shown(**self.shown(chat), menu=self.menu)
