@@ -69,7 +69,7 @@ class Handoffs:
                 f"handoff {claim.id}", partial(self._carry_out, claim), partial(self._fail, claim)
             )
         except StoreError as error:  # the claim expires, and the next claim resumes
-            logger.error("The handoff of %s waits: %s", claim.session_id, error)  # noqa: TRY400
+            logger.error("handoff waits for the store session=%s: %s", claim.session_id, error)  # noqa: TRY400
 
     async def _carry_out(self, claim: Handoff) -> None:
         context = DeliveryContext(

@@ -114,7 +114,7 @@ class Gateway:
         while not self._serving and not self._may_stand_by():
             await self._give_way()
             await self._announce()  # the other gateway was just exiting
-        logger.info("%s serves %s", self._name, _listed(self._serving) or "nothing yet")
+        logger.info("gateway serves platforms=%s: %s", _listed(self._serving), self._name)
         work = {
             asyncio.create_task(keep_running(name, task), name=name)
             for name, task in {
@@ -142,7 +142,7 @@ class Gateway:
                 tasks, timeout=STANDBY_SECONDS, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done & {*work, *self._connections.values()}:  # the rest were given up
-                logger.critical("The gateway stops: %s has ended", task.get_name())
+                logger.critical("gateway stops, a task has ended task=%s", task.get_name())
                 task.result()
                 raise RuntimeError(f"{task.get_name()} has ended")
 
@@ -151,7 +151,7 @@ class Gateway:
         names = {task.get_name(): task for task in work}
         await _cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
         if graceful:
-            logger.info("The gateway stops: no new work")
+            logger.info("gateway stops: no new work")
         grace = STOP_TIMEOUT if graceful else 0.0
         await asyncio.gather(self._dispatcher.finish(grace), self._handoffs.finish(grace))
         await self._chat_turns.close()
@@ -164,7 +164,7 @@ class Gateway:
         if graceful:
             await self._store.inbox.hand_back(self._serving)
         await self._store.gateways.withdraw()
-        logger.info("The gateway has stopped")
+        logger.info("gateway has stopped")
 
     # Presence
 
@@ -185,7 +185,7 @@ class Gateway:
         lost = sorted(self._connections.keys() - me.platforms)
         await asyncio.gather(*(self._give_up(platform) for platform in lost))
         if new := me.platforms - self._connections.keys():
-            await self._outbound.take_over(new)
+            await self._outbound.writer.take_over(new)
             await self._dispatcher.resume(new)
         for platform in sorted(new):
             link = PlatformConnection(
@@ -203,7 +203,7 @@ class Gateway:
             await asyncio.gather(
                 self._dispatcher.release(platform),
                 self._handoffs.give_up(platform),
-                self._outbound.give_up(platform, FLUSH_TIMEOUT),
+                self._outbound.release(platform, FLUSH_TIMEOUT),
             )
         finally:
             await self._adapters[platform].close()

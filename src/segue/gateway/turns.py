@@ -155,7 +155,7 @@ class ChatTurns:
         finally:
             del self._running[address]
             running.over.set()
-            self._outbound.release(address)
+            self._outbound.writer.release(address)
         if ended is not None:
             await self.conclude(pending, ended, void=session.id)
 
@@ -173,12 +173,13 @@ class ChatTurns:
         adapter = self._adapters[address.platform]
         questions = Questions(self.store, held, session, address, self._outbound.settle)
         place = self.places.place(address, inbound=pending.inbound, approve=questions.approve)
-        live = LiveAnswer(self.store, adapter, address, session.id, self._outbound.bubble(address))
+        writer = self._outbound.writer
+        live = LiveAnswer(self.store, adapter, address, session.id, writer.bubble(address))
         ended: str | None = None
         spoke = False
         cut_off: list[str] = []
         async with (
-            live.shown(self._outbound.lock(address), self._outbound.pace(adapter.platform)),
+            live.shown(writer.lock(address), writer.rate_limiter(adapter.platform)),
             contextlib.aclosing(
                 self.turns.take_turn(
                     session.id,

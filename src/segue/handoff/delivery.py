@@ -91,15 +91,15 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
             arrival = await _prepare(context, claim)
         await _commit(context.store, claim, arrival)  # the store checks the claim itself
     except _ClaimLost:
-        logger.info("The handoff of %s is no longer ours", claim.session_id)
+        logger.info("handoff claim lost session=%s", claim.session_id)
     except StoreError:
         raise
     except UserError as error:
-        logger.warning("The handoff of %s failed: %s", claim.session_id, error)
+        logger.warning("handoff failed session=%s: %s", claim.session_id, error)
         reason = str(error)
         await retries.keep("handoff failure", lambda: context.store.fail_handoff(claim, reason))
     else:
-        logger.info("%s was handed off to %s", claim.session_id, claim.platform)
+        logger.info("handoff delivered session=%s platform=%s", claim.session_id, claim.platform)
 
 
 async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
