@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from segue.core.errors import PlatformLost, StoreClosed, StoreError
 from segue.core.text import one_line
@@ -82,3 +83,11 @@ async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
         if time.monotonic() - started > CRASH_WINDOW:
             backoff.reset()
         await asyncio.sleep(backoff.next())
+
+
+async def cancel(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel the tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

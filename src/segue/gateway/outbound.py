@@ -12,7 +12,7 @@ from functools import partial
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.gateway import texts
-from segue.gateway.containment import contain, only_log
+from segue.gateway.containment import cancel, contain, only_log
 from segue.gateway.pace import pause
 from segue.gateway.writer import ChatWriter
 from segue.platforms.base import Adapter
@@ -89,11 +89,7 @@ class Outbound:
         """Wait up to `seconds` for messages being sent. The rest are sent after the restart."""
         if self._sending:
             await asyncio.wait(self._sending, timeout=seconds)
-        left = set(self._sending)
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left)
+        await cancel(*self._sending)
 
     async def _recover(self) -> None:
         """Recover messages that a dead gateway was sending, and messages that we sent but could not

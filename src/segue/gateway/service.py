@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import segue.store
 from segue.agent.models.pool import Models
@@ -21,7 +20,7 @@ from segue.core.session import ME
 from segue.gateway import platforms
 from segue.gateway.access import Gate
 from segue.gateway.connection import PlatformConnection
-from segue.gateway.containment import keep_running
+from segue.gateway.containment import cancel, keep_running
 from segue.gateway.dispatch import Dispatcher
 from segue.gateway.exhaustion import Exhaustion
 from segue.gateway.expiry import Expiry
@@ -149,7 +148,7 @@ class Gateway:
     async def _end(self, work: set[asyncio.Task[None]], *, graceful: bool) -> None:
         """Accept no new work and give running work some time. The next gateway resumes the rest."""
         names = {task.get_name(): task for task in work}
-        await _cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
+        await cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
         if graceful:
             logger.info("gateway stops: no new work")
         grace = STOP_TIMEOUT if graceful else 0.0
@@ -157,7 +156,7 @@ class Gateway:
         await self._chat_turns.close()
         if graceful:
             await self._outbound.flush(FLUSH_TIMEOUT)
-        await _cancel(*work)
+        await cancel(*work)
         await self._outbound.finish(FLUSH_TIMEOUT)
         for adapter in self._adapters.values():
             await adapter.close()
@@ -198,11 +197,11 @@ class Gateway:
         """Leave `platform` and its work to the gateway that now serves it."""
         logger.warning("platform lost to another gateway platform=%s", platform)
         del self._links[platform]
-        await _cancel(self._connections.pop(platform))
+        await cancel(self._connections.pop(platform))
         try:
             await asyncio.gather(
                 self._dispatcher.release(platform),
-                self._handoffs.give_up(platform),
+                self._handoffs.release(platform),
                 self._outbound.release(platform, FLUSH_TIMEOUT),
             )
         finally:
@@ -219,13 +218,6 @@ class Gateway:
             served = frozenset[Platform]().union(*(g.platforms for g in others))
             name = ", ".join(g.name for g in others)
             raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))
-
-
-async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
 
 
 def _listed(platforms: Collection[Platform]) -> str:

@@ -25,7 +25,7 @@ from segue.core.events import (
 )
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
-from segue.gateway.containment import contain, only_log
+from segue.gateway.containment import cancel, contain, only_log
 from segue.gateway.pace import RateLimiter
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Part, Receipt
@@ -137,10 +137,7 @@ class LiveAnswer:
             try:
                 await self._drawing.acquire()  # a bubble being sent gets its receipt first
             finally:
-                for task in tasks:
-                    task.cancel()
-                if tasks:
-                    await asyncio.wait(tasks)
+                await cancel(*tasks)
 
     async def _type(self) -> None:
         able = self._adapter.capabilities

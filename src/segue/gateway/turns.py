@@ -28,6 +28,7 @@ from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
 from segue.gateway import attachments, messages, quotes, texts
 from segue.gateway.approvals import Questions
+from segue.gateway.containment import cancel
 from segue.gateway.expiry import Expiry
 from segue.gateway.messages import PendingMessage
 from segue.gateway.outbound import Outbound
@@ -125,10 +126,7 @@ class ChatTurns:
 
     async def close(self) -> None:
         """Cancel background tasks."""
-        for task in self._behind:
-            task.cancel()
-        if self._behind:
-            await asyncio.wait(self._behind)
+        await cancel(*self._behind)
 
     async def _message(self, pending: PendingMessage, session: Session) -> Message:
         now = datetime.now(UTC)
