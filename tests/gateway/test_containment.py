@@ -425,4 +425,4 @@ async def test_a_gateway_whose_task_stays_dead_ends_loudly(
             async with asyncio.timeout(20):
                 await gateway.run(asyncio.Event())
         assert await store.gateways.alive() == ()
-    assert "janitor has ended" in caplog.text
+    assert "a task has ended task=janitor" in caplog.text

@@ -39,7 +39,7 @@ async def test_connections_wait_until_descriptors_are_free_and_the_log_stays_sho
     server.close()
     await server.wait_closed()
     (line,) = [r.getMessage() for r in caplog.records if "Too many open files" in r.getMessage()]
-    assert "type `ulimit -n 4096`" in line
+    assert "run `ulimit -n 4096`" in line
     assert "Traceback" not in caplog.text
 
 

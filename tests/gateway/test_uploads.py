@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from segue.gateway import uploads
+from segue.gateway import writer
 from segue.platforms.base import Capabilities, Upload
 from segue.store.outbox import Draft, OutgoingState
 from segue.testing.platform import Rules, Trouble
@@ -121,6 +121,6 @@ async def test_a_delivered_file_is_not_kept(house: House, tmp_path: Path):
 
 def test_what_cannot_be_sent_is_told_in_a_sentence():
     path = Path("/somewhere/fits.PNG")
-    assert "only" in str(uploads.upload(path, bytes(101), ABLE))
-    assert "ask for it again" in str(uploads.upload(path, b"", ABLE))
-    assert uploads.upload(path, bytes(100), ABLE) == Upload("fits.PNG", "image/png", bytes(100))
+    assert "only" in str(writer.upload(path, bytes(101), ABLE))
+    assert "ask for it again" in str(writer.upload(path, b"", ABLE))
+    assert writer.upload(path, bytes(100), ABLE) == Upload("fits.PNG", "image/png", bytes(100))

@@ -353,7 +353,7 @@ class _TurnRun:
         except ToolFailed as error:
             return _Output(str(error))
         except Exception as error:
-            logger.exception("The tool %s is broken", call.name)
+            logger.exception("tool failed unexpectedly tool=%s", call.name)
             return _broken(call, error)
 
     def _place(self) -> Workplace:
@@ -411,7 +411,7 @@ class _TurnRun:
         except ToolFailed as error:
             return _Output(str(error))
         except Exception as error:
-            logger.exception("The tool %s is broken", call.name)
+            logger.exception("tool failed unexpectedly tool=%s", call.name)
             return _broken(call, error)
 
     # Stopping

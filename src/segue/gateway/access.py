@@ -64,9 +64,9 @@ class Gate:
         try:
             await self._store.write(_pair, account, inbound, pairings.digest(code))
         except (PairingRefused, IdentityTaken):
-            logger.warning("A wrong pairing code came in on %s", inbound.sender.platform)
+            logger.warning("wrong pairing code platform=%s", inbound.sender.platform)
             return False
-        logger.info("A user of %s was paired", inbound.sender.platform)
+        logger.info("user paired platform=%s", inbound.sender.platform)
         return True
 
     def _may_guess(self, sender: Sender) -> bool:

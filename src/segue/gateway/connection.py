@@ -89,7 +89,7 @@ class PlatformConnection:
 
     async def _receive(self) -> None:
         adapter = self.adapter
-        logger.info("%s is connected as %s", adapter.platform, adapter.account)
+        logger.info("connected platform=%s account=%s", adapter.platform, adapter.account)
         self.connected = self.tried = True
         await self._store.gateways.report(
             adapter.platform,
@@ -110,12 +110,12 @@ class PlatformConnection:
         try:
             await self.adapter.offer(menu)
         except DeliveryFailed as error:  # users can still type the commands
-            logger.warning("The commands are not on the menu of %s: %s", self.platform, error)
+            logger.warning("command menu not set platform=%s: %s", self.platform, error)
 
     async def _down(self, reason: str) -> None:
         self.connected, self.tried = False, True
-        logger.warning("%s is out of reach: %s", self.platform, reason)
+        logger.warning("disconnected platform=%s: %s", self.platform, reason)
         try:
             await self._store.gateways.report(self.platform, LinkState.DOWN, detail=reason)
         except StoreError as error:
-            logger.error("Nor can that be kept: %s", error)  # noqa: TRY400
+            logger.error("connection state not stored platform=%s: %s", self.platform, error)  # noqa: TRY400

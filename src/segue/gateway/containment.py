@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from segue.core.errors import PlatformLost, StoreClosed, StoreError
 from segue.core.text import one_line
@@ -53,7 +54,7 @@ async def contain(
         except SHARED_FAILURES:
             raise
         except Exception:
-            logger.exception("could not be recorded as set aside item=%r", item)
+            logger.exception("setting aside was not stored item=%r", item)
 
 
 async def only_log(reason: str) -> None:
@@ -64,21 +65,29 @@ async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
     """Run an endless task, and restart it with backoff if it crashes. Raise its error after
     MAX_CRASHES crashes within CRASH_WINDOW seconds."""
     backoff = Backoff(least=FIRST_PAUSE, most=MAX_PAUSE)
-    deaths: deque[float] = deque(maxlen=MAX_CRASHES)
+    crashes: deque[float] = deque(maxlen=MAX_CRASHES)
     while True:
         started = time.monotonic()
         try:
             await work()
             raise RuntimeError(f"{name} has ended")
         except StoreError as error:
-            logger.error("%s waits for the store: %s", name, error)  # noqa: TRY400
+            logger.error("task waits for the store task=%s: %s", name, error)  # noqa: TRY400
         except StoreClosed:
             raise
         except Exception:
-            deaths.append(time.monotonic())
-            if len(deaths) == MAX_CRASHES and deaths[-1] - deaths[0] < CRASH_WINDOW:
+            crashes.append(time.monotonic())
+            if len(crashes) == MAX_CRASHES and crashes[-1] - crashes[0] < CRASH_WINDOW:
                 raise
-            logger.exception("restarting task=%s deaths=%d", name, len(deaths))
+            logger.exception("restarting task=%s crashes=%d", name, len(crashes))
         if time.monotonic() - started > CRASH_WINDOW:
             backoff.reset()
         await asyncio.sleep(backoff.next())
+
+
+async def cancel(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel the tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

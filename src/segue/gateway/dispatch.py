@@ -129,7 +129,7 @@ class Dispatcher:
     async def _give_up(self, incoming: Incoming, reason: str) -> None:
         """Set aside a message that no gateway can handle. Only owners' messages are recorded."""
         address = incoming.address if incoming.error is None else None
-        logger.error("message %d is given up: %s", incoming.no, reason)
+        logger.error("message given up inbox_id=%d: %s", incoming.no, reason)
         await self._store.write(_set_aside, incoming.no, reason, address, texts.GIVEN_UP)
 
     async def release(self, platform: Platform) -> None:
@@ -167,11 +167,11 @@ class Dispatcher:
                 )
                 return
             except PlatformLost as error:
-                logger.info("message left to another gateway no=%d: %s", pending.inbox_id, error)
+                logger.info("left to another gateway inbox_id=%d: %s", pending.inbox_id, error)
                 return
             except StoreError as error:
                 attempt += 1
-                logger.error("Message %d waits for the store: %s", pending.inbox_id, error)  # noqa: TRY400
+                logger.error("message waits for the store inbox_id=%d: %s", pending.inbox_id, error)  # noqa: TRY400
                 await asyncio.sleep(pause(attempt, 0.5, 2.0))
                 pending = await self._reload(pending)
 

@@ -35,9 +35,8 @@ class Exhaustion:
             return
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         logger.error(
-            "Too many open files, so new connections have to wait. They are accepted when some are"
-            " closed; to allow more, type `ulimit -n 4096` and start the gateway again."
-            " attempts=%d limit=%d",
+            "Too many open files: new connections wait until others are closed. To allow more, run"
+            " `ulimit -n 4096` and restart the gateway. attempts=%d limit=%d",
             self._attempts,
             limit,
         )

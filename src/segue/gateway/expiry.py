@@ -65,7 +65,7 @@ class Expiry:
             try:
                 await self.look()
             except StoreError as error:
-                logger.error("Nothing is ended for now: %s", error)  # noqa: TRY400
+                logger.error("sessions not ended, the store failed: %s", error)  # noqa: TRY400
 
     async def look(self) -> None:
         """End the sessions that are stale now."""
@@ -81,7 +81,7 @@ class Expiry:
         try:
             await self._end(session)
         except SessionError as error:  # it is in use again
-            logger.info("%s is not ended: %s", session.id, error)
+            logger.info("session not ended session=%s: %s", session.id, error)
 
     async def _not_ended(self, session: Session, reason: str) -> None:
         self._set_aside.add(session.id)
@@ -116,4 +116,4 @@ class Expiry:
         except StoreError:
             raise
         except (UserError, TimeoutError) as error:  # the session ends anyway
-            logger.warning("Nothing was noted down of %s: %s", session.id, error)
+            logger.warning("no notes saved session=%s: %s", session.id, error)

@@ -11,10 +11,9 @@ from segue.core.address import Address, Platform
 from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
 from segue.gateway import texts
-from segue.gateway.containment import contain
+from segue.gateway.containment import cancel, contain
 from segue.gateway.places import Places
-from segue.handoff.delivery import DeliveryContext, deliver
-from segue.handoff.recovery import claims
+from segue.handoff.delivery import DeliveryContext, claims, deliver
 from segue.platforms.base import Adapter
 from segue.store import Store
 from segue.turns import Turns
@@ -51,11 +50,11 @@ class Handoffs:
     def _in_hand(self) -> Collection[int]:
         return [claim.id for claim in self._running.values()]
 
-    async def give_up(self, platform: Platform) -> None:
+    async def release(self, platform: Platform) -> None:
         """Release the handoffs to `platform`, so that the gateway that now serves it can claim them
         at once."""
         left = {task: claim for task, claim in self._running.items() if claim.platform is platform}
-        await _cancel(left)
+        await cancel(*left)
         for claim in left.values():
             await self._store.heartbeat_handoff(claim, seconds=0)
 
@@ -63,7 +62,7 @@ class Handoffs:
         """Wait up to `seconds` for running handoffs. The next gateway resumes the rest."""
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
-        await _cancel(set(self._running))
+        await cancel(*self._running)
 
     async def _deliver(self, claim: Handoff) -> None:
         try:
@@ -71,7 +70,7 @@ class Handoffs:
                 f"handoff {claim.id}", partial(self._carry_out, claim), partial(self._fail, claim)
             )
         except StoreError as error:  # the claim expires, and the next claim resumes
-            logger.error("The handoff of %s waits: %s", claim.session_id, error)  # noqa: TRY400
+            logger.error("handoff waits for the store session=%s: %s", claim.session_id, error)  # noqa: TRY400
 
     async def _carry_out(self, claim: Handoff) -> None:
         context = DeliveryContext(
@@ -85,10 +84,3 @@ class Handoffs:
 
     async def _fail(self, claim: Handoff, reason: str) -> None:
         await self._store.fail_handoff(claim, texts.not_handed_off(reason))
-
-
-async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)

@@ -62,7 +62,7 @@ class Janitor:
             async with hold(self._store, session_id, _HOLDER) as held:
                 await self._store.write(_tell, held.lease, trouble, _undelivered(trouble))
         except SessionError as error:
-            logger.debug("%s is told later: %s", trouble.key, error)
+            logger.debug("failed delivery reported later key=%s: %s", trouble.key, error)
 
 
 def _tell(tx: Tx, lease: Lease, trouble: Outgoing, message: Message) -> None:

@@ -50,7 +50,7 @@ class RateLimiter:
         self._all = 0.0
         self._chats: OrderedDict[str, float] = OrderedDict()
 
-    async def turn(self, address: Address) -> None:
+    async def wait(self, address: Address) -> None:
         """Wait until a message may be sent at `address`."""
         if (seconds := self.due(address)) > 0:
             await asyncio.sleep(seconds)

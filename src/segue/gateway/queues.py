@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from segue.core.address import Address, Platform
+from segue.gateway.containment import cancel
 
 MAX_WAITING = 20
 """Limit of waiting items per chat. Beyond it, the user is asked to wait."""
@@ -80,11 +81,7 @@ class Queues(Generic[T]):
         queues = [queue for queue in self._queues.values() if queue.address.platform is platform]
         for queue in queues:
             queue.waiting.clear()
-        drivers = [queue.driver for queue in queues if queue.driver is not None]
-        for driver in drivers:
-            driver.cancel()
-        if drivers:
-            await asyncio.wait(drivers)
+        await cancel(*(queue.driver for queue in queues if queue.driver is not None))
 
     async def finish(self, seconds: float) -> None:
         """Start nothing new, wait up to `seconds` for running work, then cancel it."""
@@ -95,11 +92,7 @@ class Queues(Generic[T]):
 
     async def stop(self) -> None:
         self._open = False
-        drivers = self._drivers()
-        for driver in drivers:
-            driver.cancel()
-        if drivers:
-            await asyncio.wait(drivers)
+        await cancel(*self._drivers())
 
     def _waiting(self, address: Address) -> deque[T]:
         return self._queues[address].waiting if address in self._queues else deque()

@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import segue.store
 from segue.agent.models.pool import Models
@@ -21,7 +20,7 @@ from segue.core.session import ME
 from segue.gateway import platforms
 from segue.gateway.access import Gate
 from segue.gateway.connection import PlatformConnection
-from segue.gateway.containment import keep_running
+from segue.gateway.containment import cancel, keep_running
 from segue.gateway.dispatch import Dispatcher
 from segue.gateway.exhaustion import Exhaustion
 from segue.gateway.expiry import Expiry
@@ -118,7 +117,7 @@ class Gateway:
         while not self._serving and not self._may_stand_by():
             await self._give_way()
             await self._announce()  # the other gateway was just exiting
-        logger.info("%s serves %s", self._name, _listed(self._serving) or "nothing yet")
+        logger.info("gateway serves platforms=%s: %s", _listed(self._serving), self._name)
         work = {
             asyncio.create_task(keep_running(name, task), name=name)
             for name, task in {
@@ -146,29 +145,29 @@ class Gateway:
                 tasks, timeout=STANDBY_SECONDS, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done & {*work, *self._connections.values()}:  # the rest were given up
-                logger.critical("The gateway stops: %s has ended", task.get_name())
+                logger.critical("gateway stops, a task has ended task=%s", task.get_name())
                 task.result()
                 raise RuntimeError(f"{task.get_name()} has ended")
 
     async def _end(self, work: set[asyncio.Task[None]], *, graceful: bool) -> None:
         """Accept no new work and give running work some time. The next gateway resumes the rest."""
         names = {task.get_name(): task for task in work}
-        await _cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
+        await cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
         if graceful:
-            logger.info("The gateway stops: no new work")
+            logger.info("gateway stops: no new work")
         grace = STOP_TIMEOUT if graceful else 0.0
         await asyncio.gather(self._dispatcher.finish(grace), self._handoffs.finish(grace))
         await self._chat_turns.close()
         if graceful:
             await self._outbound.flush(FLUSH_TIMEOUT)
-        await _cancel(*work)
+        await cancel(*work)
         await self._outbound.finish(FLUSH_TIMEOUT)
         for adapter in self._adapters.values():
             await adapter.close()
         if graceful:
             await self._store.inbox.hand_back(self._serving)
         await self._store.gateways.withdraw()
-        logger.info("The gateway has stopped")
+        logger.info("gateway has stopped")
 
     # Presence
 
@@ -189,7 +188,7 @@ class Gateway:
         lost = sorted(self._connections.keys() - me.platforms)
         await asyncio.gather(*(self._give_up(platform) for platform in lost))
         if new := me.platforms - self._connections.keys():
-            await self._outbound.take_over(new)
+            await self._outbound.writer.take_over(new)
             await self._dispatcher.resume(new)
         for platform in sorted(new):
             link = PlatformConnection(
@@ -206,12 +205,12 @@ class Gateway:
         """Leave `platform` and its work to the gateway that now serves it."""
         logger.warning("platform lost to another gateway platform=%s", platform)
         del self._links[platform]
-        await _cancel(self._connections.pop(platform))
+        await cancel(self._connections.pop(platform))
         try:
             await asyncio.gather(
                 self._dispatcher.release(platform),
-                self._handoffs.give_up(platform),
-                self._outbound.give_up(platform, FLUSH_TIMEOUT),
+                self._handoffs.release(platform),
+                self._outbound.release(platform, FLUSH_TIMEOUT),
             )
         finally:
             await self._adapters[platform].close()
@@ -227,13 +226,6 @@ class Gateway:
             served = frozenset[Platform]().union(*(g.platforms for g in others))
             name = ", ".join(g.name for g in others)
             raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))
-
-
-async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
 
 
 def _listed(platforms: Collection[Platform]) -> str:

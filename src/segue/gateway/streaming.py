@@ -25,7 +25,7 @@ from segue.core.events import (
 )
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
-from segue.gateway.containment import contain, only_log
+from segue.gateway.containment import cancel, contain, only_log
 from segue.gateway.pace import RateLimiter
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Part, Receipt
@@ -69,7 +69,7 @@ class Bubble:
             except DeliveryFailed as error:
                 if error.retry:
                     raise
-                logger.info("A message at %s is said anew: %s", address, error)
+                logger.info("message sent again address=%s: %s", address, error)
                 return None
             await box.bubble(address, self.receipt)
         return self.receipt
@@ -115,7 +115,7 @@ class LiveAnswer:
         self._dirty.set()
 
     @contextlib.asynccontextmanager
-    async def shown(self, lock: asyncio.Lock, pace: RateLimiter) -> AsyncGenerator[None]:
+    async def shown(self, lock: asyncio.Lock, limiter: RateLimiter) -> AsyncGenerator[None]:
         """Show the turn while this context is open. `lock` is the chat's lock: deliveries there
         come first."""
         tasks: list[asyncio.Task[None]] = []
@@ -127,7 +127,7 @@ class LiveAnswer:
         def begin() -> None:
             show(self._type)
             if self._adapter.capabilities.edits or self._adapter.previews(self._address):
-                show(partial(self._draw, lock, pace))
+                show(partial(self._draw, lock, limiter))
 
         beginning = asyncio.get_running_loop().call_later(TYPING_DELAY, begin)
         try:
@@ -137,10 +137,7 @@ class LiveAnswer:
             try:
                 await self._drawing.acquire()  # a bubble being sent gets its receipt first
             finally:
-                for task in tasks:
-                    task.cancel()
-                if tasks:
-                    await asyncio.wait(tasks)
+                await cancel(*tasks)
 
     async def _type(self) -> None:
         able = self._adapter.capabilities
@@ -149,7 +146,7 @@ class LiveAnswer:
                 await self._adapter.typing(self._address)
             await asyncio.sleep(able.typing_seconds * 0.8)
 
-    async def _draw(self, lock: asyncio.Lock, pace: RateLimiter) -> None:
+    async def _draw(self, lock: asyncio.Lock, limiter: RateLimiter) -> None:
         await asyncio.sleep(BUBBLE_DELAY - TYPING_DELAY)
         stays = self._adapter.capabilities.preview_seconds
         while True:
@@ -159,10 +156,10 @@ class LiveAnswer:
             self._dirty.clear()
             async with lock, self._drawing:
                 with _unimportant():
-                    await self._update(pace)
+                    await self._update(limiter)
             await asyncio.sleep(self._adapter.capabilities.edit_seconds)
 
-    async def _update(self, pace: RateLimiter) -> None:
+    async def _update(self, limiter: RateLimiter) -> None:
         bubble = self._bubble
         if await self._store.outbox.waiting(self._address):
             self._dirty.set()  # the waiting message will replace this bubble
@@ -174,7 +171,7 @@ class LiveAnswer:
             return
         if not parts or text == bubble.shown or (len(parts) > 1 and bubble.receipt):
             return
-        await pace.turn(self._address)
+        await limiter.wait(self._address)
         if not bubble:
             await self._begin(text, parts[0])
         elif receipt := await bubble.found(self._store.outbox, self._adapter, self._address):
@@ -209,4 +206,4 @@ def _unimportant() -> Generator[None]:
     try:
         yield
     except (DeliveryFailed, ConnectFailed, StoreError) as error:
-        logger.debug("Not shown: %s", error)
+        logger.debug("live display failed: %s", error)

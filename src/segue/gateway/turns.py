@@ -28,6 +28,7 @@ from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
 from segue.gateway import attachments, messages, quotes, texts
 from segue.gateway.approvals import Questions
+from segue.gateway.containment import cancel
 from segue.gateway.expiry import Expiry
 from segue.gateway.messages import PendingMessage
 from segue.gateway.outbound import Outbound
@@ -126,10 +127,7 @@ class ChatTurns:
 
     async def close(self) -> None:
         """Cancel background tasks."""
-        for task in self._behind:
-            task.cancel()
-        if self._behind:
-            await asyncio.wait(self._behind)
+        await cancel(*self._behind)
 
     async def _message(self, pending: PendingMessage, session: Session) -> Message:
         now = datetime.now(UTC)
@@ -156,7 +154,7 @@ class ChatTurns:
         finally:
             del self._running[address]
             running.over.set()
-            self._outbound.release(address)
+            self._outbound.writer.release(address)
         if ended is not None:
             await self.conclude(pending, ended, void=session.id)
 
@@ -174,12 +172,13 @@ class ChatTurns:
         adapter = self._adapters[address.platform]
         questions = Questions(self.store, held, session, address, self._outbound.settle)
         place = self.places.place(address, inbound=pending.inbound, approve=questions.approve)
-        live = LiveAnswer(self.store, adapter, address, session.id, self._outbound.bubble(address))
+        writer = self._outbound.writer
+        live = LiveAnswer(self.store, adapter, address, session.id, writer.bubble(address))
         ended: str | None = None
         spoke = False
         cut_off: list[str] = []
         async with (
-            live.shown(self._outbound.lock(address), self._outbound.pace(adapter.platform)),
+            live.shown(writer.lock(address), writer.rate_limiter(adapter.platform)),
             contextlib.aclosing(
                 self.turns.take_turn(
                     session.id,

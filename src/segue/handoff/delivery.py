@@ -12,12 +12,12 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
-from segue.core.address import Address
+from segue.core.address import Address, Platform
 from segue.core.errors import (
     ConnectFailed,
     DeliveryFailed,
@@ -38,6 +38,8 @@ from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.turns import Place, Turns
 
+POLL_SECONDS = 1.0
+"""Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
 OPEN_ATTEMPTS = 3
 """How often to try to open a thread."""
 REPLY_TIMEOUT = 120.0
@@ -81,6 +83,36 @@ class _ClaimLost(Exception):
     """The handoff was cancelled, or another gateway has claimed it."""
 
 
+# Claiming
+
+
+async def claims(
+    store: Store,
+    platforms: Callable[[], Collection[Platform]],
+    in_hand: Callable[[], Collection[int]] = tuple,
+) -> AsyncGenerator[Handoff]:
+    """Claim and yield every handoff to one of `platforms` that this gateway should carry out,
+    forever: new ones at once, and those of a dead gateway from the step that it recorded.
+
+    Those `in_hand` are skipped: this gateway is carrying them out, even if their claim lapsed while
+    the store was unavailable. Void handoffs are failed along the way, so that their sessions can
+    continue.
+    """
+    async with store.listen(Topic.HANDOFFS) as wake:
+        woken = True
+        while True:
+            if woken or await store.in_flight():
+                while claim := await store.claim_next_handoff(platforms(), besides=in_hand()):
+                    yield claim
+                in_flight = await store.in_flight()
+                if any(handoff.claimed_by != store.process for handoff in in_flight):
+                    await store.expire_handoffs()
+            woken = await wake.wait(POLL_SECONDS)
+
+
+# Delivering
+
+
 async def deliver(context: DeliveryContext, claim: Handoff) -> None:
     """Carry out a handoff that this gateway has claimed.
 
@@ -93,15 +125,15 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
             arrival = await _prepare(context, claim)
         await _commit(context.store, claim, arrival)  # the store checks the claim itself
     except _ClaimLost:
-        logger.info("The handoff of %s is no longer ours", claim.session_id)
+        logger.info("handoff claim lost session=%s", claim.session_id)
     except StoreError:
         raise
     except UserError as error:
-        logger.warning("The handoff of %s failed: %s", claim.session_id, error)
+        logger.warning("handoff failed session=%s: %s", claim.session_id, error)
         reason = str(error)
         await retries.keep("handoff failure", lambda: context.store.fail_handoff(claim, reason))
     else:
-        logger.info("%s was handed off to %s", claim.session_id, claim.platform)
+        logger.info("handoff delivered session=%s platform=%s", claim.session_id, claim.platform)
 
 
 async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:

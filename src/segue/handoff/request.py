@@ -150,7 +150,7 @@ async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
             failed += 1
             if failed == MAX_FAILED_POLLS:
                 raise
-            logger.warning("A look at the handoff of %s failed: %s", handoff.session_id, error)
+            logger.warning("handoff not polled session=%s: %s", handoff.session_id, error)
             await asyncio.sleep(POLL_SECONDS)
 
 
@@ -255,7 +255,7 @@ async def _cancel_on_interrupt(
                 await cancel(store, handoff, str(held.moved) if held.moved else None)
                 return
             except StoreError as error:
-                logger.warning("The handoff of %s goes on: %s", handoff.session_id, error)
+                logger.warning("handoff not cancelled session=%s: %s", handoff.session_id, error)
                 await asyncio.sleep(POLL_SECONDS)
 
     watching = asyncio.create_task(watch())
@@ -275,7 +275,7 @@ async def _cancel_request(store: Store, asking: asyncio.Task[Handoff]) -> None:
     try:
         await cancel(store, handoff)
     except StoreError as error:
-        logger.warning("The handoff of %s was not cancelled: %s", handoff.session_id, error)
+        logger.warning("handoff not cancelled session=%s: %s", handoff.session_id, error)
 
 
 async def _finish(work: Coroutine[Any, Any, None]) -> None:

@@ -88,7 +88,7 @@ class LeaseKeeper:
                 except StoreClosed:
                     return
                 except StoreError as error:
-                    logger.warning("Nobody hears whether a session is taken over: %s", error)
+                    logger.warning("lease changes not watched: %s", error)
                     await asyncio.sleep(_PAUSE)
         finally:
             self._keeping = self._wake = None
@@ -106,7 +106,7 @@ class LeaseKeeper:
                 raise
             except StoreError as error:
                 # Not fatal: if a lease is lost meanwhile, the epoch check rejects our writes.
-                logger.warning("The leases in hand were not looked after: %s", error)
+                logger.warning("leases not renewed: %s", error)
 
     async def _look_after(self, due: Sequence[Held], rest: Sequence[Held]) -> None:
         """Renew the leases that are due, and check that the rest are still ours."""

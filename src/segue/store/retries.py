@@ -33,9 +33,9 @@ async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool 
                 raise
             failed += 1
             if failed == 1:
-                logger.warning("not kept yet, trying again what=%s: %s", what, error)
+                logger.warning("not stored yet, trying again what=%s: %s", what, error)
         else:
             if failed:
-                logger.info("kept after %d failed attempts what=%s", failed, what)
+                logger.info("stored after failed attempts attempts=%d what=%s", failed, what)
             return result
         await asyncio.sleep(min(PAUSE * 2 ** min(failed - 1, 8), MAX_PAUSE))

@@ -1,0 +1,215 @@
+"""Writes messages in chats: one at a time per chat, in parts, at the platform's rate. The first
+part of an answer replaces the bubble that streaming left in the chat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import mimetypes
+from collections.abc import Collection, Generator, Mapping
+from functools import partial
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from segue.core.address import Address, Platform
+from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
+from segue.core.events import NO_ANSWER
+from segue.gateway import approvals, texts
+from segue.gateway.containment import error_text
+from segue.gateway.pace import RateLimiter
+from segue.gateway.streaming import Bubble
+from segue.platforms import markup
+from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
+from segue.store import Store, retries
+from segue.store.outbox import Draft, Outgoing
+
+_LONG_BODY = 10_000
+_NOTHING = Part(text="", plain="")
+_ANY_TYPE = "application/octet-stream"
+
+logger = logging.getLogger(__name__)
+
+
+class ChatWriter:
+    def __init__(self, store: Store, adapters: Mapping[Platform, Adapter]) -> None:
+        self._store = store
+        self._adapters = adapters
+        self._rate_limiters: dict[Platform, RateLimiter] = {}
+        self._locks: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
+        self._bubbles: dict[Address, Bubble] = {}
+
+    def lock(self, address: Address) -> asyncio.Lock:
+        """The lock to hold while writing in a chat."""
+        if (lock := self._locks.get(address)) is None:
+            lock = self._locks[address] = asyncio.Lock()
+        return lock
+
+    def bubble(self, address: Address) -> Bubble:
+        return self._bubbles.setdefault(address, Bubble())
+
+    def release(self, address: Address) -> None:
+        """End streaming in the chat. A bubble that was not replaced stays for the next message."""
+        if address in self._bubbles and not self._bubbles[address]:
+            del self._bubbles[address]
+
+    def rate_limiter(self, platform: Platform) -> RateLimiter:
+        if platform not in self._rate_limiters:
+            self._rate_limiters[platform] = RateLimiter(self._adapters[platform].capabilities)
+        return self._rate_limiters[platform]
+
+    async def take_over(self, platforms: Collection[Platform]) -> None:
+        """Load the bubbles on these platforms that another gateway had not finished."""
+        box = self._store.outbox
+        found = {a: Bubble(Receipt(r)) for a, r in (await box.bubbles(platforms)).items()}
+        begun = {a: Bubble(begun=b) for a, b in (await box.begun_bubbles(platforms)).items()}
+        others = {a: b for a, b in self._bubbles.items() if a.platform not in platforms}
+        self._bubbles = {**others, **found, **begun}
+
+    async def write(self, outgoing: Outgoing) -> None:
+        """Send the parts that have no receipt yet, and record each receipt as it arrives."""
+        async with self.lock(outgoing.address):
+            await self._write(self._adapters[outgoing.address.platform], outgoing)
+
+    async def _write(self, adapter: Adapter, outgoing: Outgoing) -> None:
+        buttons = [Button(label, data) for label, data in outgoing.buttons]
+        body = outgoing.body
+        if not adapter.capabilities.buttons:
+            body, buttons = approvals.without_buttons(body, buttons), []
+        file = await self._file(outgoing, adapter.capabilities)
+        if isinstance(file, str):
+            body = f"{body}\n\n`{file}`".strip()
+        parts = await _parts(body, adapter.capabilities)
+        if not parts:  # an invisible message does not count as sent
+            able = adapter.capabilities
+            parts = [_NOTHING] if isinstance(file, Upload) else await _parts(NO_ANSWER, able)
+        box = self._store.outbox
+        for number, part in enumerate(parts):
+            if number < len(outgoing.receipts):
+                continue
+            is_last = number == len(parts) - 1
+            await self.rate_limiter(adapter.platform).wait(outgoing.address)
+            with _faults(adapter):
+                if isinstance(file, Upload) and number == 0:
+                    key = f"{outgoing.key}/{number}"
+                    receipt = await adapter.send_file(outgoing.address, file, part, key=key)
+                else:
+                    pressed = buttons if is_last else []
+                    receipt = await self._send(adapter, outgoing, number, part, pressed)
+            note = partial(box.sent if is_last else box.progress, outgoing, receipt)
+            if not await retries.keep(f"receipt of {outgoing.key}", note):
+                logger.warning("message no longer ours key=%s part=%d", outgoing.key, number)
+                return
+            bubble = self._bubbles.get(outgoing.address)
+            if bubble is not None and bubble.receipt == receipt:
+                bubble.clear()  # the store deleted it in the same transaction
+        if len(parts) <= len(outgoing.receipts):
+            await retries.keep(f"end of {outgoing.key}", lambda: box.sent(outgoing))
+
+    async def _file(self, outgoing: Outgoing, able: Capabilities) -> Upload | str | None:
+        if outgoing.file is None:
+            return None
+        data = await self._store.outbox.data(outgoing)
+        return upload(Path(outgoing.file), data, able)
+
+    async def _send(
+        self,
+        adapter: Adapter,
+        outgoing: Outgoing,
+        number: int,
+        part: Part,
+        buttons: list[Button],
+    ) -> Receipt:
+        address = outgoing.address
+        bubble = self._bubbles.get(address)
+        if number == 0 and bubble:
+            box = self._store.outbox
+            # A retry finds the bubble that the first attempt sent.
+            receipt = await retries.keep(
+                f"bubble of {outgoing.key}", lambda: bubble.found(box, adapter, address)
+            )
+            if receipt and await _edit(adapter, address, receipt, part, buttons):
+                return receipt
+            if not receipt:
+                await retries.keep("half a message", lambda: self._warn_of_half(outgoing))
+            await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
+            bubble.clear()
+        return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
+
+    async def _warn_of_half(self, outgoing: Outgoing) -> None:
+        """Queue one notice after the answer: an interrupted bubble may still be visible there."""
+        logger.warning("half a message may be left address=%s", outgoing.address)
+        draft = Draft(
+            key=f"half:{outgoing.key}",
+            address=outgoing.address,
+            body=texts.HALF,
+            session_id=outgoing.session_id,
+        )
+        await self._store.outbox.enqueue(draft)
+
+    async def show_outcome(self, address: Address, key: str, outcome: str) -> None:
+        """Add the outcome of a question to its message, and remove the buttons."""
+        adapter = self._adapters[address.platform]
+        able = adapter.capabilities
+        async with self.lock(address):  # any send of this message has finished
+            asked = await self._store.outbox.get(key)
+            if asked is None or not asked.receipts:
+                return
+            parts = await _parts(f"{asked.body}\n\n{outcome}", able)
+            if len(parts) > len(asked.receipts):  # no room for the outcome
+                parts = await _parts(asked.body, able)
+            try:
+                await self.rate_limiter(adapter.platform).wait(address)
+                await adapter.edit(address, Receipt(asked.receipts[-1]), parts[-1])
+            except (DeliveryFailed, ConnectFailed) as error:
+                logger.info("buttons not removed key=%s: %s", key, error)
+
+
+def upload(path: Path, data: bytes, able: Capabilities) -> Upload | str:
+    """The file to send, or a sentence for the user that explains why it cannot be sent. Its content
+    was read when sending it was approved."""
+    if not able.files:
+        return f"{path} (it stays on the machine: no files can be sent here)"
+    if not data:
+        return f"{path} (what was in it is no longer known; ask for it again)"
+    if len(data) > able.upload_bytes:
+        megabytes = able.upload_bytes // 1024**2
+        return f"{path} (it stays on the machine: only {megabytes} MB can be sent here)"
+    return Upload(path.name, mimetypes.guess_type(path.name)[0] or _ANY_TYPE, data)
+
+
+@contextlib.contextmanager
+def _faults(adapter: Adapter) -> Generator[None]:
+    """Treat an unexpected adapter exception as a message that may have arrived."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        logger.exception("adapter failed while sending platform=%s", adapter.platform)
+        raise DeliveryFailed(
+            platform=adapter.platform, reason=error_text(error), arrived=True
+        ) from error
+
+
+async def _parts(body: str, able: Capabilities) -> list[Part]:
+    """Split and render `body`, in a thread if it is long, so that other chats are not held up."""
+    if len(body) < _LONG_BODY:
+        return markup.parts(body, able)
+    return await asyncio.to_thread(markup.parts, body, able)
+
+
+async def _edit(
+    adapter: Adapter, address: Address, receipt: Receipt, part: Part, buttons: list[Button]
+) -> bool:
+    """Edit the message. Return False if it can no longer be edited."""
+    try:
+        await adapter.edit(address, receipt, part, buttons=buttons)
+    except DeliveryFailed as error:
+        if error.retry:  # repeating an edit is harmless, whether or not it arrived
+            raise DeliveryFailed(
+                platform=address.platform, reason=error.reason, retry=True, after=error.after
+            ) from error
+        logger.info("message sent again address=%s: %s", address, error)
+        return False
+    return True
