@@ -20,7 +20,7 @@ from tests.crash.world import outgoing, until
 from tests.household import HANDED_OFF
 from tests.on_telegram.conftest import WITHIN, Home, Shape
 
-DIRECT = "No thread could be opened, so it goes on in this chat itself."
+DIRECT = "No thread could be opened, so it continues in this chat itself."
 GONE = "the topic was deleted"
 BOT = f"@{Settings().username}"
 
