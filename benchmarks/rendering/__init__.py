@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from markdown_it import MarkdownIt
 
 from benchmarks.figures import Figure, milliseconds, progress
+from segue.core.lexers import LANGUAGES
 from segue.platforms.base import Capabilities, Dialect, Unit
 from segue.platforms.markup import parts
 from segue.web import render
-from segue.web.highlighting import LANGUAGES, LONGEST
+from segue.web.code import LONGEST
 
 _SECTION = (
     "## A section\n\nSome *text* with `code` and a [link](https://example.com/a_b), which goes on "

@@ -59,7 +59,7 @@ async def test_a_session_goes_to_a_chat_and_comes_back(person: Person):
                 await shown.shows("The title of this session is Boats.")
                 shown.say("/handoff telegram")
                 assert await shown.end() == 0
-                await shown.shows("Boats goes on at")
+                await shown.shows("Boats continues at")
             thread = await hands.thread(chat)
             await hands.until(lambda s: any("Nautilus" in text for text in s.texts), chat=chat)
             await hands.say(anna, chat, "and it is fast", thread=thread.id)

@@ -44,7 +44,7 @@ async def test_it_moves_tells_the_steps_and_ends_with_0(person: Person):
             code, out, _ = await command.ends()
         assert (code, out) == (
             0,
-            f"Boats goes on at {TOPIC} (Home).\nTo come back: segue resume Boats\n",
+            f"Boats continues at {TOPIC} (Home).\nTo come back: segue resume Boats\n",
         )
         found = await gateway.store.sessions.get(session.id)
         assert found is not None

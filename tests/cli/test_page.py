@@ -84,7 +84,7 @@ async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(per
             assert "[y]es" not in shown.text, "nothing is asked"
             assert shown.text.count("No gateway is running. Starting one.") == 1
             await shown.shows("It serves the web page, for this machine")
-            await shown.shows("Boats goes on at the web page")
+            await shown.shows("Boats continues at the web page")
             await shown.shows("To come back: segue resume Boats")
             await shown.shows("Open this link within 10 minutes. It works once:")
             link = link_on(shown)

@@ -1,4 +1,4 @@
-"""What a person is told when something goes wrong."""
+"""The messages that users get when something goes wrong."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def children(cls: type[SegueError]) -> list[type[SegueError]]:
 
 
 FAMILIES = [cls for cls in CLASSES if children(cls)]
-MENDABLE = [cls for cls in CLASSES if issubclass(cls, UserError) and cls not in FAMILIES]
+FIXABLE = [cls for cls in CLASSES if issubclass(cls, UserError) and cls not in FAMILIES]
 
 # The first words of a way out. A new error uses one of them, or adds its own here.
 WAYS_OUT = (
     "Add|Check|Close|Fix|Free|Give|Make|Rephrase|Reinstall|Restore|See|Send|Set|Start|Stop|Try|Type"
     "|Update|Use|Wait"
 )
-NOTHING_TO_MEND = {errors.NothingToUndo, errors.NothingToRestore, errors.NothingToCompress}
+NOTHING_TO_FIX = {errors.NothingToUndo, errors.NothingToRestore, errors.NothingToCompress}
 
 
 class Field:
@@ -45,7 +45,7 @@ class Field:
         return "'value'"
 
 
-def told(cls: type[SegueError]) -> str:
+def message(cls: type[SegueError]) -> str:
     names = (name for _, name, _, _ in Formatter().parse(cls.__doc__ or "") if name)
     return str(cls(**{name: Field() for name in names}))
 
@@ -64,20 +64,20 @@ def test_the_drawing_shows_every_error_in_its_family(family: type[SegueError]):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_every_error_has_a_text_of_its_own_on_one_line(cls: type[SegueError]):
-    text = told(cls)
+def test_every_error_has_its_own_message_on_one_line(cls: type[SegueError]):
+    text = message(cls)
     assert cls.__doc__ != (cls.__base__ or cls).__doc__
     assert text.endswith(".")
     assert not re.search(r"[{}\n]|  ", text)
 
 
-@pytest.mark.parametrize("cls", MENDABLE)
-def test_what_a_person_can_mend_says_how(cls: type[SegueError]):
-    says_how = re.search(rf"(?:[.;:,] |\.value |^)(?:{WAYS_OUT})\b", told(cls), re.IGNORECASE)
-    assert bool(says_how) is (cls not in NOTHING_TO_MEND)
+@pytest.mark.parametrize("cls", FIXABLE)
+def test_an_error_that_the_user_can_fix_says_how(cls: type[SegueError]):
+    says_how = re.search(rf"(?:[.;:,] |\.value |^)(?:{WAYS_OUT})\b", message(cls), re.IGNORECASE)
+    assert bool(says_how) is (cls not in NOTHING_TO_FIX)
 
 
-def test_fields_are_told_and_kept():
+def test_fields_are_in_the_message_and_kept():
     error = errors.SessionNotFound(name="my {project}")
     assert str(error).startswith("There is no session 'my {project}'. Type /sessions, or ")
     assert error.fields == {"name": "my {project}"}

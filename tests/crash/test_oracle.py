@@ -74,7 +74,7 @@ def row(number: int, key: str, body: str) -> Outgoing:
 
 
 ROWS = (
-    row(1, "handoff:1:recap", "**Life** goes on here. w1"),
+    row(1, "handoff:1:recap", "**Life** continues here. w1"),
     row(2, "handoff:1:reply", "I am here, and I heard w1."),
     row(3, "s/6", "I run it for w2."),
     row(4, "notice:1:unknown", "I was interrupted while running `shell`."),

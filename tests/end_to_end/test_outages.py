@@ -20,7 +20,7 @@ from tests.crash.world import outgoing, until
 from tests.end_to_end.conftest import WITHIN, Home, Shape
 from tests.harness.household import HANDED_OFF
 
-DIRECT = "No thread could be opened, so it goes on in this chat itself."
+DIRECT = "No thread could be opened, so it continues in this chat itself."
 GONE = "the topic was deleted"
 BOT = f"@{Settings().username}"
 

@@ -43,7 +43,7 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Home):
     async with home.gateway():
         await talks_and_hands_off(home)
         thread = await place(home, chat, Shape.FORUM)
-        recap = await home.sees("Sums goes on here.", chat, thread=thread)
+        recap = await home.sees("Sums continues here.", chat, thread=thread)
         assert "who built her?" in recap.text
         assert "No thread could be opened" not in recap.text
         assert "begin yours with @segue_test_bot" not in recap.text

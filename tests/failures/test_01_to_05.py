@@ -156,7 +156,7 @@ async def test_a_gateway_that_is_killed_is_replaced_and_the_handoff_goes_on(hous
             await household.mind.hears(HANDED_OFF)
             thread = await household.thread()
             first.kill()
-            await desk.until("the gateway is gone; waiting for one to go on with it")
+            await desk.until("the gateway stopped; waiting for another one to continue")
         household.mind.let_go()
         async with household.gateway():
             done = await handing
@@ -180,7 +180,7 @@ async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked
             handing = asyncio.create_task(desk.hand_off())
             await household.mind.hears(HANDED_OFF)
             first.kill()
-        await desk.until("the gateway is gone; waiting for one to go on with it")
+        await desk.until("the gateway stopped; waiting for another one to continue")
         household.advance(LEASE_SECONDS + CLAIM_SECONDS)
         failed = await handing
         assert (failed.state, failed.failure) == (State.FAILED, Failure.ABANDONED)

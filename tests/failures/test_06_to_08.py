@@ -87,7 +87,7 @@ async def test_the_conversation_of_a_home_without_threads_is_set_aside_by_name_a
         await house.hands.message("(5) go on", chat=chat)
         await house.hands.say(house.anna, chat, "/resume Stories")
         await house.hands.until(
-            lambda shown: any("Stories goes on here" in t.replace("*", "") for t in shown.texts),
+            lambda shown: any("Stories continues here" in t.replace("*", "") for t in shown.texts),
             chat=chat,
         )
         await house.hands.say(house.anna, chat, "and then?")
@@ -107,7 +107,7 @@ async def test_a_session_in_which_nothing_was_said_is_handed_off_like_any_other(
     async with household.gateway():
         told = await household.shell("handoff", "Sums", "telegram")
         assert told.returncode == 0, told.stderr
-        assert "Sums goes on at telegram" in told.stdout
+        assert "Sums continues at telegram" in told.stdout
         assert "To come back: segue resume Sums" in told.stdout
         thread = await household.thread()
         await household.sees("Nothing has been said in it yet.")

@@ -93,12 +93,12 @@ async def test_both_places_that_a_session_left_know_how_to_bring_it_back(househo
             advice = re.search(r"Type (/resume \S+) to bring it back here", line)
             assert advice is not None
             await hands.say(anna, chat, advice[1], thread=thread.id)
-            await household.sees("Sums** goes on here.", times=2)
+            await household.sees("Sums** continues here.", times=2)
             (resume,) = await told(back, "This session is no longer here:")
             async with household.person.opens(*shlex.split(resume)[1:]) as again:
                 await again.see("· here")
             await hands.say(anna, chat, advice[1], thread=thread.id)
-            await household.sees("Sums** goes on here.", times=3)
+            await household.sees("Sums** continues here.", times=3)
             await back.shows("Type /follow to watch it there, /resume Sums to take it back,")
             back.say("/sessions")
             await back.until(
@@ -121,7 +121,7 @@ async def test_handoff_in_a_chat_explains_what_works_there(house: House):
         for typed, answer in (
             ("/handoff telegram", "works only in the terminal. To continue a session in a chat"),
             ("/resume", "Type /resume and a number or a name to bring one here."),
-            ("/resume 1", "Sums** goes on here."),
+            ("/resume 1", "Sums** continues here."),
             ("two", "(2) two"),
         ):
             await house.hands.say(house.anna, chat, typed)

@@ -114,7 +114,7 @@ async def test_nobody_finds_the_session_of_somebody_else(house: House):
         await house.hands.message("There are no sessions yet.", chat=chat)
         await house.idle()
         bot = [m.text for m in (await house.hands.look(chat)).messages if m.author == "bot:1"]
-    assert not any("goes on here" in text for text in bot)
+    assert not any("continues here" in text for text in bot)
     assert (await house.session_at(there)).id == bens.id
     assert await house.store.sessions.list(ME) == ()
 

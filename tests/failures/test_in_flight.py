@@ -179,14 +179,14 @@ async def test_without_a_model_the_session_arrives_all_the_same_and_it_is_said_w
         async with house.terminal(("one", "1."), title="Sums") as desk:
             done = await desk.hand_off()
             assert done.state is State.COMPLETED
-            assert "Sums goes on at telegram" in await handed_over(house.store, Completed(done))
+            assert "Sums continues at telegram" in await handed_over(house.store, Completed(done))
         thread = await house.hands.thread(chat)
         shown = await house.hands.until(
-            lambda shown: any("The agent could not say so itself:" in t for t in shown.texts),
+            lambda shown: any("The agent could not reply:" in t for t in shown.texts),
             chat=chat,
         )
         told = " ".join(shown.texts)
-        assert "The session is here. Write, and it goes on." in told
+        assert "The session is here. Send a message to continue." in told
         assert str(error) in told
         await house.hands.say(house.anna, chat, "go on", thread=thread.id)
         await house.hands.message("Here I am.", chat=chat)

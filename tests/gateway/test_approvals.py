@@ -160,7 +160,7 @@ async def test_a_question_is_void_once_the_session_has_moved(house: House, tmp_p
         message = await question(house, chat)
         session = await house.session_at(await house.address(chat))
         await house.hands.say(house.anna, other, f"/resume {session.id}")
-        await house.hands.until(lambda s: any("goes on here" in t for t in s.texts), chat=other)
+        await house.hands.until(lambda s: any("continues here" in t for t in s.texts), chat=other)
         await settled(house, chat, "✗ Not done")
         await house.hands.press_late(house.anna, message, "Allow")
         await house.hands.until(

@@ -49,7 +49,7 @@ async def test_new_begins_another_session_and_resume_brings_the_first_back(house
         await house.hands.say(house.anna, chat, "two")
         await house.hands.message("(1) two", chat=chat)
         await house.hands.say(house.anna, chat, "/resume First")
-        await told(house, chat, "**First** goes on here")
+        await told(house, chat, "**First** continues here")
         await house.hands.say(house.anna, chat, "three")
         await house.hands.message("(2) three", chat=chat)
 
@@ -63,7 +63,7 @@ async def test_resume_lists_titled_sessions_of_all_places_to_choose_from(house: 
         listed = await told(house, chat, "1. Sums")
         assert "local" in listed.text
         await house.hands.press(house.anna, listed.id, listed.buttons[0].label)
-        await told(house, chat, "**Sums** goes on here")
+        await told(house, chat, "**Sums** continues here")
         await house.hands.say(house.anna, chat, "go on")
         await house.hands.message("(2) go on", chat=chat)
         await house.hands.say(house.anna, chat, "/resume 1")
@@ -85,7 +85,7 @@ async def test_resume_takes_a_session_from_a_terminal_which_is_told(house: House
     async with house.gateway():
         async with house.terminal(("What is 6 times 7?", "42."), title="Sums") as desk:
             await house.hands.say(house.anna, chat, "/resume Sums")
-            await told(house, chat, "**Sums** goes on here")
+            await told(house, chat, "**Sums** continues here")
             async with asyncio.timeout(10):
                 await desk.held.lost.wait()
         await house.hands.say(house.anna, chat, "go on")
@@ -100,7 +100,7 @@ async def test_resume_lets_go_of_a_turn_in_another_chat_which_is_told_where_it_w
         await model.asked.wait()
         session = await house.session_at(await house.address(chat))
         await house.hands.say(house.anna, other, f"/resume {session.id}")
-        await told(house, other, "goes on here")
+        await told(house, other, "continues here")
         await told(house, chat, "This conversation went to telegram group")
         model.go.set()
         await house.hands.say(house.anna, other, "go on")
@@ -119,7 +119,7 @@ async def test_resume_never_finds_somebody_elses_session(house: House):
         await house.hands.say(house.anna, chat, "after")
         await house.hands.message("(1) after", chat=chat)
         shown = await house.hands.look(chat)
-    assert not any("goes on here" in text for text in shown.texts)
+    assert not any("continues here" in text for text in shown.texts)
 
 
 async def test_stop_interrupts_at_once_and_what_waits_is_answered_then(house: House):

@@ -49,7 +49,7 @@ async def test_a_session_that_arrives_where_the_agent_must_be_addressed_says_so(
         await told(house, chat, f"{texts.JOINED} {HINT}")
         async with house.terminal(("one", "two"), title="Sums") as desk:
             await desk.hand_off()
-        recap = await told(house, chat, "goes on here.")
+        recap = await told(house, chat, "continues here.")
         assert HINT in recap.text
         await house.hands.say(house.anna, chat, "@bot go on")
         await told(house, chat, "@bot go on")

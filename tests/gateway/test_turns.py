@@ -113,7 +113,7 @@ async def test_a_handoff_whose_confirmation_nobody_can_see_says_so_itself(house:
     await house.home(chat)
     async with house.gateway(model=["\u2800"]), house.terminal(("a", "b")) as desk:
         await desk.hand_off()
-        await house.hands.message("The session is here. Write, and it goes on.", chat=chat)
+        await house.hands.message("The session is here. Send a message to continue.", chat=chat)
 
 
 async def test_nothing_counts_as_sent_that_nobody_could_see(house: House):

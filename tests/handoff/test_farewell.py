@@ -27,8 +27,8 @@ async def test_it_says_where_the_session_is_and_how_to_come_back(
 ):
     await store.sessions.rename(session.id, "my project")
     assert await handed_over(store, await moved(store, gateway, session)) == (
-        "my project goes on at telegram dm 42 (Me and my agent).\n"
-        "No thread could be opened there, so it goes on in the chat itself.\n"
+        "my project continues at telegram dm 42 (Me and my agent).\n"
+        "No thread could be opened there, so it continues in the chat itself.\n"
         "To come back: segue resume 'my project'"
     )
 
@@ -38,7 +38,7 @@ async def test_a_home_channel_without_a_name_is_its_address(
 ):
     await store.owners.set_home("me", HomeChannel(address=DM))
     said = await handed_over(store, await moved(store, gateway, session))
-    assert said.startswith(f"{session.id} goes on at telegram dm 42.\n")
+    assert said.startswith(f"{session.id} continues at telegram dm 42.\n")
 
 
 async def test_the_session_may_be_gone_by_then(store: Store, gateway: Gateway, session: Session):

@@ -94,7 +94,7 @@ async def test_each_step_wakes_who_follows(
         (Working(TELEGRAM, Step.OPENING), "opening a thread on telegram…"),
         (Working(TELEGRAM, Step.REPLYING, 2), "agent replying on telegram (attempt 2 of 3)…"),
         (Working(TELEGRAM, Step.DELIVERING), "delivering on telegram…"),
-        (Stranded(TELEGRAM), "the gateway is gone; waiting for one to go on with it…"),
+        (Stranded(TELEGRAM), "the gateway stopped; waiting for another one to continue…"),
     ],
 )
 def test_every_step_has_words_for_people(progress: Progress, text: str):

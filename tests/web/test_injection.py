@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.core.address import Platform
+from segue.core.lexers import LANGUAGES
 from segue.core.session import Origin
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.web import addresses, render
-from segue.web.highlighting import LANGUAGES, LONGEST, SECONDS, Colours
+from segue.web.code import LONGEST, SECONDS, Colours
 from tests.harness.line_counts import growth, steps
 from tests.web.bare_server import Door
 from tests.web.strict_html import Unsafe, read
@@ -243,7 +244,7 @@ def test_code_is_coloured_by_classes_only(language: str):
     html = render.html(f"````{language}\n{code}\n````")
     assert f'<code class="language-{language}">' in html
     assert "alert(1)" in read(html).text
-    assert "<span" in render.html(f"```{language}\n# a\n+ b: 1\n<a> = 1; 'c'\n```")
+    assert "<span" in render.html(f"```{language}\n# a\n% a\n+ b: 1\n<a> = 1; 'c'\n```")
 
 
 def test_a_language_may_go_by_another_of_its_names():

@@ -113,7 +113,7 @@ async def are_there_once(site: Site, reader: Reader, everything: list[Moved]) ->
         assert where[moved.session_id] == moved.at
         told = reader.followed[moved.chat].told
         first, greeting, answer = (text for author, text in told if author == "agent")
-        assert f"{moved.name}</strong> goes on here" in first
+        assert f"{moved.name}</strong> continues here" in first
         assert GREETING in greeting
         assert moved.question in answer
         # Who is quick writes before the greeting is there.

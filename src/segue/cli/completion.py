@@ -49,7 +49,7 @@ _segue_completion() {
         rest=${rest#*"$word"}
     done
     joined=${words[-1]}
-    # At such a character, bash completes what comes after it.
+    # After one of these characters, bash completes what follows it.
     [[ $word == [:=] ]] && before=$joined
 
     COMPREPLY=()

@@ -151,7 +151,7 @@ class Handoff:
             return ""
         return (
             f"{self.platform} did not confirm that the first message arrived. Look there for a"
-            " message that ends its first line with “goes on here”. If there is none, send any"
+            " message that ends its first line with “continues here”. If there is none, send any"
             " message there, and it is sent again."
         )
 

@@ -106,7 +106,7 @@ class ChatCommands:
             self.store, session.id, self.place.holder, take_over=True, address=self.address
         ):
             last = await self.store.transcripts.last(session.id, 40)
-        lines = [f"**{one_line(session.name)}** goes on here."]
+        lines = [f"**{one_line(session.name)}** continues here."]
         if former is not None:
             lines.append(f"{one_line(former.name)} is set aside: {PREFIX}resume brings it back.")
         if hint := self._chat_turns.how_to_address(self.address):

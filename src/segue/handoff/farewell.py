@@ -20,9 +20,9 @@ async def handed_over(store: Store, done: Completed) -> str:
     homes = await store.owners.homes(session.owner)
     names = [one_line(home.name) for home in homes if home.address == handoff.home]
     where = f"{handoff.thread} ({names[0]})" if any(names) else f"{handoff.thread}"
-    lines = [f"{session.name} goes on at {where}."]
+    lines = [f"{session.name} continues at {where}."]
     if handoff.thread == handoff.home:
-        lines.append("No thread could be opened there, so it goes on in the chat itself.")
+        lines.append("No thread could be opened there, so it continues in the chat itself.")
     if handoff.warning:
         lines.append(handoff.warning)
     return "\n".join([*lines, f"To come back: {await way_back(store, session)}"])

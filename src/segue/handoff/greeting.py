@@ -17,8 +17,8 @@ RECAP_MESSAGES = 40
 """How many messages to search for the last exchanges."""
 _MESSAGE_LENGTH = 2000
 _UNCONFIRMED = (
-    "The message before this one may be missing: its arrival was not confirmed. If it is, write"
-    " anything here, and it is sent again."
+    "The message before this one may be missing: its arrival was not confirmed. If it is, send any"
+    " message here, and it is sent again."
 )
 
 
@@ -65,9 +65,9 @@ def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str 
     `last` holds the last messages, or None if the platform shows the history. `direct` means that
     no thread was opened. `hint` says how to address the agent there.
     """
-    lines = [f"**{one_line(session.name)}** goes on here."]
+    lines = [f"**{one_line(session.name)}** continues here."]
     if direct:
-        lines.append("No thread could be opened, so it goes on in this chat itself.")
+        lines.append("No thread could be opened, so it continues in this chat itself.")
     if hint:
         lines.append(hint)
     if session.cwd:
@@ -89,5 +89,5 @@ def _words(reply: Reply) -> str:
     spoken = [m.content.strip() for m in reply.messages if m.role is Role.ASSISTANT]
     if reply.trouble is None and spoken and not is_empty(spoken[-1]):
         return spoken[-1]
-    why = f" The agent could not say so itself: {reply.trouble}" if reply.trouble else ""
-    return f"The session is here. Write, and it goes on.{why}"
+    why = f" The agent could not reply: {reply.trouble}" if reply.trouble else ""
+    return f"The session is here. Send a message to continue.{why}"

@@ -57,7 +57,7 @@ class Stranded:
     platform: Platform
 
     def text(self) -> str:
-        return "the gateway is gone; waiting for one to go on with it…"
+        return "the gateway stopped; waiting for another one to continue…"
 
 
 @dataclass(frozen=True, slots=True)

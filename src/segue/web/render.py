@@ -17,7 +17,7 @@ from markdown_it.utils import OptionsDict
 
 from segue.core import markdown
 from segue.core.text import is_empty
-from segue.web.highlighting import Colours
+from segue.web.code import Colours
 
 logger = logging.getLogger(__name__)
 

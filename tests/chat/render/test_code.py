@@ -80,7 +80,7 @@ def test_a_look_at_the_next_lines_changes_nothing():
     assert colours(looked.take(("text",))) == colours(other.take(("text",)))
 
 
-@pytest.mark.parametrize("language", ["", "nonsense", "{.foo}", "../../x"])
+@pytest.mark.parametrize("language", ["", "nonsense", "{.foo}", "../../x", "console"])
 def test_code_of_no_known_language_has_no_colours(language: str):
     (line,) = Highlighter(language).take(("import os",))
     assert line.plain == "import os"

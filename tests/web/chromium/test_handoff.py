@@ -47,7 +47,7 @@ async def test_a_session_goes_to_the_page_and_comes_back(tmp_path: Path, eyes: E
             ]
         )
         await expect(page.locator("#moved")).to_contain_text("Moved here")
-        arrived = (re.compile("^Boats goes on here"), "I am here.")
+        arrived = (re.compile("^Boats continues here"), "I am here.")
         await shows(page, *arrived)
 
         await say(page, "and it is fast")

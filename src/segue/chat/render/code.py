@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
-from pygments.util import ClassNotFound
 from rich.style import Style
 from rich.text import Text
+
+from segue.core import lexers
 
 _LONGEST_LINE = 2000
 _LONGEST = 20_000
@@ -64,7 +63,7 @@ class Highlighter:
 
     def __init__(self, language: str) -> None:
         found = _LANGUAGE.search(language)
-        self._lexer = _lexer(found[0].lower()) if found else None
+        self._lexer = lexers.find(found[0].lower()) if found else None
         self._before = ""
 
     def take(self, lines: tuple[str, ...]) -> list[Text]:
@@ -130,14 +129,6 @@ def _lines(tokens: list[_Token], start: int) -> list[Text]:
         lines[-1].append(first, style)
         lines.extend(Text(piece, style or "") for piece in more)
     return lines[:-1]
-
-
-@cache
-def _lexer(name: str) -> Lexer | None:
-    try:
-        return get_lexer_by_name(name)
-    except ClassNotFound:
-        return None
 
 
 @cache

@@ -53,8 +53,8 @@ function summary({ name, what }) {
 }
 
 function result({ html, what }) {
-  const told = el("div", { class: "prose result" });
-  if (what) told.append(el("p", { class: "tool-call" }, what));
-  told.append(html ? prose(html) : el("p", { class: "faint" }, "No result was recorded."));
-  return told;
+  const shown = el("div", { class: "prose result" });
+  if (what) shown.append(el("p", { class: "tool-call" }, what));
+  shown.append(html ? prose(html) : el("p", { class: "faint" }, "No result was recorded."));
+  return shown;
 }

@@ -60,8 +60,8 @@ export function drawBlank(chat, host) {
   const title = (text) => el("p", { class: "blank-title" }, text);
   if (chat?.trouble) blank.replaceChildren(title("Not available"), el("p", {}, ...typed(chat.trouble)));
   else if (chat) {
-    const told = `Segue works on ${host}, and asks before it changes or runs anything.`;
-    blank.replaceChildren(title("What can I do for you?"), el("p", {}, told));
+    const text = `Segue works on ${host}, and asks before it changes or runs anything.`;
+    blank.replaceChildren(title("What can I do for you?"), el("p", {}, text));
   } else {
     blank.replaceChildren(
       title("No conversations yet"),

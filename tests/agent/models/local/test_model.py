@@ -80,7 +80,7 @@ async def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 async def test_only_what_is_missing_is_named(here: Path):
     (here / TINY.file).unlink()
     async with local(here) as model:
-        with pytest.raises(LocalMissing, match=r"not here yet: its weights \(0 MB\)"):
+        with pytest.raises(LocalMissing, match=r"not installed yet: its weights \(0 MB\)"):
             await ask(model, "hello")
 
 
@@ -103,7 +103,7 @@ async def test_a_server_that_dies_in_the_middle_is_told_and_the_next_turn_works(
     async with local(here) as model:
         pieces = model.stream(prompt("die in the middle"))
         assert await anext(pieces) == Text("I was ab")
-        with pytest.raises(ModelCutOff, match="The connection to the embedded model broke"):
+        with pytest.raises(ModelCutOff, match="The connection to the embedded model was lost"):
             await anext(pieces)
         assert (await ask(model, "hello")).endswith(": hello")
 

@@ -1,4 +1,4 @@
-"""Syntax highlighting with CSS classes, in bounded time even for hostile code."""
+"""Code as HTML, highlighted with CSS classes, in bounded time even for hostile code."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from segue.core import lexers
+
 if TYPE_CHECKING:
-    from pygments.lexer import Lexer
     from pygments.token import _TokenType  # pyright: ignore[reportPrivateUsage]
 
     Piece = tuple[_TokenType, str]
 
-LANGUAGES = frozenset({
-    "bash", "c", "clojure", "cpp", "csharp", "css", "dart", "diff", "docker", "elixir", "go",
-    "graphql", "haskell", "html", "http", "java", "javascript", "json", "jsx", "kotlin", "lua",
-    "make", "markdown", "nginx", "nixos", "objective-c", "perl", "php", "powershell", "protobuf",
-    "pycon", "python", "ruby", "rust", "scala", "scss", "sql", "swift", "toml", "tsx",
-    "typescript", "xml", "yaml", "zig",
-})  # fmt: skip
-"""The highlighted languages. Of Pygments' hundreds of lexers, some take hours for a crafted line,
-and cannot be interrupted."""
 LONGEST = 10_000
 SECONDS = 0.1
 """CPU time for all code blocks of one text. The rest is shown without highlighting."""
@@ -38,7 +30,7 @@ class Colours:
     def of(self, code: str, language: str) -> str:
         """The code as HTML."""
         known = bool(language) and len(code) <= LONGEST and self._left > 0
-        lexer = _lexer(language) if known else None
+        lexer = lexers.find(language) if known else None
         if lexer is None:
             return escape(code)
         began = self._clock()
@@ -58,17 +50,6 @@ class Colours:
 
 class _TookTooLong(Exception):
     pass
-
-
-def _lexer(language: str) -> Lexer | None:
-    from pygments.lexers import find_lexer_class_by_name  # noqa: PLC0415 - not every text has code
-    from pygments.util import ClassNotFound  # noqa: PLC0415
-
-    try:
-        found = find_lexer_class_by_name(language)
-    except ClassNotFound:
-        return None
-    return found(stripnl=False) if found.aliases[0] in LANGUAGES else None
 
 
 def _written(pieces: Iterator[Piece]) -> str:
