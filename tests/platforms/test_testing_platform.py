@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 import contextlib
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
