@@ -197,7 +197,7 @@ async def terminal(url: str, *exchanges: tuple[str, str], **more: Any) -> AsyncG
 def settings(tmp_path: Path) -> Settings:
     environment = {
         "SEGUE_CONFIG": f"{tmp_path}/config.toml",
-        "SEGUE_STORE": stores.store(tmp_path / "segue.db"),
+        "SEGUE_STORE": stores.create(tmp_path / "segue.db"),
         "SEGUE_GATEWAY_LOG": f"{tmp_path}/gateway.log",
     }
     return config.load(environment)
