@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.handoff import Handoff, State, Step
+from segue.core.handoff import Failure, Handoff, State, Step
 from segue.core.lease import Ticks
 from segue.core.transcript import INTERRUPTED, Kind, Message, Role, ToolCall
 from segue.store.outbox import Outgoing, OutgoingState
@@ -172,6 +172,27 @@ def test_without_keys_half_a_message_may_be_left_if_that_is_told():
     rows, all_shown = (*HONEST.outgoing, told), (*messages, shown(told))
     assert not violations(replace(untold, outgoing=rows, messages=all_shown))
     assert violations(replace(untold, outgoing=rows, messages=all_shown, keys=True))
+
+
+def test_a_thread_of_a_handoff_that_every_gateway_died_in_may_be_unknown():
+    lost = replace(FAILED, id=2, thread=None, failure=Failure.CANCELLED)
+    orphan = replace(
+        HONEST, handoffs=(lost, HANDOFF), threads=(*HONEST.threads, Thread("topic:9", "Life"))
+    )
+    assert violations(orphan)
+    abandoned = replace(lost, failure=Failure.ABANDONED)
+    assert not violations(replace(orphan, handoffs=(abandoned, HANDOFF)))
+
+
+def test_two_handoffs_to_one_chat_may_have_the_same_recap():
+    second = replace(ROWS[0], no=9, key="handoff:2:recap", receipts=("message:9",))
+    twice = replace(
+        HONEST,
+        handoffs=(replace(FAILED, id=2, thread=None), HANDOFF),
+        messages=(shown(second), *HONEST.messages),
+    )
+    assert violations(twice)
+    assert not violations(replace(twice, outgoing=(second, *ROWS)))
 
 
 Lie = Callable[[], Evidence]

@@ -31,7 +31,6 @@ from tests.harness.rigs import TelegramRig
 
 pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
 
-DIRECT = "No thread could be opened, so it goes on in this chat itself."
 GONE = "the topic was deleted"
 
 
@@ -92,12 +91,12 @@ async def test_a_refused_token_is_reported_and_the_page_is_served_all_the_same(h
         await home.until_link(Link.CONNECTED, Platform.WEB)
         assert await page_is_served(home)
         told = await status(home)
-        assert "the token is not right; copy it from @BotFather" in told
+        assert "@BotFather" in told
         assert home.rig.peer.token not in told
         async with home.desk("one") as desk:
             failed = await desk.hand_off()
         assert failed.state is State.FAILED
-        assert "the token is not right" in (failed.error or "")
+        assert "token" in (failed.error or "")
         await home.rig.hands.bot(Settings())
         await home.until_link(Link.CONNECTED)
         thread = await home.arrives("Products")
@@ -181,7 +180,7 @@ async def test_without_the_right_to_open_topics_a_session_goes_to_the_chat_itsel
     async with home.gateway():
         await home.rig.hands.rights(int(home.anna), chat, Status.ADMINISTRATOR)
         assert await home.arrives() is None
-        await home.sees(DIRECT, None)
+        await home.sees("No thread could be opened", None)
         await home.sees("begin yours with @segue_test_bot", None)
         await home.writes(home.rig.addressed("go on"))
         await home.sees("(3) go on", None)
@@ -196,7 +195,7 @@ async def test_where_the_bot_was_removed_the_session_stays_and_the_reason_is_giv
         async with home.desk("one") as desk:
             failed = await desk.hand_off()
             assert failed.state is State.FAILED
-            assert "the bot is no longer in that chat; add it there again" in (failed.error or "")
+            assert "no longer in that chat" in (failed.error or "")
             await desk.says("two")
     stayed = (await home.session()).address
     assert stayed is not None
