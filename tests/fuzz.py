@@ -43,7 +43,6 @@ SEARCHES = (
     Search("conversations", ("-k", "conversations", "-m", "not real", "tests/store")),
     Search("kills at every step", ("-n", "2", "-m", "kill and not real", "tests/crash")),
     Search("kills at any moment", ("-m", "fuzz and not real", "tests/crash")),
-    Search("deaths on a platform", ("-m", "kill", "tests/end_to_end")),
     Search("deaths behind the page", ("-m", "kill", "tests/web")),
     Search("malformed updates", ("-k", "malformed", "tests/platforms", "tests/web")),
     Search("races", ("-k", "one_wins or any_moment or races", "-m", _HERE, *_RACES)),

@@ -5,14 +5,10 @@ from __future__ import annotations
 import stat
 import sys
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from click.testing import CliRunner, Result
 
-from segue.cli.main import main
-from tests.harness.screen import on_screen
+from tests.harness.command_line import Command
 
 KEY = "sk-very-secret"
 FILE = f"""# mine
@@ -28,52 +24,27 @@ key = "{KEY}"
 """
 
 
-class Person:
-    """Somebody with a settings file, and the program."""
+class ConfigCommand(Command):
+    """`segue config` of a user with a settings file."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "config.toml"
-        self.environment = {
+        environment = {
             "SEGUE_CONFIG": str(self.path),
             "SEGUE_STORE": f"postgresql://me:{KEY}@h/db",
             "SEGUE_MODELS": str(folder / "models"),
             "HOME": str(folder),
         }
+        super().__init__("config", environment, secret=KEY)
 
     def write(self, text: str) -> None:
         self.path.write_text(text)
         self.path.chmod(0o600)
 
-    def run(self, *words: str, given: str | None = None, **more: str) -> Result:
-        environment = {**self.environment, **more}
-        result = CliRunner().invoke(main, ["config", *words], env=environment, input=given)
-        assert result.exception is None or isinstance(result.exception, SystemExit)
-        assert KEY not in result.output
-        return result
-
-    def __call__(self, *words: str, given: str | None = None, **more: str) -> str:
-        result = self.run(*words, given=given, **more)
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    def json(self, *words: str, **more: str) -> Any:
-        return msgspec.json.decode(self(*words, "--json", **more))
-
-    def refused(self, *words: str, given: str | None = None, **more: str) -> str:
-        result = self.run(*words, given=given, **more)
-        assert result.exit_code != 0
-        return result.stderr
-
-    def on_screen(
-        self, *words: str, columns: int = 80, keys: bytes = b"", prompt: str = "", **more: str
-    ) -> tuple[int, str]:
-        environment = {**self.environment, **more}
-        return on_screen(environment, "config", *words, columns=columns, keys=keys, prompt=prompt)
-
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
-    person = Person(tmp_path)
+def person(tmp_path: Path) -> ConfigCommand:
+    person = ConfigCommand(tmp_path)
     person.write(FILE)
     return person
 
@@ -81,7 +52,7 @@ def person(tmp_path: Path) -> Person:
 # Path
 
 
-def test_the_path_is_told_whatever_is_in_the_file(person: Person):
+def test_the_path_is_told_whatever_is_in_the_file(person: ConfigCommand):
     assert person("path") == f"{person.path}\n"
     person.write("broken")
     assert person.json("path") == {"path": str(person.path), "exists": True}
@@ -92,7 +63,7 @@ def test_the_path_is_told_whatever_is_in_the_file(person: Person):
 # Show and get
 
 
-def test_every_setting_is_shown_with_where_it_comes_from(person: Person):
+def test_every_setting_is_shown_with_where_it_comes_from(person: ConfigCommand):
     lines = person("show", SEGUE_MODEL="local", OPENAI_API_KEY=KEY).splitlines()
     rows = {name: (value, origin) for name, value, origin in (x.split("\t") for x in lines)}
     assert rows["model"] == ("local", "SEGUE_MODEL")
@@ -109,7 +80,7 @@ def test_every_setting_is_shown_with_where_it_comes_from(person: Person):
     assert "approvals.platforms.web\tauto\tfile\n" in person("show")
 
 
-def test_they_are_shown_as_json(person: Person):
+def test_they_are_shown_as_json(person: ConfigCommand):
     rows = {row["name"]: row for row in person.json("show")}
     key = {"name": "keys.anthropic", "value": None, "hidden": True, "origin": "file"}
     assert rows["keys.anthropic"] == key
@@ -120,7 +91,7 @@ def test_they_are_shown_as_json(person: Person):
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_on_a_screen_they_fit(person: Person, columns: int):
+def test_on_a_screen_they_fit(person: ConfigCommand, columns: int):
     code, shown = person.on_screen("show", columns=columns)
     assert code == 0
     assert max(map(len, shown.splitlines())) <= columns
@@ -129,7 +100,7 @@ def test_on_a_screen_they_fit(person: Person, columns: int):
     assert KEY not in shown
 
 
-def test_one_setting_is_printed_alone(person: Person):
+def test_one_setting_is_printed_alone(person: ConfigCommand):
     assert person("get", "model") == "work/big\n"
     assert person("get", "keys.anthropic") == "(hidden)\n"
     assert person("get", "keys.groq") == ""
@@ -142,18 +113,18 @@ def test_one_setting_is_printed_alone(person: Person):
     assert "There is no setting 'modle' (there is 'model')." in person.refused("get", "modle")
 
 
-def test_broken_settings_are_one_sentence(person: Person):
+def test_broken_settings_are_one_sentence(person: ConfigCommand):
     person.write("modle = 'x'")
     for words in (("show",), ("get", "model")):
         assert "there is no setting modle, only store, model" in person.refused(*words)
 
 
-def test_who_may_read_the_file_is_warned_of(person: Person):
+def test_who_may_read_the_file_is_warned_of(person: ConfigCommand):
     person.path.chmod(0o644)
     assert "holds keys, and others can read it" in person.run("show").stderr
 
 
-def test_nothing_printed_can_play_tricks_on_the_screen(person: Person):
+def test_nothing_printed_can_play_tricks_on_the_screen(person: ConfigCommand):
     person.write('model = "a\\u001b[2J\\u202eb"\n')
     for words in (("show",), ("get", "model"), ("show", "--json"), ("get", "model", "--json")):
         assert not {"\x1b", "\u202e"} & set(person(*words))
@@ -164,12 +135,12 @@ def test_nothing_printed_can_play_tricks_on_the_screen(person: Person):
 # Set
 
 
-def test_a_setting_is_written_and_the_rest_stays(person: Person):
+def test_a_setting_is_written_and_the_rest_stays(person: ConfigCommand):
     assert person("set", "idle_minutes", "5") == f"Set idle_minutes in {person.path}.\n"
     assert person.path.read_text() == FILE.replace("idle_minutes = 3", "idle_minutes = 5")
 
 
-def test_what_makes_no_sense_is_not_written(person: Person):
+def test_what_makes_no_sense_is_not_written(person: ConfigCommand):
     assert "idle_minutes: expected float > 0" in person.refused("set", "idle_minutes", "0")
     assert "There is no setting 'modle'" in person.refused("set", "modle", "x")
     assert "No value for model. Give one." in person.refused("set", "model")
@@ -177,26 +148,26 @@ def test_what_makes_no_sense_is_not_written(person: Person):
     assert person.path.read_text() == FILE
 
 
-def test_it_says_when_a_variable_wins(person: Person):
+def test_it_says_when_a_variable_wins(person: ConfigCommand):
     told = person.run("set", "model", "local", SEGUE_MODEL="other").stderr
     assert told == "The environment variable SEGUE_MODEL is set and overrides it.\n"
     assert person.run("set", "model", "local").stderr == ""
 
 
-def test_a_key_makes_the_file_private(person: Person):
+def test_a_key_makes_the_file_private(person: ConfigCommand):
     person.path.chmod(0o644)
     assert person("set", "keys.groq", KEY) == f"Set keys.groq in {person.path}.\n"
     assert stat.S_IMODE(person.path.stat().st_mode) == 0o600
     assert f'groq = "{KEY}"' in person.path.read_text()
 
 
-def test_a_key_is_read_from_a_pipe(person: Person):
+def test_a_key_is_read_from_a_pipe(person: ConfigCommand):
     person("set", "keys.groq", given=f" {KEY}\nmore\n")
     assert f'groq = "{KEY}"\n' in person.path.read_text()
     assert "No value for keys.openai. Give one." in person.refused("set", "keys.openai", given="\n")
 
 
-def test_a_key_is_asked_for_and_not_shown(person: Person):
+def test_a_key_is_asked_for_and_not_shown(person: ConfigCommand):
     prompt = "endpoints.work.key: "
     code, shown = person.on_screen("set", "endpoints.work.key", keys=b"new\n", prompt=prompt)
     assert code == 0
@@ -225,7 +196,7 @@ def editor(folder: Path, *programs: str) -> str:
     return f"{sys.executable} '{script}'"
 
 
-def test_what_was_edited_takes_the_place_of_the_file(person: Person, tmp_path: Path):
+def test_what_was_edited_takes_the_place_of_the_file(person: ConfigCommand, tmp_path: Path):
     step = "path.write_text(text.replace('= 3', '= 4')); print(oct(path.stat().st_mode & 0o777))"
     code, shown = person.on_screen("edit", VISUAL=editor(tmp_path, step), EDITOR="false")
     assert (code, shown) == (0, f"0o600\nChanged {person.path}.\n")
@@ -233,7 +204,7 @@ def test_what_was_edited_takes_the_place_of_the_file(person: Person, tmp_path: P
     assert stat.S_IMODE(person.path.stat().st_mode) == 0o600
 
 
-def test_a_first_file_can_be_edited(person: Person, tmp_path: Path):
+def test_a_first_file_can_be_edited(person: ConfigCommand, tmp_path: Path):
     person.path.unlink()
     code, _ = person.on_screen("edit", EDITOR=editor(tmp_path, "pass"))
     assert code == 0
@@ -243,14 +214,14 @@ def test_a_first_file_can_be_edited(person: Person, tmp_path: Path):
     assert person("get", "model") == "local\n"
 
 
-def test_a_broken_file_can_be_mended(person: Person, tmp_path: Path):
+def test_a_broken_file_can_be_mended(person: ConfigCommand, tmp_path: Path):
     person.write("modle = 'x'\n")
     step = "path.write_text(text.replace('modle', 'model'))"
     assert person.on_screen("edit", EDITOR=editor(tmp_path, step))[0] == 0
     assert person.path.read_text() == "model = 'x'\n"
 
 
-def test_what_is_wrong_can_be_edited_again(person: Person, tmp_path: Path):
+def test_what_is_wrong_can_be_edited_again(person: ConfigCommand, tmp_path: Path):
     wrong = "path.write_text(text.replace('= 3', '= 0'))"
     right = "path.write_text(text.replace('= 0', '= 7'))"
     steps = editor(tmp_path, wrong, right)
@@ -261,7 +232,7 @@ def test_what_is_wrong_can_be_edited_again(person: Person, tmp_path: Path):
     assert person("get", "idle_minutes") == "7\n"
 
 
-def test_what_is_wrong_and_stays_so_changes_nothing(person: Person, tmp_path: Path):
+def test_what_is_wrong_and_stays_so_changes_nothing(person: ConfigCommand, tmp_path: Path):
     wrong = "path.write_text('broken')"
     code, shown = person.on_screen("edit", EDITOR=editor(tmp_path, wrong), keys=b"n\n")
     assert code == 1
@@ -271,7 +242,7 @@ def test_what_is_wrong_and_stays_so_changes_nothing(person: Person, tmp_path: Pa
     assert person.path.read_text() == FILE
 
 
-def test_what_changed_meanwhile_is_not_lost_in_silence(person: Person, tmp_path: Path):
+def test_what_changed_meanwhile_is_not_lost_in_silence(person: ConfigCommand, tmp_path: Path):
     other = f"pathlib.Path({str(person.path)!r}).write_text('model = \"other\"\\n')"
     step = f"{other}; path.write_text(text + '# more\\n')"
     code, shown = person.on_screen("edit", EDITOR=editor(tmp_path, step), keys=b"\n")
@@ -287,11 +258,11 @@ def test_what_changed_meanwhile_is_not_lost_in_silence(person: Person, tmp_path:
         ("false", "The editor false failed; nothing was changed. Set EDITOR to your editor"),
     ],
 )
-def test_an_editor_that_does_not_work_is_told(person: Person, command: str, told: str):
+def test_an_editor_that_does_not_work_is_told(person: ConfigCommand, command: str, told: str):
     assert told in person.refused("edit", EDITOR=command, VISUAL="")
     assert person.path.read_text() == FILE
 
 
-def test_without_any_editor_it_says_what_to_set(person: Person, tmp_path: Path):
+def test_without_any_editor_it_says_what_to_set(person: ConfigCommand, tmp_path: Path):
     told = person.refused("edit", EDITOR="", VISUAL="", PATH=str(tmp_path))
     assert "No editor was found. Set EDITOR to your editor" in told

@@ -13,12 +13,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 
 import segue.store
-from segue.cli.main import main
 from segue.core.session import ME
 from segue.store import Tx
+from tests.harness.command_line import Command
 
 
 @pytest.fixture
@@ -26,33 +25,9 @@ def url(tmp_path: Path) -> str:
     return f"sqlite://{tmp_path}/segue.db"
 
 
-class Segue:
-    """The command line of somebody whose store is at `url`."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __call__(self, *arguments: str) -> str:
-        """What it prints when all goes well."""
-        result = self.run(*arguments)
-        assert result.exit_code == 0, result.output
-        assert result.stderr == ""
-        return result.stdout
-
-    def refused(self, *arguments: str) -> str:
-        """What it says when it does not do it."""
-        result = self.run(*arguments)
-        assert result.exit_code != 0
-        assert result.stdout == ""
-        return result.stderr
-
-    def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, ["memory", *arguments], env={"SEGUE_STORE": self._url})
-
-
 @pytest.fixture
-def memory(url: str) -> Segue:
-    return Segue(url)
+def memory(url: str) -> Command:
+    return Command("memory", {"SEGUE_STORE": url})
 
 
 async def write(url: str, work: Callable[[Tx], None]) -> None:
@@ -65,13 +40,13 @@ def decoded(line: str) -> Any:
     return msgspec.json.decode(line)
 
 
-def test_an_empty_memory_says_how_to_add_something(memory: Segue):
+def test_an_empty_memory_says_how_to_add_something(memory: Command):
     assert "There are no notes about you yet." in memory()
     assert "segue memory add " in memory()
     assert decoded(memory("--json")) == []
 
 
-def test_notes_are_added_changed_removed_and_listed(memory: Segue):
+def test_notes_are_added_changed_removed_and_listed(memory: Command):
     assert memory("add", "I prefer short answers.") == "Added:\n  1  I prefer short answers.\n"
     assert memory("add", "I", "live", "in", "Köln.") == "Added:\n  2  I live in Köln.\n"
     assert memory("edit", "1", "I prefer", "long answers.") == (
@@ -82,13 +57,13 @@ def test_notes_are_added_changed_removed_and_listed(memory: Segue):
     assert memory() == "  2  I live in Köln.\n"
 
 
-def test_the_same_again_is_kept_once(memory: Segue):
+def test_the_same_again_is_kept_once(memory: Command):
     memory("add", "I like tea")
     assert memory("add", " i LIKE  tea") == "Added:\n  1  I like tea\n"
     assert memory() == "  1  I like tea\n"
 
 
-def test_everything_can_be_had_as_json(memory: Segue):
+def test_everything_can_be_had_as_json(memory: Command):
     added = decoded(memory("add", "--json", "I like tea"))
     assert (added["number"], added["text"]) == (1, "I like tea")
     assert added["written"].endswith("Z")
@@ -100,7 +75,7 @@ def test_everything_can_be_had_as_json(memory: Segue):
     assert decoded(memory("--json")) == []
 
 
-def test_what_cannot_be_done_is_one_sentence_with_the_way_out(memory: Segue):
+def test_what_cannot_be_done_is_one_sentence_with_the_way_out(memory: Command):
     assert memory.refused("remove", "7") == (
         "Error: There is no note 7. Type `segue memory` to see yours.\n"
     )
@@ -114,7 +89,7 @@ def test_what_cannot_be_done_is_one_sentence_with_the_way_out(memory: Segue):
     assert decoded(memory("--json")) == []
 
 
-def test_the_notes_are_those_of_the_machines_owner(memory: Segue, url: str):
+def test_the_notes_are_those_of_the_machines_owner(memory: Command, url: str):
     memory("add", "mine")
 
     async def others() -> list[str]:
@@ -127,7 +102,7 @@ def test_the_notes_are_those_of_the_machines_owner(memory: Segue, url: str):
     assert memory() == "  1  mine\n"
 
 
-def test_nothing_printed_can_play_tricks_on_the_screen(memory: Segue, url: str):
+def test_nothing_printed_can_play_tricks_on_the_screen(memory: Command, url: str):
     memory("add", "likes tea")
 
     def spoil(tx: Tx) -> None:
@@ -139,7 +114,7 @@ def test_nothing_printed_can_play_tricks_on_the_screen(memory: Segue, url: str):
     assert memory("remove", "1") == "Removed:\n  1  [2Jlikes 2 tea\n"
 
 
-def test_numbers_stand_under_each_other(memory: Segue, url: str):
+def test_numbers_stand_under_each_other(memory: Command, url: str):
     def insert(tx: Tx) -> None:
         for number in (2, 1001):
             tx.change("INSERT INTO notes VALUES ('me', :number, 'note', 0)", number=number)
@@ -150,7 +125,7 @@ def test_numbers_stand_under_each_other(memory: Segue, url: str):
 
 
 def test_a_long_note_is_folded_on_a_screen_and_left_whole_in_a_pipe(
-    memory: Segue, url: str, monkeypatch: pytest.MonkeyPatch
+    memory: Command, url: str, monkeypatch: pytest.MonkeyPatch
 ):
     text = " ".join(["word"] * 90)
     memory("add", text)

@@ -11,10 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 
 import segue.store
-from segue.cli.main import main
 from segue.cli.session_text import listed
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import StoreBusy
@@ -22,7 +20,7 @@ from segue.core.session import ME, Origin, Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.store import Store, Tx
 from segue.store.transcripts import Transcripts
-from tests.harness.screen import on_screen
+from tests.harness.command_line import Command
 
 T = TypeVar("T")
 
@@ -33,43 +31,17 @@ TELEGRAM = Address(
 TRICK = "\x1b[2J\u202e\x9b31m"
 
 
-class Person:
-    """Somebody with a store, and the program."""
+class SessionsCommand(Command):
+    """`segue sessions` of a user with a store."""
 
     def __init__(self, folder: Path) -> None:
         self.url = f"sqlite://{folder}/segue.db"
-        self.environment = {
+        environment = {
             "SEGUE_STORE": self.url,
             "SEGUE_CONFIG": str(folder / "config.toml"),
             "HOME": str(folder),
         }
-
-    def run(self, *words: str, given: str | None = None) -> Result:
-        command = ["sessions", *words]
-        result = CliRunner().invoke(main, command, env=self.environment, input=given)
-        assert result.exception is None or isinstance(result.exception, SystemExit)
-        return result
-
-    def __call__(self, *words: str) -> str:
-        """What it prints when all goes well."""
-        result = self.run(*words)
-        assert result.exit_code == 0, result.output
-        assert result.stderr == ""
-        return result.stdout
-
-    def json(self, *words: str) -> Any:
-        line = self(*words, "--json")
-        assert line.count("\n") == 1
-        return msgspec.json.decode(line)
-
-    def refused(self, *words: str) -> str:
-        result = self.run(*words)
-        assert result.exit_code != 0
-        assert result.stdout == ""
-        return result.stderr
-
-    def on_screen(self, *words: str, columns: int = 80, keys: bytes = b"") -> tuple[int, str]:
-        return on_screen(self.environment, "sessions", *words, columns=columns, keys=keys)
+        super().__init__("sessions", environment)
 
     def do(self, work: Callable[[Store], Awaitable[T]]) -> T:
         async def run() -> T:
@@ -109,11 +81,11 @@ class Person:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
-    return Person(tmp_path)
+def person(tmp_path: Path) -> SessionsCommand:
+    return SessionsCommand(tmp_path)
 
 
-def age(person: Person, session: Session, age: timedelta) -> None:
+def age(person: SessionsCommand, session: Session, age: timedelta) -> None:
     def work(tx: Tx) -> None:
         back = int(age.total_seconds() * 1_000_000)
         sql = "UPDATE sessions SET active = active - :back WHERE id = :id"
@@ -132,7 +104,7 @@ async def moved(store: Store, session: Session) -> None:
 # List
 
 
-def test_without_sessions_it_says_so_and_prints_nothing(person: Person):
+def test_without_sessions_it_says_so_and_prints_nothing(person: SessionsCommand):
     for words in ((), ("list",)):
         result = person.run(*words)
         assert (result.exit_code, result.stdout) == (0, "")
@@ -140,7 +112,7 @@ def test_without_sessions_it_says_so_and_prints_nothing(person: Person):
     assert person.json("list") == []
 
 
-def test_a_pipe_gets_a_line_of_plain_fields_for_each_the_newest_first(person: Person):
+def test_a_pipe_gets_a_line_of_plain_fields_for_each_the_newest_first(person: SessionsCommand):
     old = person.talk("old one", "a", cwd="/srv/x")
     new = person.talk(None)
     age(person, old, timedelta(days=1))
@@ -154,7 +126,7 @@ def test_a_pipe_gets_a_line_of_plain_fields_for_each_the_newest_first(person: Pe
     assert person() == person("list")
 
 
-def test_they_are_listed_as_json(person: Person):
+def test_they_are_listed_as_json(person: SessionsCommand):
     session = person.talk("mine", "a", cwd="/srv/x", model="openai/gpt-5.5")
     person.do(lambda store: moved(store, session))
     (told,) = person.json("list")
@@ -164,7 +136,7 @@ def test_they_are_listed_as_json(person: Person):
     assert told["usage"] == {"input": 1200, "output": 30, "cached": 200}
 
 
-def test_they_can_be_narrowed_to_a_platform(person: Person):
+def test_they_can_be_narrowed_to_a_platform(person: SessionsCommand):
     away, _ = person.talk("away"), person.talk("here")
     person.do(lambda store: moved(store, away))
     assert [s["title"] for s in person.json("list", "--platform", "telegram")] == ["away"]
@@ -173,7 +145,7 @@ def test_they_can_be_narrowed_to_a_platform(person: Person):
     assert "'icq' is not one of" in person.refused("list", "--platform", "icq")
 
 
-def test_a_list_has_an_end_unless_all_are_wanted(person: Person):
+def test_a_list_has_an_end_unless_all_are_wanted(person: SessionsCommand):
     for number in range(22):
         person.talk(f"s{number}")
     result = person.run("list")
@@ -186,7 +158,7 @@ def test_a_list_has_an_end_unless_all_are_wanted(person: Person):
     assert "not in the range" in person.refused("list", "--limit", "0")
 
 
-def test_on_a_screen_they_are_a_table_in_words(person: Person):
+def test_on_a_screen_they_are_a_table_in_words(person: SessionsCommand):
     home = person.environment["HOME"]
     session = person.talk("my project", "a", cwd=f"{home}/code/segue")
     age(person, session, timedelta(minutes=5))
@@ -236,7 +208,7 @@ def test_in_a_table_a_title_loses_its_end_and_a_folder_its_beginning():
 # Show
 
 
-def test_a_session_is_shown_with_what_was_said_last(person: Person):
+def test_a_session_is_shown_with_what_was_said_last(person: SessionsCommand):
     session = person.talk("mine", "one", "two", "three", "four", cwd="/srv/x", model="local")
     shown = person("show", "mine").splitlines()
     assert shown[0] == "mine"
@@ -255,7 +227,7 @@ def test_a_session_is_shown_with_what_was_said_last(person: Person):
     ]
 
 
-def test_a_session_is_found_by_whatever_names_it(person: Person):
+def test_a_session_is_found_by_whatever_names_it(person: SessionsCommand):
     session = person.talk("mine", "a")
     for name in ("mine", "MINE", session.id, session.id[:20], "latest"):
         assert person.json("show", name)["id"] == session.id
@@ -264,7 +236,7 @@ def test_a_session_is_found_by_whatever_names_it(person: Person):
     assert "matches several sessions" in person.refused("show", session.id[:8])
 
 
-def test_who_has_it_open_and_its_handoffs_are_shown(person: Person):
+def test_who_has_it_open_and_its_handoffs_are_shown(person: SessionsCommand):
     async def hand_off(store: Store) -> tuple[str, Any]:
         session = await store.sessions.create(ME, Platform.LOCAL, title="mine")
         handoff = await store.request_handoff(session.id, Platform.TELEGRAM)
@@ -281,7 +253,7 @@ def test_who_has_it_open_and_its_handoffs_are_shown(person: Person):
     assert (told["handoffs"][0]["platform"], told["handoffs"][0]["state"]) == ("telegram", "failed")
 
 
-def test_what_was_done_with_tools_is_told_in_short(person: Person):
+def test_what_was_done_with_tools_is_told_in_short(person: SessionsCommand):
     session = person.talk("mine")
 
     async def work(store: Store) -> None:
@@ -299,7 +271,7 @@ def test_what_was_done_with_tools_is_told_in_short(person: Person):
 # Search
 
 
-def test_messages_are_found_by_their_words(person: Person):
+def test_messages_are_found_by_their_words(person: SessionsCommand):
     session = person.talk("boats", "the red sail is torn")
     person.talk("cats", "the cat is red")
     shown = person("search", "red", "sail").splitlines()
@@ -312,7 +284,7 @@ def test_messages_are_found_by_their_words(person: Person):
     assert screen == "boats (Segue, just now)\n  You said: the red sail is torn\n"
 
 
-def test_what_is_not_found_is_told_beside_the_output(person: Person):
+def test_what_is_not_found_is_told_beside_the_output(person: SessionsCommand):
     result = person.run("search", "nothing")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "No messages found.\n"
@@ -322,14 +294,14 @@ def test_what_is_not_found_is_told_beside_the_output(person: Person):
 # Rename
 
 
-def test_a_session_gets_another_title(person: Person):
+def test_a_session_gets_another_title(person: SessionsCommand):
     session = person.talk("old")
     assert person("rename", "old", "my", "project") == "'old' is now 'my project'.\n"
     assert person.json("rename", "latest", "it's")["title"] == "it's"
     assert person.json("show", session.id)["title"] == "it's"
 
 
-def test_a_title_that_is_taken_or_empty_is_refused(person: Person):
+def test_a_title_that_is_taken_or_empty_is_refused(person: SessionsCommand):
     person.talk("a")
     person.talk("b")
     assert "You already have a session called 'a'. Try 'a #2'." in person.refused(
@@ -342,7 +314,7 @@ def test_a_title_that_is_taken_or_empty_is_refused(person: Person):
 # Export and import
 
 
-def test_what_is_exported_can_be_imported(person: Person, tmp_path: Path):
+def test_what_is_exported_can_be_imported(person: SessionsCommand, tmp_path: Path):
     session = person.talk("mine", "one", "zwei ü")
     lines = person("export", "mine").splitlines()
     assert len(lines) == 5
@@ -361,7 +333,7 @@ def test_what_is_exported_can_be_imported(person: Person, tmp_path: Path):
     assert person("export", "mine #3").splitlines()[1:] == lines[1:]
 
 
-def test_a_file_is_not_replaced_unless_asked(person: Person, tmp_path: Path):
+def test_a_file_is_not_replaced_unless_asked(person: SessionsCommand, tmp_path: Path):
     person.talk("mine", "one")
     path = tmp_path / "precious.txt"
     path.write_text("precious")
@@ -374,7 +346,7 @@ def test_a_file_is_not_replaced_unless_asked(person: Person, tmp_path: Path):
     assert sorted(p.name for p in tmp_path.glob("*precious*")) == ["precious.txt"]
 
 
-def test_a_link_stays_a_link(person: Person, tmp_path: Path):
+def test_a_link_stays_a_link(person: SessionsCommand, tmp_path: Path):
     person.talk("mine", "one")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").write_text("old")
@@ -384,7 +356,7 @@ def test_a_link_stays_a_link(person: Person, tmp_path: Path):
 
 
 def test_half_a_session_is_never_left(
-    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    person: SessionsCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     person.talk("mine", "one")
     person.talk("other", "one")
@@ -403,14 +375,14 @@ def test_half_a_session_is_never_left(
     assert (tmp_path / "there").read_text() == "precious"
 
 
-def test_a_link_to_nowhere_is_there_too(person: Person, tmp_path: Path):
+def test_a_link_to_nowhere_is_there_too(person: SessionsCommand, tmp_path: Path):
     person.talk("mine")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     assert "already exists" in person.refused("export", "mine", "--output", str(tmp_path / "link"))
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_what_is_no_file_is_written_to_and_not_replaced(person: Person):
+def test_what_is_no_file_is_written_to_and_not_replaced(person: SessionsCommand):
     person.talk("mine", "one")
     assert (
         person("export", "mine", "--output", "/dev/null")
@@ -419,7 +391,7 @@ def test_what_is_no_file_is_written_to_and_not_replaced(person: Person):
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_where_nothing_can_be_written_it_says_so(person: Person, tmp_path: Path):
+def test_where_nothing_can_be_written_it_says_so(person: SessionsCommand, tmp_path: Path):
     person.talk("mine")
     told = person.refused("export", "mine", "--output", str(tmp_path / "no" / "file"))
     assert "cannot be written: No such file or directory." in told
@@ -431,7 +403,7 @@ def test_where_nothing_can_be_written_it_says_so(person: Person, tmp_path: Path)
     ("text", "told"),
     [("", "Line 1 of the import"), ("{}\n", "Line 1 of the import"), ("nonsense", "Line 1")],
 )
-def test_what_is_no_export_is_not_imported(person: Person, text: str, told: str):
+def test_what_is_no_export_is_not_imported(person: SessionsCommand, text: str, told: str):
     result = person.run("import", "-", given=text)
     assert result.exit_code == 1
     assert told in result.stderr
@@ -442,7 +414,7 @@ def test_what_is_no_export_is_not_imported(person: Person, text: str, told: str)
 # Delete
 
 
-def test_a_session_is_deleted_when_that_was_said_plainly(person: Person):
+def test_a_session_is_deleted_when_that_was_said_plainly(person: SessionsCommand):
     session = person.talk("mine", "one")
     told = person.refused("delete", "mine")
     assert "No terminal to ask on. Add --yes to delete the session." in told
@@ -453,7 +425,7 @@ def test_a_session_is_deleted_when_that_was_said_plainly(person: Person):
     assert person("delete", "other", "--yes") == "Deleted 'other'.\n"
 
 
-def test_on_a_screen_it_asks_first(person: Person):
+def test_on_a_screen_it_asks_first(person: SessionsCommand):
     person.talk("mine", "one")
     code, shown = person.on_screen("delete", "mine", keys=b"\n")
     assert code == 1
@@ -465,7 +437,7 @@ def test_on_a_screen_it_asks_first(person: Person):
     assert person.json("list") == []
 
 
-def test_what_somebody_holds_is_not_deleted(person: Person):
+def test_what_somebody_holds_is_not_deleted(person: SessionsCommand):
     session = person.talk("mine", "one")
 
     async def holding(store: Store) -> tuple[str, str]:
@@ -482,7 +454,7 @@ def test_what_somebody_holds_is_not_deleted(person: Person):
 # What comes from outside
 
 
-def test_nothing_printed_can_play_tricks_on_the_screen(person: Person, tmp_path: Path):
+def test_nothing_printed_can_play_tricks_on_the_screen(person: SessionsCommand, tmp_path: Path):
     session = person.talk("mine", f"red {TRICK}", cwd="/x")
     for column in ("title", "cwd", "model"):
         person.spoil(column, f"{column} {TRICK}")
@@ -505,6 +477,6 @@ def test_nothing_printed_can_play_tricks_on_the_screen(person: Person, tmp_path:
     assert "\x1b" not in person.refused("show", TRICK)
 
 
-def test_a_broken_store_is_one_sentence(person: Person, tmp_path: Path):
+def test_a_broken_store_is_one_sentence(person: SessionsCommand, tmp_path: Path):
     (tmp_path / "segue.db").write_text("something else")
     assert "is not a Segue store" in person.refused("list")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segue.testing.platform import Peer, Rules
+from segue.testing.peers import Peer
 from tests.crash.points import (
     ANSWERING,
     HANDING_OFF,
@@ -24,15 +24,12 @@ from tests.crash.rounds import (
     coming_back_first,
     handing_off,
     handing_off_in_vain,
+    storm,
     taking_back,
     writing_ahead,
 )
 from tests.crash.world import Nursery, world
-
-WITH_KEYS = Rules()
-WITHOUT_KEYS = Rules(keys=False)
-SHORT = Rules(length=48)
-"""A platform on which messages are sent in several pieces."""
+from tests.harness.rigs import PlatformRig
 
 _REQUEST = Between("handoffs.request")
 _TAKE = Between("hold._take")
@@ -42,13 +39,13 @@ _AFTER = {False: "before", True: "after"}
 @dataclass(frozen=True)
 class Chapter:
     name: str
-    rules: Rules
+    rig: type[PlatformRig]
     rounds: tuple[Round, ...]
 
     async def play(
         self, peer: Peer, nursery: Nursery, url: str | None = None, *, seed: int = 0
     ) -> None:
-        async with world(peer, nursery, self.rules, url) as here:
+        async with world(self.rig, peer, nursery, url) as here:
             for one in self.rounds:
                 await one.run(here, seed)
 
@@ -59,11 +56,13 @@ def named(rounds: Sequence[Round], *names: str) -> tuple[Round, ...]:
     return tuple(by_name[name] for name in names)
 
 
-def chapters(name: str, rules: Rules, rounds: Sequence[Round], size: int) -> list[Chapter]:
+def chapters(
+    name: str, rig: type[PlatformRig], rounds: Sequence[Round], size: int
+) -> list[Chapter]:
     """Chapters of at most `size` rounds."""
     starts = range(0, len(rounds), size)
     return [
-        Chapter(f"{name} {n}", rules, tuple(rounds[s : s + size])) for n, s in enumerate(starts, 1)
+        Chapter(f"{name} {n}", rig, tuple(rounds[s : s + size])) for n, s in enumerate(starts, 1)
     ]
 
 
@@ -87,9 +86,12 @@ def of_pieces() -> list[Round]:
 
 
 def of_answers(seed: int = 1) -> list[Round]:
-    plain = {**ANSWERING, **SHOWN_AS_IT_COMES}
     return [
-        *(Round(name, answering(moment), seed) for name, moment in plain.items()),
+        *(Round(name, answering(moment), seed) for name, moment in ANSWERING.items()),
+        *(
+            Round(name, answering(moment, grows=True), seed)
+            for name, moment in SHOWN_AS_IT_COMES.items()
+        ),
         *(Round(name, answering(moment, task=True), seed) for name, moment in WITH_A_TOOL.items()),
     ]
 
@@ -122,3 +124,7 @@ def of_odd_things() -> list[Round]:
 
 def of_chance(count: int) -> list[Round]:
     return [Round("at random", at_random(), seed) for seed in range(1, count + 1)]
+
+
+def of_storms(count: int) -> list[Round]:
+    return [Round("a storm", storm(), seed) for seed in range(1, count + 1)]

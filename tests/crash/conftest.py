@@ -1,20 +1,37 @@
-"""Fixtures that survive every crash: the platform, and the process that forks terminals."""
+"""Fixtures that survive every crash: the platforms, and the process that forks terminals."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import ExitStack
 
 import pytest
 
-from segue.testing.platform import Peer, running
+from segue.testing.peers import Peer
 from tests.crash.world import Nursery
+from tests.harness.fakes import forked
+from tests.harness.rigs import PlatformRig
 from tests.store.conftest import postgres_server as postgres_server
 
 
+class Fakes:
+    """The fakes of the platforms, each started when it is first needed."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._started: dict[str, Peer] = {}
+
+    def of(self, rig: type[PlatformRig]) -> Peer:
+        package = rig.fake.package
+        if package not in self._started:
+            self._started[package] = self._stack.enter_context(forked(rig.fake))
+        return self._started[package]
+
+
 @pytest.fixture(scope="session")
-def peer() -> Generator[Peer]:
-    with running() as peer:
-        yield peer
+def fakes() -> Generator[Fakes]:
+    with ExitStack() as stack:
+        yield Fakes(stack)
 
 
 @pytest.fixture(scope="session")

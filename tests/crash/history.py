@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from segue.core.session import ME
 from tests.crash.oracle import Evidence
-from tests.crash.world import TELEGRAM, Life, World, outgoing
+from tests.crash.world import Life, World, outgoing
 
 
 async def gather(world: World, life: Life, told: str | None) -> Evidence:
     store = world.store
-    shown = await world.hands.look(life.chat)
-    threads = {thread.id for thread in shown.threads}
+    view = await world.rig.look(life.chat)
     bindings = await store.bindings.list(ME, limit=10_000)
     addresses = tuple(b.address for b in bindings if b.session_id == life.session_id)
     handoffs = await store.list_handoffs(life.session_id)
-    bubbles = await store.outbox.bubbles([TELEGRAM])
+    bubbles = await store.outbox.bubbles([world.rig.platform])
     return Evidence(
         session_id=life.session_id,
         words=tuple(life.words),
@@ -27,11 +26,11 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
         outgoing=await outgoing(store, life.chat),
         waiting=sum(i.address.chat_id == life.chat for i in await store.inbox.waiting()),
         bubbles=sum(address.chat_id == life.chat for address in bubbles),
-        messages=tuple(m for m in shown.messages if m.author != world.anna and m.id not in threads),
-        threads=shown.threads,
-        keys=world.rules.keys,
-        refused=shown.refused,
-        asked=world.mind.asked,
+        messages=tuple(m for m in view.messages if m.author != life.user),
+        threads=view.threads,
+        keys=world.rig.keys,
+        mistakes=view.faults,
+        asked=world.model.asked,
         tasks=frozenset(life.tasks),
         kills=life.kills,
         runs=world.runs(),

@@ -58,7 +58,7 @@ class Hang:
     """Hang after the first bytes, not before."""
 
 
-class Mind(FakeOpenAI):
+class WordModel(FakeOpenAI):
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.asked: Counter[str] = Counter()

@@ -9,10 +9,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from segue.testing.platform import Trouble
+from segue.testing.peers import Trouble
 from tests.crash.model import Hang
 from tests.crash.trap import Trap
 from tests.crash.world import WITHIN, Life, World, until
+from tests.harness.rigs import Call
 
 Act = Callable[[], Awaitable[None]]
 
@@ -55,18 +56,18 @@ class Between:
 class OnPlatform:
     """A platform call without an answer yet: before its effect (HANG), or after it."""
 
-    method: str
+    call: Call
     trouble: Trouble
 
     @contextlib.asynccontextmanager
     async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
-        await world.hands.fail(self.method, self.trouble, chat=life.chat)
+        await world.rig.fail(self.call, self.trouble, chat=life.chat)
         try:
             await act()
-            await world.hands.until(lambda shown: shown.hanging > 0, within=WITHIN)
+            await world.rig.until(lambda view: view.hanging > 0)
             yield
         finally:
-            await world.hands.calm()
+            await world.rig.calm()
 
 
 @dataclass(frozen=True)
@@ -84,21 +85,19 @@ class InModel:
         about = life.arrival if self.handoff else world.next_word
 
         async def hangs() -> bool:
-            return world.mind.hanging > 0
+            return world.model.hanging > 0
 
-        world.mind.hang(Hang(about, self.midway))
+        world.model.hang(Hang(about, self.midway))
         try:
             await act()
             await until(hangs, f"{self} is reached", WITHIN)
             if self.shown:
-                await world.hands.until(
-                    lambda shown: any(m.text.endswith("…") for m in shown.messages),
-                    chat=life.chat,
-                    within=WITHIN,
+                await world.rig.until(
+                    lambda view: any(m.text.endswith("…") for m in view.messages), life.chat
                 )
             yield
         finally:
-            world.mind.go_on()
+            world.model.go_on()
 
 
 @dataclass(frozen=True)
@@ -172,8 +171,8 @@ HANDING_OFF: dict[str, Moment] = {
     "before the claim": Moment(Between("handoffs.claim_next", any_session=True)),
     "claimed": Moment(Between("handoffs.claim_next", after=True)),
     "before a thread is opened": Moment(Between(_STEP, ("Step.OPENING",), after=True)),
-    "a thread is being opened": Moment(OnPlatform("open_thread", Trouble.HANG)),
-    "a thread was opened": Moment(OnPlatform("open_thread", Trouble.HANG_AFTER)),
+    "a thread is being opened": Moment(OnPlatform(Call.OPEN_THREAD, Trouble.HANG)),
+    "a thread was opened": Moment(OnPlatform(Call.OPEN_THREAD, Trouble.HANG_AFTER)),
     "the thread is known": Moment(Between(_STEP, ("Step.REPLYING",))),
     "the thread is kept": Moment(Between(_STEP, ("Step.REPLYING",), after=True)),
     "the agent replies": Moment(InModel(handoff=True)),
@@ -181,16 +180,18 @@ HANDING_OFF: dict[str, Moment] = {
     "the reply is kept": Moment(Between(_STEP, ("Step.DELIVERING",), after=True), kept=True),
     "the recap is queued": Moment(Between("outbox.enqueue", _RECAP, after=True), kept=True),
     "the recap is taken": Moment(Between("outbox.claim", _RECAP, after=True), kept=True),
-    "the recap is being sent": Moment(OnPlatform("send", Trouble.HANG), kept=True),
-    "the recap was sent": Moment(OnPlatform("send", Trouble.HANG_AFTER), kept=True),
+    "the recap is being sent": Moment(OnPlatform(Call.SEND, Trouble.HANG), kept=True),
+    "the recap was sent": Moment(OnPlatform(Call.SEND, Trouble.HANG_AFTER), kept=True),
     "the recap is not noted": Moment(Between("outbox.finish", _RECAP), kept=True),
     "the recap is noted": Moment(Between("outbox.finish", _RECAP, after=True), kept=True),
     "before the commit": Moment(_COMPLETE, kept=True),
     "after the commit": Moment(Between("handoffs.complete", after=True), kept=True),
     "the reply is taken": Moment(Between("outbox.claim", _REPLY, after=True), kept=True),
-    "the reply is being sent": Moment(Then(_COMPLETE, OnPlatform("send", Trouble.HANG)), kept=True),
+    "the reply is being sent": Moment(
+        Then(_COMPLETE, OnPlatform(Call.SEND, Trouble.HANG)), kept=True
+    ),
     "the reply was sent": Moment(
-        Then(_COMPLETE, OnPlatform("send", Trouble.HANG_AFTER)), kept=True
+        Then(_COMPLETE, OnPlatform(Call.SEND, Trouble.HANG_AFTER)), kept=True
     ),
     "the reply is not noted": Moment(Between("outbox.finish", _REPLY), kept=True),
     "the reply is noted": Moment(Between("outbox.finish", _REPLY, after=True), kept=True),
@@ -216,8 +217,8 @@ ANSWERING: dict[str, Moment] = {
     "the agent has answered": Moment(Between(_ADD, _ANSWER)),
     "the answer is queued": Moment(Between(_ADD, _ANSWER, after=True), kept=True),
     "the answer is taken": Moment(Between("outbox.claim", after=True), kept=True),
-    "the answer is being sent": Moment(OnPlatform("send", Trouble.HANG), kept=True),
-    "the answer was sent": Moment(OnPlatform("send", Trouble.HANG_AFTER), kept=True),
+    "the answer is being sent": Moment(OnPlatform(Call.SEND, Trouble.HANG), kept=True),
+    "the answer was sent": Moment(OnPlatform(Call.SEND, Trouble.HANG_AFTER), kept=True),
     "the answer is not noted": Moment(Between("outbox.finish"), kept=True),
     "the answer is noted": Moment(Between("outbox.finish", after=True), kept=True),
     "the session is let go": Moment(Between("leases.release"), kept=True),
@@ -235,13 +236,13 @@ _SPEAKS = InModel(midway=True)
 _SHOWN = InModel(midway=True, shown=True)
 _BUBBLE = "bubbles.put"
 SHOWN_AS_IT_COMES: dict[str, Moment] = {
-    "the bubble is being sent": Moment(While(_SPEAKS, OnPlatform("send", Trouble.HANG))),
-    "the bubble was sent": Moment(While(_SPEAKS, OnPlatform("send", Trouble.HANG_AFTER))),
+    "the bubble is being sent": Moment(While(_SPEAKS, OnPlatform(Call.SEND, Trouble.HANG))),
+    "the bubble was sent": Moment(While(_SPEAKS, OnPlatform(Call.SEND, Trouble.HANG_AFTER))),
     "the bubble is not noted": Moment(While(_SPEAKS, Between(_BUBBLE))),
     "the bubble is noted": Moment(While(_SPEAKS, Between(_BUBBLE, after=True))),
     "the bubble is shown": Moment(_SHOWN),
-    "the bubble is being changed": Moment(Then(_SHOWN, OnPlatform("edit", Trouble.HANG))),
-    "the bubble was changed": Moment(Then(_SHOWN, OnPlatform("edit", Trouble.HANG_AFTER))),
+    "the bubble is being changed": Moment(Then(_SHOWN, OnPlatform(Call.EDIT, Trouble.HANG))),
+    "the bubble was changed": Moment(Then(_SHOWN, OnPlatform(Call.EDIT, Trouble.HANG_AFTER))),
     "the answer in it is not noted": Moment(Then(_SHOWN, Between("outbox.finish")), kept=True),
     "the answer in it is noted": Moment(
         Then(_SHOWN, Between("outbox.finish", after=True)), kept=True

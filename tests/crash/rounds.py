@@ -12,17 +12,25 @@ from enum import StrEnum
 from segue.core.handoff import State
 from segue.handoff.request import CLAIM_TIMEOUT
 from segue.store.handoffs import CLAIM_SECONDS
-from segue.testing.platform import Trouble
+from segue.testing.peers import Trouble
 from tests.crash.history import gather
 from tests.crash.oracle import violations
 from tests.crash.points import Between, Moment
-from tests.crash.world import SHAPES, STUCK, WITHIN, Life, World, until
+from tests.crash.world import STUCK, WITHIN, Life, World, until
+from tests.harness.rigs import Call
 
-THREADED = SHAPES[:4]
 _SLOW = 0.3
 """Seconds by which the platform sometimes delays a gateway's connection."""
 _RANDOM = 0.4
 """The maximum delay in seconds before a random kill."""
+_CALLS = 10
+"""The maximum number of calls to the platform in the life of a gateway in a storm."""
+_SOON = 0.03
+"""The maximum delay in seconds after such a call."""
+_AT_START = 0.2
+"""The probability that a gateway is killed as it starts, and the seconds within which."""
+_GIVES_UP = 0.3
+"""The probability that the user goes on in the terminal after a failed handoff."""
 
 
 class Victim(StrEnum):
@@ -62,14 +70,14 @@ def handing_off(moment: Moment, victim: Victim, *, threaded: bool = False) -> Pl
     """Kill a process in the middle of a handoff."""
 
     async def play(world: World, rng: random.Random) -> None:
-        life = await world.begin(rng.choice(THREADED if threaded else SHAPES))
+        life = await world.begin(rng.choice(world.rig.threaded if threaded else world.rig.kinds))
         arrival = life.arrival
         async with moment.point.at(world, life, _begins(world, life)):
             await _is_asked(world, life)  # a gateway also polls for requests
             _is_answered(life, arrival, moment)
             since = await _kill(world, life, victim, rng)
         away = await _comes_back(world, since, life)
-        if world.rules.keys:
+        if world.rig.keys:
             await _was_carried_out(world, life, away)
         await _goes_on(world, life)
 
@@ -89,7 +97,7 @@ def handing_off_in_vain(moment: Moment) -> Play:
     """Kill every gateway that claims the handoff. It must fail in the end."""
 
     async def play(world: World, rng: random.Random) -> None:
-        life = await world.begin(rng.choice(THREADED))
+        life = await world.begin(rng.choice(world.rig.threaded))
         arrival = life.arrival
         act = _begins(world, life)
         since = time.monotonic()
@@ -111,7 +119,7 @@ def coming_back_first(moment: Moment) -> Play:
     """Kill both processes. The user takes the session back before a new gateway starts."""
 
     async def play(world: World, rng: random.Random) -> None:
-        life = await world.begin(rng.choice(THREADED))
+        life = await world.begin(rng.choice(world.rig.threaded))
         arrival = life.arrival
         async with moment.point.at(world, life, _begins(world, life)):
             _is_answered(life, arrival, moment)
@@ -131,12 +139,12 @@ def writing_ahead(moment: Moment) -> Play:
     """
 
     async def play(world: World, rng: random.Random) -> None:
-        life = await world.begin(rng.choice(THREADED))
+        life = await world.begin(rng.choice(world.rig.threaded))
         arrival = life.arrival
         async with moment.point.at(world, life, _begins(world, life)):
             for _ in range(2):
                 await world.say_in_chat(life)
-            await world.hands.until(lambda shown: shown.unconfirmed == 0)
+            await world.rig.confirmed()
             _is_answered(life, arrival, moment)
             since = await _kill(world, life, Victim.GATEWAY, rng)
         await _comes_back(world, since, life)
@@ -149,7 +157,7 @@ def asking(point: Between, victim: Victim) -> Play:
     """Kill a process while the terminal requests the handoff."""
 
     async def play(world: World, rng: random.Random) -> None:
-        life = await world.begin(rng.choice(SHAPES))
+        life = await world.begin(rng.choice(world.rig.kinds))
         async with point.at(world, life, _begins(world, life)):
             since = await _kill(world, life, victim, rng)
         await _comes_back(world, since, life)
@@ -161,11 +169,12 @@ def asking(point: Between, victim: Victim) -> Play:
 # Answers
 
 
-def answering(moment: Moment, *, task: bool = False, more: int = 0) -> Play:
-    """Kill the gateway while it answers a message."""
+def answering(moment: Moment, *, task: bool = False, more: int = 0, grows: bool = False) -> Play:
+    """Kill the gateway while it answers a message, which `grows` in the chat."""
 
     async def play(world: World, rng: random.Random) -> None:
-        life = await world.begin(rng.choice(SHAPES))
+        kinds = [kind for kind in world.rig.kinds if not (grows and kind.drafts)]
+        life = await world.begin(rng.choice(kinds))
         await world.hand_over(life)
         word = world.next_word
 
@@ -187,7 +196,7 @@ def taking_back(point: Between, victim: Victim) -> Play:
     """Kill a process while a session returns to a terminal."""
 
     async def play(world: World, rng: random.Random) -> None:
-        life = await world.begin(rng.choice(SHAPES))
+        life = await world.begin(rng.choice(world.rig.kinds))
         await world.hand_over(life)
         await _says(world, life)
         life.terminal = await world.terminal()
@@ -218,7 +227,7 @@ def at_random(lives: int = 3) -> Play:
     """Several conversations at once, each busy, and a kill at a random moment."""
 
     async def play(world: World, rng: random.Random) -> None:
-        every = [await world.begin(rng.choice(SHAPES), said=1) for _ in range(lives)]
+        every = [await world.begin(rng.choice(world.rig.kinds), said=1) for _ in range(lives)]
         there = rng.sample(every, rng.randint(0, lives - 1))
         for life in there:
             await world.aim(life)
@@ -250,6 +259,54 @@ async def _does(world: World, life: Life, rng: random.Random, there: bool) -> No
         await world.ask(life)
 
 
+def storm(lives: int = 6) -> Play:
+    """Several conversations are handed off at once, while one gateway after another is killed."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        every = [await world.begin(rng.choice(world.rig.kinds), said=1) for _ in range(lives)]
+        killing = asyncio.create_task(_kills(world, rng))
+        await asyncio.gather(*(_moves(world, life, rng) for life in every))
+        killing.cancel()
+        await asyncio.wait({killing})
+        assert killing.cancelled(), killing.exception()
+        since = time.monotonic()
+        for life in every:
+            await _comes_back(world, since, life)
+        for life in every:
+            await _goes_on(world, life)
+        assert world.kills >= lives // 2, "there was no storm"
+
+    return play
+
+
+async def _kills(world: World, rng: random.Random) -> None:
+    """Kill each gateway after a random number of calls to the platform, or as it starts."""
+    while True:
+        if rng.random() < _AT_START:
+            await asyncio.sleep(rng.uniform(0.0, _AT_START))
+        else:
+            await world.have_gateways()
+            last = (await world.rig.look()).version + rng.randint(1, _CALLS)
+            await world.rig.until(lambda view, last=last: view.version >= last)
+            await asyncio.sleep(rng.uniform(0.0, _SOON))
+        await world.kill_gateway()
+        await world.start_gateway()
+
+
+async def _moves(world: World, life: Life, rng: random.Random) -> None:
+    """Hand the session off, again and again until it succeeds or the user has enough of it."""
+    while True:
+        await world.ask(life)
+        told = await life.desk.handed_off(STUCK)
+        if told.text == "Completed":
+            world.spare(life)
+            await world.say_in_chat(life)
+            return
+        if told.text == "Failed" and rng.random() < _GIVES_UP:
+            await world.say_in_terminal(life)
+            return
+
+
 # Steps
 
 
@@ -279,7 +336,7 @@ async def _kill(world: World, life: Life, victim: Victim, rng: random.Random) ->
     if victim is not Victim.TERMINAL:
         await world.kill_gateway()
         if rng.random() < 0.3:
-            await world.hands.fail("me", Trouble.DELAY, seconds=_SLOW)
+            await world.rig.fail(Call.CONNECT, Trouble.DELAY, seconds=_SLOW)
     if victim is not Victim.GATEWAY:
         await world.kill_terminal(life)
     return since

@@ -53,7 +53,7 @@ class Say(msgspec.Struct, frozen=True, tag=True):
 
 
 class HandOff(msgspec.Struct, frozen=True, tag=True):
-    platform: str = "telegram"
+    platform: str
 
 
 class Resume(msgspec.Struct, frozen=True, tag=True):

@@ -5,11 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.testing.platform import Peer
 from tests.crash.chapters import (
-    SHORT,
-    WITH_KEYS,
-    WITHOUT_KEYS,
     Chapter,
     chapters,
     named,
@@ -18,9 +14,12 @@ from tests.crash.chapters import (
     of_handoffs,
     of_odd_things,
     of_pieces,
+    of_storms,
 )
+from tests.crash.conftest import Fakes
 from tests.crash.rounds import Victim
 from tests.crash.world import Nursery
+from tests.harness.rigs import GenericRig, KeylessRig, ShortRig, TelegramRig
 
 PROMISED = 240
 SIZE = 6
@@ -29,7 +28,7 @@ SIZE = 6
 SELECTED = [
     Chapter(
         "handoffs",
-        WITH_KEYS,
+        GenericRig,
         named(
             of_handoffs(*Victim),
             "a thread was opened: both is killed",
@@ -39,7 +38,7 @@ SELECTED = [
     ),
     Chapter(
         "answers",
-        WITH_KEYS,
+        GenericRig,
         named(
             of_answers(),
             "the agent thinks",
@@ -47,23 +46,28 @@ SELECTED = [
             "the tool runs",
         ),
     ),
-    Chapter("without keys", WITHOUT_KEYS, named(of_answers(), "the answer was sent")),
-    Chapter("in pieces", SHORT, named(of_pieces(), "a piece is noted: the gateway is killed")),
+    Chapter("without keys", KeylessRig, named(of_answers(), "the answer was sent")),
+    Chapter("in pieces", ShortRig, named(of_pieces(), "a piece is noted: the gateway is killed")),
 ]
 """A few of every kind, for `make test`; `make test-kill` plays all."""
 CHAPTERS = [
-    *chapters("handoffs", WITH_KEYS, of_handoffs(*Victim), SIZE),
-    *chapters("handoffs without keys", WITHOUT_KEYS, of_handoffs(Victim.GATEWAY), SIZE),
-    *chapters("handoffs in pieces", SHORT, of_pieces(), SIZE),
-    *chapters("answers", WITH_KEYS, of_answers(), SIZE),
-    *chapters("answers without keys", WITHOUT_KEYS, of_answers(), SIZE),
-    *chapters("answers in pieces", SHORT, of_answers(2), SIZE),
-    *chapters("odd things", WITH_KEYS, of_odd_things(), SIZE - 2),
+    *chapters("handoffs", GenericRig, of_handoffs(*Victim), SIZE),
+    *chapters("handoffs without keys", KeylessRig, of_handoffs(Victim.GATEWAY), SIZE),
+    *chapters("handoffs in pieces", ShortRig, of_pieces(), SIZE),
+    *chapters("answers", GenericRig, of_answers(), SIZE),
+    *chapters("answers without keys", KeylessRig, of_answers(), SIZE),
+    *chapters("answers in pieces", ShortRig, of_answers(2), SIZE),
+    *chapters("handoffs on Telegram", TelegramRig, of_handoffs(Victim.GATEWAY), SIZE),
+    *chapters("answers on Telegram", TelegramRig, of_answers(3), SIZE),
+    *chapters("odd things", GenericRig, of_odd_things(), SIZE - 2),
+    *chapters("storms", GenericRig, of_storms(1), 1),
+    *chapters("storms without keys", KeylessRig, of_storms(1), 1),
+    *chapters("storms on Telegram", TelegramRig, of_storms(2), 1),
 ]
-"""Killed at every step."""
+"""Killed at every step, and in the storms again and again."""
 CHANCE = [
-    *chapters("at random", WITH_KEYS, of_chance(8), SIZE - 2),
-    *chapters("at random without keys", WITHOUT_KEYS, of_chance(4), SIZE - 2),
+    *chapters("at random", GenericRig, of_chance(8), SIZE - 2),
+    *chapters("at random without keys", KeylessRig, of_chance(4), SIZE - 2),
 ]
 """Killed at moments that nobody chose: also with the same seed never quite the same."""
 
@@ -73,21 +77,21 @@ def test_there_are_as_many_rounds_as_promised():
 
 
 @pytest.mark.parametrize("chapter", SELECTED, ids=lambda chapter: chapter.name)
-async def test_nothing_is_lost_stuck_or_doubled(chapter: Chapter, peer: Peer, nursery: Nursery):
-    await chapter.play(peer, nursery)
+async def test_nothing_is_lost_stuck_or_doubled(chapter: Chapter, fakes: Fakes, nursery: Nursery):
+    await chapter.play(fakes.of(chapter.rig), nursery)
 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
 async def test_nothing_is_lost_stuck_or_doubled_whoever_is_killed(
-    chapter: Chapter, peer: Peer, nursery: Nursery, seed: int
+    chapter: Chapter, fakes: Fakes, nursery: Nursery, seed: int
 ):
-    await chapter.play(peer, nursery, seed=seed)
+    await chapter.play(fakes.of(chapter.rig), nursery, seed=seed)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("chapter", CHANCE, ids=lambda chapter: chapter.name)
 async def test_nothing_is_lost_stuck_or_doubled_at_any_moment(
-    chapter: Chapter, peer: Peer, nursery: Nursery, seed: int
+    chapter: Chapter, fakes: Fakes, nursery: Nursery, seed: int
 ):
-    await chapter.play(peer, nursery, seed=seed)
+    await chapter.play(fakes.of(chapter.rig), nursery, seed=seed)

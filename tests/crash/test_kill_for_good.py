@@ -8,19 +8,20 @@ import pytest
 
 from segue.core.handoff import Failure, State
 from segue.core.transcript import Kind, Role
-from segue.testing.platform import Peer, Shape
-from tests.crash.chapters import WITH_KEYS, WITHOUT_KEYS
+from tests.crash.conftest import Fakes
 from tests.crash.points import ANSWERING, HANDING_OFF
 from tests.crash.rounds import judge
 from tests.crash.world import STUCK, Nursery, until, world
+from tests.harness import rigs
+from tests.harness.rigs import GenericRig, PlatformRig
 
 
 @pytest.mark.kill
 async def test_a_terminal_whose_gateway_never_comes_back_goes_on_in_time(
-    peer: Peer, nursery: Nursery
+    fakes: Fakes, nursery: Nursery
 ):
-    async with world(peer, nursery, WITH_KEYS) as here:
-        life = await here.begin(Shape.FORUM)
+    async with world(GenericRig, fakes.of(GenericRig), nursery) as here:
+        life = await here.begin(here.rig.forum)
 
         async def act() -> None:
             here.begin_handoff(life)
@@ -40,11 +41,12 @@ async def test_a_terminal_whose_gateway_never_comes_back_goes_on_in_time(
         await judge(here, life, told.text)
 
 
+@pytest.mark.parametrize("rig", rigs.KEYLESS, ids=lambda rig: rig.name)
 async def test_an_answer_that_may_not_have_arrived_is_told_in_its_session(
-    peer: Peer, nursery: Nursery
+    rig: type[PlatformRig], fakes: Fakes, nursery: Nursery
 ):
-    async with world(peer, nursery, WITHOUT_KEYS) as here:
-        life = await here.begin(Shape.FORUM)
+    async with world(rig, fakes.of(rig), nursery) as here:
+        life = await here.begin(here.rig.forum)
         await here.hand_over(life)
 
         async def act() -> None:

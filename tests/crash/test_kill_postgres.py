@@ -9,10 +9,11 @@ from contextlib import ExitStack
 import pytest
 
 from segue.testing import postgres
-from segue.testing.platform import running
-from tests.crash.chapters import WITH_KEYS, Chapter, of_answers, of_chance, of_handoffs
+from tests.crash.chapters import Chapter, of_answers, of_chance, of_handoffs
 from tests.crash.rounds import Victim
 from tests.crash.world import Nursery
+from tests.harness.fakes import forked
+from tests.harness.rigs import GenericRig
 
 ROUNDS = [
     *of_handoffs(Victim.GATEWAY),
@@ -28,7 +29,7 @@ TESTS = 6
 
 def share(test: int, place: int) -> Chapter:
     rounds = ROUNDS[test * WORLDS + place :: TESTS * WORLDS]
-    return Chapter(f"on PostgreSQL {test} {place}", WITH_KEYS, tuple(rounds))
+    return Chapter(f"on PostgreSQL {test} {place}", GenericRig, tuple(rounds))
 
 
 def test_every_round_is_played():
@@ -46,7 +47,7 @@ async def test_nothing_is_lost_stuck_or_doubled_when_another_gateway_takes_over(
         # In threads: while one world waits for its platform to start, the others have time limits.
         stack = ExitStack()
         try:
-            peer = await asyncio.to_thread(stack.enter_context, running())
+            peer = await asyncio.to_thread(stack.enter_context, forked(GenericRig.fake))
             url = await asyncio.to_thread(stack.enter_context, postgres_server.database())
             await chapter.play(peer, nursery, url)
         finally:

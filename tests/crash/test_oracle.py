@@ -10,13 +10,13 @@ import pytest
 from msgspec import structs
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.handoff import Handoff, State, Step
+from segue.core.handoff import Failure, Handoff, State, Step
 from segue.core.lease import Ticks
 from segue.core.transcript import Kind, Message, Outcome, Role, ToolCall
 from segue.store.outbox import Outgoing, OutgoingState
-from segue.testing.platform import Message as Shown
-from segue.testing.platform import Thread
 from tests.crash.oracle import Evidence, violations
+from tests.harness.rigs import Message as Shown
+from tests.harness.rigs import Thread
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CHAT = "!dm:1"
@@ -85,11 +85,9 @@ ROWS = (
 def shown(outgoing: Outgoing) -> Shown:
     return Shown(
         id=outgoing.receipts[0],
-        chat=CHAT,
-        thread="topic:2",
         author="bot",
         text=outgoing.body.replace("*", ""),
-        key=f"{outgoing.key}/0",
+        thread="topic:2",
     )
 
 
@@ -106,9 +104,9 @@ HONEST = Evidence(
     waiting=0,
     bubbles=0,
     messages=tuple(map(shown, ROWS)),
-    threads=(Thread(id="topic:2", chat=CHAT, title="Life", key="k"),),
+    threads=(Thread("topic:2", "Life"),),
     keys=True,
-    refused=("conflict",),
+    mistakes=(),
     asked={"w1": 1, "handed off after w1": 2, "w2": 3},
     tasks=frozenset({"w2"}),
     kills={"handed off after w1": 1, "w2": 1},
@@ -166,7 +164,7 @@ def test_an_honest_story_breaks_no_promise(honest: Evidence):
 
 
 def test_without_keys_half_a_message_may_be_left_if_that_is_told():
-    half = structs.replace(shown(ROWS[4]), id="message:9", text="I heard w1 …", key=None)
+    half = replace(shown(ROWS[4]), id="message:9", text="I heard w1 …")
     messages = (*HONEST.messages, half)
     untold = replace(HONEST, messages=messages, keys=False)
     assert violations(untold)
@@ -174,6 +172,27 @@ def test_without_keys_half_a_message_may_be_left_if_that_is_told():
     rows, all_shown = (*HONEST.outgoing, told), (*messages, shown(told))
     assert not violations(replace(untold, outgoing=rows, messages=all_shown))
     assert violations(replace(untold, outgoing=rows, messages=all_shown, keys=True))
+
+
+def test_a_thread_of_a_handoff_that_every_gateway_died_in_may_be_unknown():
+    lost = replace(FAILED, id=2, thread=None, failure=Failure.CANCELLED)
+    orphan = replace(
+        HONEST, handoffs=(lost, HANDOFF), threads=(*HONEST.threads, Thread("topic:9", "Life"))
+    )
+    assert violations(orphan)
+    abandoned = replace(lost, failure=Failure.ABANDONED)
+    assert not violations(replace(orphan, handoffs=(abandoned, HANDOFF)))
+
+
+def test_two_handoffs_to_one_chat_may_have_the_same_recap():
+    second = replace(ROWS[0], no=9, key="handoff:2:recap", receipts=("message:9",))
+    twice = replace(
+        HONEST,
+        handoffs=(replace(FAILED, id=2, thread=None), HANDOFF),
+        messages=(shown(second), *HONEST.messages),
+    )
+    assert violations(twice)
+    assert not violations(replace(twice, outgoing=(second, *ROWS)))
 
 
 Lie = Callable[[], Evidence]
@@ -302,33 +321,27 @@ LIES: dict[str, tuple[Lie, str]] = {
     "overwritten by something else": (
         lambda: replace(
             HONEST,
-            messages=(*HONEST.messages[:4], structs.replace(HONEST.messages[4], text="w7")),
+            messages=(*HONEST.messages[:4], replace(HONEST.messages[4], text="w7")),
         ),
         "is shown as 'w7'",
     ),
     "shown twice": (
-        lambda: replace(
-            HONEST, messages=(*HONEST.messages, structs.replace(HONEST.messages[4], id="x"))
-        ),
+        lambda: replace(HONEST, messages=(*HONEST.messages, replace(HONEST.messages[4], id="x"))),
         "nobody was sending it",
     ),
     "shown twice, where one is uncertain": (
-        lambda: replace(
-            UNSURE, messages=(*HONEST.messages, structs.replace(HONEST.messages[4], id="x"))
-        ),
+        lambda: replace(UNSURE, messages=(*HONEST.messages, replace(HONEST.messages[4], id="x"))),
         "nobody was sending it",
     ),
     "a thread too many": (
-        lambda: replace(
-            HONEST, threads=(*HONEST.threads, Thread(id="topic:9", chat=CHAT, title="Life"))
-        ),
+        lambda: replace(HONEST, threads=(*HONEST.threads, Thread("topic:9", "Life"))),
         "nobody knows of",
     ),
     "a thread too many, silently, without keys": (
         lambda: replace(
             HONEST,
             keys=False,
-            threads=(*HONEST.threads, Thread(id="topic:9", chat=CHAT, title="Life")),
+            threads=(*HONEST.threads, Thread("topic:9", "Life")),
         ),
         "nobody knows of",
     ),
@@ -349,7 +362,7 @@ LIES: dict[str, tuple[Lie, str]] = {
         "4 times about w2",
     ),
     "a tool ran twice": (lambda: replace(HONEST, runs={"w2": 2}), "the tool ran 2 times"),
-    "a call was refused": (lambda: replace(HONEST, refused=("key_reused",)), "key_reused"),
+    "a call was refused": (lambda: replace(HONEST, mistakes=("key_reused",)), "key_reused"),
     "the gateway broke": (
         lambda: replace(HONEST, log="2026 ERROR Message 1 was not answered"),
         "tells of a fault",

@@ -21,7 +21,9 @@ from segue.store.processes import whose
 from segue.testing import postgres
 from segue.testing.gateways import environment
 from segue.testing.platform import Peer
-from tests.crash.world import TELEGRAM
+from tests.harness.rigs import GenericRig
+
+TELEGRAM = GenericRig.platform
 
 SOON = ALIVE_SECONDS / 2
 """Sooner than its silence would tell: by the lock that the server frees, at the next look."""

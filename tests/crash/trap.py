@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 from types import CoroutineType
 from typing import Any, TypeAlias
 
@@ -22,8 +23,8 @@ from segue.platforms.spec import PlatformSettings
 from segue.store.base import Engine
 from segue.store.postgres import PostgresEngine
 from segue.store.sqlite import SqliteEngine
-from segue.testing.platform import adapter
 
+ADAPTER = "tests.crash.trap:make"
 LOOK = 0.004
 
 Write: TypeAlias = "Callable[..., CoroutineType[Any, Any, Any]]"
@@ -53,7 +54,17 @@ class Traps:
     def __init__(self, folder: Path) -> None:
         self._armed = folder / "armed"
         self._sprung = folder / "sprung"
+        self._adapter = folder / "adapter"
         folder.mkdir(exist_ok=True)
+
+    @property
+    def adapter(self) -> str:
+        """The adapter of the platform that the gateway serves."""
+        return self._adapter.read_text()
+
+    @adapter.setter
+    def adapter(self, name: str) -> None:
+        self._adapter.write_text(name)
 
     def lay(self, trap: Trap) -> None:
         self._sprung.unlink(missing_ok=True)
@@ -80,9 +91,9 @@ class Traps:
 
 
 def make(settings: PlatformSettings) -> Adapter:
-    """Return the test platform's adapter, and install traps in this process."""
+    """Return the platform's adapter, and install traps in this process."""
     install(Path.home())
-    return adapter.make(settings)
+    return resolve_name(Traps(Path.home() / "traps").adapter)(settings)
 
 
 def install(folder: Path) -> None:

@@ -22,7 +22,7 @@ import msgspec
 
 import segue
 import segue.store
-from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.store import Store, outbox
@@ -30,35 +30,29 @@ from segue.store.base import Row, Tx
 from segue.store.gateways import LinkState
 from segue.store.outbox import Outgoing
 from segue.store.processes import whose
-from segue.testing.platform import Hands, Peer, Rules, Shape
+from segue.testing.peers import Peer
 from tests import program
-from tests.crash import terminals
-from tests.crash.model import HANDOFF, TASK, Mind
+from tests.crash import terminals, trap
+from tests.crash.model import HANDOFF, TASK, WordModel
 from tests.crash.terminals import HandOff, Open, Order, Resume, Say, Told, here
 from tests.crash.trap import Traps
+from tests.harness.rigs import Kind, PlatformRig
 from tests.program import Program
 
-TELEGRAM = Platform.TELEGRAM
 STUCK = 30.0
 """Seconds after which an operation counts as stuck."""
 WITHIN = 30.0
 """Timeout in seconds for everything else."""
 LOOK = 0.01
-SHAPES = (
-    Shape.DM, Shape.GROUP, Shape.CHANNEL, Shape.FORUM, Shape.NO_THREADS, Shape.THREADS_REFUSED,
-)  # fmt: skip
-_TYPES = {Shape.DM: ChatType.DM, Shape.CHANNEL: ChatType.CHANNEL}
 _ROOT = Path(__file__).parents[2]
 _CODE = os.pathsep.join([str(Path(segue.__file__).parents[1]), str(_ROOT)])
 _SETTINGS = """
 [web]
 enabled = false
 
-[platforms.telegram]
-adapter = "tests.crash.trap:make"
-
 [approvals]
 policy = "auto"
+
 """
 
 
@@ -90,7 +84,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, within: flo
 
 
 class Terminal:
-    """The test's connection to a running `desk` process."""
+    """The test's connection to a running terminal process."""
 
     def __init__(
         self, orders: asyncio.StreamWriter, told: asyncio.StreamReader, pid: int, story: Story
@@ -116,8 +110,8 @@ class Terminal:
         self._send(order)
         return await self._outcome()
 
-    def begin_handoff(self) -> None:
-        self._send(HandOff())
+    def begin_handoff(self, platform: Platform) -> None:
+        self._send(HandOff(platform))
         self._handing_off = asyncio.create_task(self._outcome())
 
     async def handed_off(self, within: float) -> Told:
@@ -188,6 +182,9 @@ class Life:
 
     home: Address
     """The address that it is handed off to."""
+    user: str
+    """The owner's account there: one per conversation, because some platforms have only one direct
+    message with each user."""
     session_id: str
     terminal: Terminal | None
     """The terminal that holds it."""
@@ -238,24 +235,22 @@ class World:
         self,
         folder: Path,
         url: str,
-        peer: Peer,
+        rig: PlatformRig,
         nursery: Nursery,
-        hands: Hands,
         store: Store,
-        rules: Rules,
     ) -> None:
         self.folder = folder
         self.url = url
-        self.hands = hands
+        self.rig = rig
         self.store = store
-        self.rules = rules
-        self.mind = Mind()
-        self.mind.command = (
+        self.model = WordModel()
+        self.model.command = (
             f"echo {{word}} >> {folder}/runs; while test -e {folder}/hold; do sleep 0.02; done"
         )
         self.traps = Traps(folder / "traps")
+        self.traps.adapter = rig.adapter
         self.story = Story()
-        self.anna = ""
+        self.kills = 0
         self.standby = not url.startswith("sqlite")
         """Whether a second gateway stands by to replace the first."""
         self._gateways: list[Program] = []
@@ -278,9 +273,7 @@ class World:
             "SEGUE_CONFIG": str(folder / "config.toml"),
             "SEGUE_MODEL": "openai/gpt-test",
             "OPENAI_API_KEY": "sk-test",
-            "SEGUE_TELEGRAM_URL": peer.url,
-            "SEGUE_TELEGRAM_TOKEN": peer.token,
-            **program.constants({"segue.gateway.janitor.POLL_SECONDS": 0.5}),
+            **program.constants({"segue.gateway.janitor.POLL_SECONDS": 0.5, **rig.constants}),
         }
 
     # Gateways
@@ -293,10 +286,10 @@ class World:
         """Start gateways until one serves and, where that is possible, another stands by."""
         wanted = 2 if self.standby else 1
         while len(self._gateways) < wanted:
-            await self._start_gateway()
+            await self.start_gateway()
         await until(self._is_served, "a gateway is serving", WITHIN)
 
-    async def _start_gateway(self) -> None:
+    async def start_gateway(self) -> None:
         with self._errors.open("ab") as errors:
             process = program.start(
                 *("gateway", "run", "--log", str(self.log)),
@@ -318,22 +311,24 @@ class World:
         await until(is_there, f"gateway {process.pid} is there", WITHIN)
 
     async def _is_served(self) -> bool:
-        serving = await self.store.gateways.serving(TELEGRAM)
-        if serving is None or serving.links[TELEGRAM].state is not LinkState.CONNECTED:
+        platform = self.rig.platform
+        serving = await self.store.gateways.serving(platform)
+        if serving is None or serving.links[platform].state is not LinkState.CONNECTED:
             return False
         return any(process.pid == whose(serving.process)[1] for process in self._gateways)
 
     async def kill_gateway(self) -> None:
         """Kill the serving gateway, or else the first."""
-        serving = await self.store.gateways.serving(TELEGRAM)
+        serving = await self.store.gateways.serving(self.rig.platform)
         pids = [process.pid for process in self._gateways]
         pid = whose(serving.process)[1] if serving else pids[0]
         process = self._gateways.pop(pids.index(pid))
         process.kill()
-        await asyncio.to_thread(process.wait)
+        self.kills += 1
         self.story.tell(f"gateway {process.pid} is killed")
         for life in self._lives:
             life.kills.update({about: life.kills.get(about, 0) + 1 for about in life.unanswered})
+        await asyncio.to_thread(process.wait)
 
     # Terminals
 
@@ -372,16 +367,17 @@ class World:
 
     # A conversation
 
-    async def begin(self, shape: Shape, *, said: int = 2) -> Life:
+    async def begin(self, kind: Kind, *, said: int = 2) -> Life:
         """Start a session with some messages in a terminal, and create a chat as its home
         channel."""
-        chat = await self.hands.chat(shape, [self.anna], name="Home")
-        chat_type = _TYPES.get(shape, ChatType.GROUP)
-        home = Address(platform=TELEGRAM, chat_type=chat_type, chat_id=chat)
+        user = await self.rig.user("Anna")
+        await self.rig.pair(self.store, user)
+        chat = await self.rig.chat(kind, [user])
+        home = self.rig.address(kind, chat)
         terminal = await self.terminal()
         told = await terminal.do(Open(title=f"Life in {chat}"))
         assert not told.error, told
-        life = Life(home=home, session_id=told.text, terminal=terminal)
+        life = Life(home=home, user=user, session_id=told.text, terminal=terminal)
         self._lives.append(life)
         await self.aim(life)
         for _ in range(said):
@@ -417,15 +413,16 @@ class World:
         if task:
             life.tasks.add(word)
         thread = await self.thread(life)
-        await self.hands.say(
-            self.anna, life.chat, f"{word} {TASK}" if task else word, thread=thread
-        )
+        text = f"{word} {TASK}" if task else word
+        if thread is None and life.home.chat_type is not ChatType.DM:
+            text = self.rig.addressed(text)
+        await self.rig.say(life.user, life.chat, text, thread=thread)
         self.story.tell(f"the person writes {word} in {thread or life.chat}")
         return word
 
     async def thread(self, life: Life) -> str | None:
         """The newest thread of its chat."""
-        threads = (await self.hands.look(life.chat)).threads
+        threads = (await self.rig.look(life.chat)).threads
         return threads[-1].id if threads else None
 
     async def hand_over(self, life: Life) -> None:
@@ -440,19 +437,23 @@ class World:
         self.story.tell(f"{life.session_id} is to be handed off")
         life.taken_back = False
         life.unanswered.add(life.arrival)
-        life.desk.begin_handoff()
+        life.desk.begin_handoff(self.rig.platform)
 
     async def ask(self, life: Life) -> None:
         """Start a handoff to the conversation's chat while others start theirs."""
         async with self._asking:
             await self.aim(life)
+            before = await self.latest(life)
             if life.terminal is None:  # it was killed
                 return
             self.begin_handoff(life)
 
             async def is_asked() -> bool:
                 terminal = life.terminal
-                return terminal is None or terminal.was_told or bool(await self.latest(life))
+                if terminal is None or terminal.was_told:
+                    return True
+                latest = await self.latest(life)
+                return latest is not None and (before is None or latest.id != before.id)
 
             await until(is_asked, f"{life.session_id} is asked for", WITHIN)
 
@@ -492,11 +493,11 @@ class World:
             latest = await self.latest(life)
             if latest is not None and latest.in_flight:
                 return False
-            if (await self.hands.look(life.chat)).unconfirmed:
+            if (await self.rig.look(life.chat)).unconfirmed:
                 return False
             if any(i.address.chat_id == life.chat for i in await self.store.inbox.waiting()):
                 return False
-            bubbles = await self.store.outbox.bubbles([TELEGRAM])
+            bubbles = await self.store.outbox.bubbles([self.rig.platform])
             if any(address.chat_id == life.chat for address in bubbles):
                 return False
             return all(row.finished for row in await outgoing(self.store, life.chat))
@@ -538,27 +539,24 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(
-    peer: Peer, nursery: Nursery, rules: Rules, url: str | None = None
+    rig: type[PlatformRig], peer: Peer, nursery: Nursery, url: str | None = None
 ) -> AsyncGenerator[World]:
-    """Reset the platform, pair Anna, and start gateways on SQLite or on the PostgreSQL at `url`."""
+    """Reset the platform and start gateways on SQLite or on the PostgreSQL at `url`."""
     async with contextlib.AsyncExitStack() as stack:
         # Short, because it contains Unix sockets, whose paths have a length limit.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="segue-crash-")))
         url = url or f"sqlite://{folder}/segue.db"
         settings = folder / "config.toml"
-        settings.write_text(_SETTINGS)
+        phone = await stack.enter_async_context(rig.opened(peer))
+        settings.write_text(_SETTINGS + phone.settings(trap.ADAPTER))
         settings.chmod(0o600)
-        hands = await stack.enter_async_context(peer.hands())
-        await hands.clear(rules)
         store = await stack.enter_async_context(await segue.store.open(url))
-        world = World(folder, url, peer, nursery, hands, store, rules)
-        base = await stack.enter_async_context(world.mind.serving())
+        world = World(folder, url, phone, nursery, store)
+        base = await stack.enter_async_context(world.model.serving())
         world._environment["OPENAI_BASE_URL"] = base
         stack.push_async_callback(world.close)
         await world.open()
         await store.owners.ensure(ME)
         await store.owners.introduced(ME)
-        world.anna = await hands.user("Anna")
-        await store.owners.link(Sender(platform=TELEGRAM, user_id=world.anna), ME)
         await world.have_gateways()
         yield world

@@ -1,4 +1,4 @@
-"""A gateway that is killed while an answer is to be seen growing: the next one says it once."""
+"""A gateway is killed while an answer is shown as it grows: the next one delivers it once."""
 
 from __future__ import annotations
 
@@ -11,97 +11,73 @@ from segue.gateway.streaming import BUBBLE_DELAY
 from segue.store import Topic
 from segue.testing.models.openai import Say
 from segue.testing.models.travel import AT_ONCE, Travel
-from segue.testing.telegram import Message, Shown, Trouble
-from tests.end_to_end.conftest import TELEGRAM, WITHIN, Home, Shape
+from segue.testing.peers import Trouble
+from tests.harness import rigs
+from tests.harness.household import WITHIN, Household
+from tests.harness.rigs import Call, Message
 
 STORY = "Once upon a time there was a boat. " * 20
 HALF = 3000
-"""Bytes of the answer that come before it stops."""
+"""Bytes of the answer that arrive before it stops."""
 
 
-@pytest.fixture(autouse=True)
-def halves(home: Home) -> None:
-    """Are shown."""
-    home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": BUBBLE_DELAY})
+async def begins_a_story(home: Household, thread: str | None) -> None:
+    home.model.travel = Travel(stall_after=HALF)
+    home.model.plans.append(Say(text=STORY))
+    await home.writes("a story", thread)
 
 
-async def begins_a_story(home: Home, chat: int, thread: int | None) -> None:
-    home.mind.travel = Travel(stall_after=HALF)
-    home.mind.plans.append(Say(text=STORY))
-    await home.hands.say(home.anna, chat, "a story", thread=thread)
-
-
-def half(message: Message) -> bool:
+def is_half(message: Message) -> bool:
     return message.text.startswith("Once upon") and message.text.endswith("…")
 
 
-async def grows(home: Home, chat: int, thread: int | None) -> Message:
-    """The message that is being written, once it is there."""
-    shown = await home.hands.until(
-        lambda shown: any(map(half, home.spoken(shown, thread))), chat=chat, within=WITHIN
-    )
-    return home.spoken(shown, thread)[-1]
+async def grows(home: Household, thread: str | None) -> Message:
+    """Wait for the message that is being written."""
+    view = await home.rig.until(lambda view: any(map(is_half, view.messages)), home.chat)
+    return home.spoken(view, thread)[-1]
 
 
-async def is_known(home: Home) -> None:
-    """Wait until the store knows of it, which it does a moment later than people see it."""
+async def is_known(home: Household) -> None:
+    """Wait until the store knows of it, a moment after users see it."""
     async with asyncio.timeout(WITHIN), home.store.listen(Topic.OUTBOX) as wake:
-        while not await home.store.outbox.bubbles([TELEGRAM]):
+        while not await home.store.outbox.bubbles([home.rig.platform]):
             await wake.wait(0.05)
 
 
-async def answers(home: Home, chat: int, thread: int | None) -> Shown:
-    """Let another gateway go on; what is to be seen once it has answered."""
-    home.mind.travel = AT_ONCE
-    async with home.gateway():
-        return await home.hands.until(
-            lambda shown: any(m.text == "(3) a story" for m in home.spoken(shown, thread)),
-            chat=chat,
-            within=WITHIN,
-        )
+@pytest.fixture(autouse=True)
+def shows_halves(home: Household) -> None:
+    home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": BUBBLE_DELAY})
 
 
-async def test_half_a_message_becomes_the_answer(home: Home):
-    chat = await home.at_home(Shape.FORUM)
+async def test_half_a_message_becomes_the_answer(home: Household):
+    await home.at_home(home.rig.forum)
     async with home.gateway():
-        thread = await home.arrives(chat)
-        await begins_a_story(home, chat, thread)
-        begun = await grows(home, chat, thread)
+        thread = await home.arrives()
+        await begins_a_story(home, thread)
+        begun = await grows(home, thread)
         await is_known(home)
-    shown = await answers(home, chat, thread)
-    _, _, answer = home.spoken(shown, thread)
+    home.model.travel = AT_ONCE
+    async with home.gateway():
+        answer = await home.sees("(3) a story", thread)
     assert (answer.id, answer.text) == (begun.id, "(3) a story")
+    assert len(await home.texts(thread)) == 3
     assert await home.store.outbox.troubled() == ()
 
 
-async def test_half_a_message_of_which_nobody_knows_is_told_of(home: Home):
-    chat = await home.at_home(Shape.FORUM)
+@pytest.mark.parametrize("home", rigs.KEYLESS, indirect=True)
+async def test_half_a_message_of_unknown_fate_is_reported(home: Household):
+    await home.at_home(home.rig.forum)
     async with home.gateway():
-        thread = await home.arrives(chat)
-        await home.hands.fail("sendMessage", Trouble.HANG_AFTER)
-        await begins_a_story(home, chat, thread)
-        begun = await grows(home, chat, thread)
-        await home.hands.until(lambda shown: shown.hanging == 1, within=WITHIN)
-    await home.hands.calm()
-    home.mind.travel = AT_ONCE
+        thread = await home.arrives()
+        await home.rig.fail(Call.SEND, Trouble.HANG_AFTER)
+        await begins_a_story(home, thread)
+        begun = await grows(home, thread)
+        await home.rig.until(lambda view: view.hanging == 1)
+    await home.rig.calm()
+    home.model.travel = AT_ONCE
     async with home.gateway():
-        await home.sees("half a message above", chat, thread=thread)
-        shown = await home.hands.look(chat)
-    _, _, left, answer, told = home.spoken(shown, thread)
+        await home.sees(texts.HALF, thread)
+    _, _, left, answer, told = home.spoken(await home.rig.look(home.chat), thread)
     assert left.id == begun.id
-    assert half(left)
-    assert answer.text == "(3) a story"
-    assert told.text == texts.HALF
-
-
-async def test_a_draft_gives_way_to_the_answer(home: Home):
-    chat = await home.at_home(Shape.TOPICS)
-    async with home.gateway():
-        thread = await home.arrives(chat)
-        await begins_a_story(home, chat, thread)
-        shown = await home.hands.until(lambda shown: bool(shown.drafts), chat=chat, within=WITHIN)
-        assert [draft.thread for draft in shown.drafts] == [thread]
-        assert len(home.spoken(shown, thread)) == 2
-    shown = await answers(home, chat, thread)
-    assert [m.text for m in home.spoken(shown, thread)][2:] == ["(3) a story"]
-    assert shown.drafts == ()
+    assert is_half(left)
+    assert (answer.text, told.text) == ("(3) a story", texts.HALF)

@@ -1,36 +1,18 @@
-"""From the terminal to a phone with Telegram and back: everything as a person does it."""
+"""From the terminal to a phone and back, as a user does it."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from segue.core.handoff import State
 from segue.core.session import ME
-from tests.end_to_end.conftest import TELEGRAM, Home, Shape, wants
-from tests.harness.household import HANDED_OFF
-
-
-async def talks_and_hands_off(home: Home) -> None:
-    """Two things are said at a terminal, for one of which a file is read; then it leaves."""
-    (home.person.cwd / "boat.txt").write_text("She is red, and has two masts.")
-    home.mind.plans.append(wants("read_file", path="boat.txt"))
-    async with home.terminal("what is our boat like?", "who built her?") as shown:
-        await home.hands_off(shown)
-
-
-async def place(home: Home, chat: int, shape: Shape) -> int | None:
-    """The topic that the session has come to; None where it is the chat itself."""
-    shown = await home.hands.look(chat)
-    if not shape.has_topics:
-        assert shown.threads == ()
-        return None
-    (topic,) = shown.threads
-    assert topic.title == "Sums"
-    return topic.id
+from tests.end_to_end.conftest import tool_call
+from tests.harness.household import HANDED_OFF, Household
 
 
 def heard(request: dict[str, Any]) -> list[tuple[str, str]]:
-    """By whom, and what, in a request to the model; of a tool call, its name."""
+    """The author and the text of each message in a request; for a tool call, its name."""
     return [
         (m["role"], m["content"] or m["tool_calls"][0]["function"]["name"])
         for m in request["messages"]
@@ -38,19 +20,25 @@ def heard(request: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-async def test_a_session_goes_to_the_phone_and_comes_back(home: Home):
-    chat = await home.at_home(Shape.FORUM)
+async def test_a_session_goes_to_the_phone_and_comes_back(home: Household):
+    await home.at_home(home.rig.forum)
+    (home.person.cwd / "boat.txt").write_text("She is red, and has two masts.")
+    home.model.plans.append(tool_call("read_file", path="boat.txt"))
     async with home.gateway():
-        await talks_and_hands_off(home)
-        thread = await place(home, chat, Shape.FORUM)
-        recap = await home.sees("Sums continues here.", chat, thread=thread)
+        async with home.terminal("what is our boat like?", "who built her?") as shown:
+            shown.say(f"/handoff {home.rig.platform}")
+            assert await shown.end() == 0
+        await home.handoff(State.COMPLETED)
+        (topic,) = (await home.rig.look(home.chat)).threads
+        assert topic.title == "Sums"
+        recap = await home.sees("Sums continues here.", topic.id)
         assert "who built her?" in recap.text
         assert "No thread could be opened" not in recap.text
-        assert "begin yours with @segue_test_bot" not in recap.text
-        await home.sees(HANDED_OFF, chat, thread=thread)
-        await home.hands.say(home.anna, chat, "and what does she cost?", thread=thread)
-        await home.sees("(4) and what does she cost?", chat, thread=thread)
-        assert heard(home.mind.requests[-1]) == [
+        assert "begin yours with" not in recap.text
+        await home.sees(HANDED_OFF, topic.id)
+        await home.writes("and what does she cost?", topic.id)
+        await home.sees("(4) and what does she cost?", topic.id)
+        assert heard(home.model.requests[-1]) == [
             ("user", "what is our boat like?"),
             ("assistant", "read_file"),
             ("tool", "She is red, and has two masts."),
@@ -63,50 +51,42 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Home):
         async with home.person.opens("resume", "sums") as back:
             await back.shows("(4) and what does she cost?")
             await back.ready()
-            await home.says(back, "home again", after=4)
-        await home.sees("This conversation went to", chat, thread=thread)
-    assert "and what does she cost?" in [said for _, said in heard(home.mind.requests[-1])]
+            await home.types(back, "home again", after=4)
+        await home.sees("This conversation went to", topic.id)
+    assert "and what does she cost?" in [said for _, said in heard(home.model.requests[-1])]
     assert [s.id for s in await home.store.sessions.list(ME)] == [(await home.session()).id]
-    spoken = home.spoken(await home.hands.look(chat), thread)
-    assert len(spoken) == len({message.text for message in spoken}) == 4
-    assert home.spoken(await home.hands.look(chat), None) == []
+    spoken = await home.texts(topic.id)
+    assert len(spoken) == len(set(spoken)) == 4
+    assert await home.texts(None) == []
 
 
-async def pairing_code(home: Home) -> tuple[str, str]:
-    """A fresh one, and all that a person is told of it."""
-    told = await home.shell("pair", "--json")
-    return json.loads(told.stdout)["code"], told.stdout
+async def pairing_code(home: Household) -> str:
+    return json.loads((await home.shell("pair", "--json")).stdout)["code"]
 
 
-async def test_whoever_starts_the_bot_with_the_code_is_paired_and_at_home(home: Home):
-    chat = await home.chat(Shape.TOPICS)
+async def test_the_sender_of_the_code_is_paired_and_at_home(home: Household):
+    await home.new_chat(home.rig.dm)
     async with home.gateway():
-        code, told = await pairing_code(home)
-        assert f"https://t.me/segue_test_bot?start={code}" in told
-        await home.hands.say(home.anna, chat, f"/start {code}")
-        await home.sees("handoffs arrive in this chat", chat)
-        thread = await home.arrives(chat)
-        assert await place(home, chat, Shape.TOPICS) == thread
-        await home.hands.say(home.anna, chat, "and on", thread=thread)
-        await home.sees("(3) and on", chat, thread=thread)
+        await home.writes(f"/start {await pairing_code(home)}")
+        await home.sees("handoffs arrive in this chat", None)
+        thread = await home.arrives()
+        assert thread is not None
+        await home.writes("and on", thread)
+        await home.sees("(3) and on", thread)
     (known,) = await home.store.owners.identities(ME)
-    assert (known.sender.platform, known.sender.user_id) == (TELEGRAM, str(home.anna))
+    assert (known.sender.platform, known.sender.user_id) == (home.rig.platform, home.anna)
 
 
-async def test_a_group_becomes_the_home_channel_when_its_owner_says_so(home: Home):
-    chat = await home.chat(Shape.GROUP)
-    direct = await home.hands.private(home.anna)
+async def test_a_group_becomes_the_home_channel_when_its_owner_says_so(home: Household):
+    await home.new_chat(home.rig.group)
+    direct = await home.new_chat(home.rig.dm)
     async with home.gateway():
-        code, _ = await pairing_code(home)
-        await home.hands.say(home.anna, direct, f"/start {code}")
-        await home.sees("You are paired", direct)
-        await home.hands.say(home.eve, chat, "/sethome yes")
-        await home.hands.say(home.anna, chat, "/sethome@segue_test_bot yes")
-        await home.sees(f"Handoffs to {TELEGRAM} arrive here from now on.", chat)
-        thread = await home.arrives(chat)
-        assert await place(home, chat, Shape.GROUP) == thread
-        await home.sees("begin yours with @segue_test_bot", chat)
-        await home.hands.say(home.anna, chat, "@segue_test_bot and on")
-        await home.sees("(3) and on", chat)
-    first, *_ = home.spoken(await home.hands.look(chat), None)
-    assert first.text.startswith("Handoffs to")  # and nothing to Eve before that
+        await home.writes(f"/start {await pairing_code(home)}", chat=direct)
+        await home.sees("You are paired", None, chat=direct)
+        await home.rig.say(home.eve, home.chat, "/sethome yes")
+        await home.writes(home.rig.addressed("/sethome yes"))
+        first = await home.sees(f"Handoffs to {home.rig.platform} arrive here from now on.", None)
+        assert await home.arrives() is None
+        await home.writes(home.rig.addressed("and on"))
+        await home.sees("(3) and on", None)
+    assert home.spoken(await home.rig.look(home.chat))[0] == first, "Eve got an answer"

@@ -59,9 +59,10 @@ async def arrives(household: Household) -> None:
 
 async def arrived(household: Household, title: str = "Sums") -> None:
     """Check that the session is on Anna's phone and continues there."""
-    thread = await household.hands.thread(household.chat)
-    await household.hands.say(household.anna, household.chat, "go on", thread=thread.id)
+    view = await household.rig.until(lambda view: bool(view.threads), household.chat)
+    thread = view.threads[-1].id
+    await household.writes("go on", thread)
     await household.sees("go on")
     address = (await household.session(title)).address
     assert address is not None
-    assert address.thread_id == thread.id
+    assert address.thread_id == thread

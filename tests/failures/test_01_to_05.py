@@ -33,9 +33,9 @@ async def test_the_terminal_that_gave_a_session_away_leaves_it_alone(household: 
         session = await household.session()
         assert (session.ended, session.end_reason) == (None, None)
         thread = await household.thread()
-        await household.hands.say(household.anna, household.chat, "go on", thread=thread.id)
-        answer = await household.hands.message("(3) go on", chat=household.chat)
-        assert answer.thread == thread.id
+        await household.writes("go on", thread)
+        answer = await household.sees("(3) go on")
+        assert answer.thread == thread
     assert [s.id for s in await household.store.sessions.list(ME)] == [session.id]
     users = [text for role, text in await household.said() if role == "user"]
     assert [users[0], *users[2:]] == ["one", "go on"]
@@ -102,7 +102,7 @@ async def address_of(house: House, platform: Platform, text: str) -> Address:
 async def test_the_terminal_does_not_give_up_while_the_gateway_is_at_work(household: Household):
     """3. The terminal gives up at 60 s while the gateway is still at work; both then write to one
     session, interleaved. (Here it has patience only for a gateway that does not begin.)"""
-    household.mind.hold(HANDED_OFF)
+    household.model.hold(HANDED_OFF)
     async with household.gateway(), household.desk("one") as desk:
         handing = asyncio.create_task(desk.hand_off())
         await household.handoff(State.RUNNING, step=Step.REPLYING)
@@ -110,7 +110,7 @@ async def test_the_terminal_does_not_give_up_while_the_gateway_is_at_work(househ
         await asyncio.wait({handing}, timeout=3 * LOOK)
         assert not handing.done()
         assert (await household.handoffs())[0].state is State.RUNNING
-        household.mind.let_go()
+        household.model.let_go()
         done = await handing
     assert (done.state, done.attempt) == (State.COMPLETED, 1)
     said = await household.said()
@@ -123,15 +123,15 @@ async def test_a_gateway_that_is_called_off_in_the_middle_of_its_work_writes_not
 ):
     """3, from the other side: the terminal goes on, and what the gateway still had in hand is not
     written between its turns, nor is anything moved by it."""
-    household.mind.hold(HANDED_OFF)
+    household.model.hold(HANDED_OFF)
     interrupt = asyncio.Event()
     async with household.gateway() as gateway, household.desk("one") as desk:
         handing = asyncio.create_task(desk.hand_off(interrupt=interrupt))
-        await household.mind.hears(HANDED_OFF)
+        await household.model.hears(HANDED_OFF)
         interrupt.set()
         assert (await handing).failure is Failure.CANCELLED
         await desk.says("two")
-        household.mind.let_go()
+        household.model.let_go()
         await desk.says("three")
         await gateway.ends()
         await household.sees(STAYED)
@@ -149,23 +149,23 @@ async def test_a_gateway_that_is_called_off_in_the_middle_of_its_work_writes_not
 
 async def test_a_gateway_that_is_killed_is_replaced_and_the_handoff_goes_on(household: Household):
     """4. Killed after the claim: `running` for ever; a retry is refused as "already in flight"."""
-    household.mind.hold(HANDED_OFF)
+    household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
             handing = asyncio.create_task(desk.hand_off())
-            await household.mind.hears(HANDED_OFF)
+            await household.model.hears(HANDED_OFF)
             thread = await household.thread()
             first.kill()
             await desk.until("the gateway stopped; waiting for another one to continue")
-        household.mind.let_go()
+        household.model.let_go()
         async with household.gateway():
             done = await handing
             assert (done.state, done.attempt) == (State.COMPLETED, 2)
             assert await household.thread() == thread
-            await household.hands.say(household.anna, household.chat, "go on", thread=thread.id)
-            await household.hands.message("(3) go on", chat=household.chat, within=WITHIN)
+            await household.writes("go on", thread)
+            await household.sees("(3) go on")
     assert len(await household.handoffs()) == 1
-    greetings = [text for text in await household.in_thread(thread.id) if HANDED_OFF in text]
+    greetings = [text for text in await household.texts(thread) if HANDED_OFF in text]
     assert len(greetings) == 1
 
 
@@ -174,11 +174,11 @@ async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked
 ):
     """4. The same when no gateway comes back: it is told, with what to type, the session goes on in
     the terminal, and the retry is not refused."""
-    household.mind.hold(HANDED_OFF)
+    household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
             handing = asyncio.create_task(desk.hand_off())
-            await household.mind.hears(HANDED_OFF)
+            await household.model.hears(HANDED_OFF)
             first.kill()
         await desk.until("the gateway stopped; waiting for another one to continue")
         household.advance(LEASE_SECONDS + CLAIM_SECONDS)
@@ -186,7 +186,7 @@ async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked
         assert (failed.state, failed.failure) == (State.FAILED, Failure.ABANDONED)
         told = await household.shell("gateway", "status")
         assert (told.returncode, "`segue gateway start`" in told.stdout) == (3, True)
-        household.mind.let_go()
+        household.model.let_go()
         await desk.says("two")
         async with household.gateway():
             await household.sees(STAYED)
@@ -202,8 +202,8 @@ async def nothing_was_executed(household: Household) -> None:
     async with household.gateway() as gateway:
         await household.answered()
         await gateway.ends()
-    assert (await household.hands.look(household.chat)).threads == ()
-    assert household.mind.requests == []
+    assert (await household.rig.look(household.chat)).threads == ()
+    assert household.model.requests == []
     assert all(handoff.attempt == 0 for handoff in await household.handoffs())
 
 

@@ -111,7 +111,7 @@ async def test_a_session_in_which_nothing_was_said_is_handed_off_like_any_other(
         assert "To come back: segue resume Sums" in told.stdout
         thread = await household.thread()
         await household.sees("Nothing has been said in it yet.")
-        await household.hands.say(household.anna, household.chat, "hello", thread=thread.id)
-        await household.hands.message("(2) hello", chat=household.chat)
+        await household.writes("hello", thread)
+        await household.sees("(2) hello")
     (session,) = await household.store.sessions.list(ME)
     assert (session.title, session.messages) == ("Sums", 4)

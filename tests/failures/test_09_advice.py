@@ -22,6 +22,7 @@ from tests.failures.advice import (
 )
 from tests.failures.conftest import Household
 from tests.gateway.conftest import House
+from tests.harness.rigs import Call
 
 # Failures
 
@@ -53,7 +54,7 @@ async def test_what_did_not_reach_the_platform_is_told_and_can_be_asked_for_agai
     """9. The way out of DeliveryFailed."""
     await household.left("one")
     async with household.gateway():
-        await household.hands.fail("send", Trouble.FORBIDDEN, chat=household.chat)
+        await household.rig.fail(Call.SEND, Trouble.FORBIDDEN, chat=household.chat)
         said = await refused(household)
         (status,) = commands(said, "The handoff failed. The message did not reach telegram:")
         assert "The bot may not do that" in await type_in_a_shell(household, status)
@@ -81,7 +82,6 @@ async def test_the_way_back_that_is_told_is_the_way_back(household: Household):
 async def test_both_places_that_a_session_left_know_how_to_bring_it_back(household: Household):
     """9. What a chat is told when a session leaves it for a terminal, and the other way round. 10.
     What left the terminal is in its own list."""
-    hands, anna, chat = household.hands, household.anna, household.chat
     await household.left("one")
     async with household.gateway():
         assert (await household.shell(*IN_A_SHELL)).returncode == 0
@@ -89,16 +89,16 @@ async def test_both_places_that_a_session_left_know_how_to_bring_it_back(househo
         async with household.person.opens("resume", "Sums") as back:
             await back.see("· here")
             await household.sees("This conversation went to the terminal")
-            (line,) = [t for t in await household.in_thread(thread.id) if "went to" in t]
+            (line,) = [t for t in await household.texts(thread) if "went to" in t]
             advice = re.search(r"Type (/resume \S+) to bring it back here", line)
             assert advice is not None
-            await hands.say(anna, chat, advice[1], thread=thread.id)
-            await household.sees("Sums** continues here.", times=2)
+            await household.writes(advice[1], thread)
+            await household.sees("Sums continues here.", times=2)
             (resume,) = await told(back, "This session is no longer here:")
             async with household.person.opens(*shlex.split(resume)[1:]) as again:
                 await again.see("· here")
-            await hands.say(anna, chat, advice[1], thread=thread.id)
-            await household.sees("Sums** continues here.", times=3)
+            await household.writes(advice[1], thread)
+            await household.sees("Sums continues here.", times=3)
             await back.shows("Type /follow to watch it there, /resume Sums to take it back,")
             back.say("/sessions")
             await back.until(

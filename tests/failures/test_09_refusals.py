@@ -37,6 +37,7 @@ from tests.failures.advice import (
 )
 from tests.failures.conftest import HANDED_OFF, Household
 from tests.harness.gateways import none_left
+from tests.harness.rigs import GenericRig
 
 # Whatever is told to be typed exists
 
@@ -73,7 +74,7 @@ def test_every_command_that_a_person_is_told_to_type_is_there(text: str):
 async def test_after_a_name_that_is_not_known_what_is_told_works(household: Household):
     """9. The ways out of UnknownPlatform, of SessionNotFound, of UnknownChat, which has two, and of
     SessionHeld."""
-    other = await household.hands.chat(Shape.GROUP, [household.anna], name="Team")
+    other = await household.new_chat(GenericRig.forum)
     async with household.gateway():
         async with household.desk("one"):
             said = await refused(household)
@@ -86,10 +87,10 @@ async def test_after_a_name_that_is_not_known_what_is_told_works(household: Hous
         assert "Sums" in await type_in_a_shell(household, listing)
         said = await refused(household, "handoff", "Sums", f"telegram:{other}")
         assert f"{other!r} is not one of your chats on telegram. Send a message" in said
-        await household.hands.say(household.anna, other, "hello")
-        await household.hands.message("(1) hello", chat=other)
+        await household.writes("hello", chat=other)
+        await household.sees("(1) hello", chat=other)
         await type_in_a_shell(household, f"segue handoff Sums 'telegram:{other}'")
-        await household.hands.thread(other)
+        await household.rig.until(lambda view: bool(view.threads), other)
         await arrives(household)
 
 
@@ -138,16 +139,15 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
     """9. The way out of NoHomeChannel, for somebody who is not even paired."""
     await household.store.owners.unlink(Platform.TELEGRAM, household.anna)
     await household.store.owners.clear_home(ME, Platform.TELEGRAM)
-    hands, anna, chat = household.hands, household.anna, household.chat
     await household.left("one")
     async with household.gateway():
         said = await refused(household)
         (pair,) = told_in(said, "No home channel on telegram yet. Send /sethome")
         code = re.search(r"Your code: (\S+)", await type_in_a_shell(household, pair))
         assert code is not None
-        await hands.say(anna, chat, code[1])
+        await household.writes(code[1])
         await household.sees("You are paired")
-        await hands.say(anna, chat, "/sethome")
+        await household.writes("/sethome")
         await household.sees("Handoffs to telegram arrive here from now on.")
         await arrives(household)
 
@@ -157,9 +157,9 @@ async def test_in_the_middle_of_a_turn_both_ways_out_work(household: Household):
     advice = "Wait for the answer or press Ctrl-C, then type /handoff again."
     async with household.gateway(), household.terminal() as shown:
         for count, text in enumerate(("one", "two"), 1):
-            household.mind.hold(text)
+            household.model.hold(text)
             shown.say(text)
-            await household.mind.hears(text)
+            await household.model.hears(text)
             shown.say(HANDOFF)
             await shown.until(
                 lambda count=count: " ".join(shown.text.split()).count(advice) == count, advice
@@ -167,7 +167,7 @@ async def test_in_the_middle_of_a_turn_both_ways_out_work(household: Household):
             if text == "one":
                 shown.press("c-c")
                 await shown.ready()
-            household.mind.let_go()
+            household.model.let_go()
         await shown.shows("(1) one two")  # what was interrupted and what came next are one
         await shown.ready()
         shown.say(HANDOFF)
@@ -180,15 +180,15 @@ async def test_what_is_in_flight_already_is_over_soon_and_can_be_asked_for_again
 ):
     """9. The way out of HandoffInFlight and of SessionChanged: the terminal that began it is dead,
     and the session goes on in another."""
-    household.mind.hold(HANDED_OFF)
+    household.model.hold(HANDED_OFF)
     session = await household.left("one")
     async with household.gateway():
         with household.begun(*IN_A_SHELL):
-            await household.mind.hears(HANDED_OFF)
+            await household.model.hears(HANDED_OFF)
         async with household.sits_down(session) as desk:
             with pytest.raises(HandoffInFlight, match="Wait for that to finish"):
                 await desk.hand_off()
-            household.mind.let_go()
+            household.model.let_go()
             failed = await household.handoff(State.FAILED)
             assert (failed.error or "").endswith("Type /handoff again from there.")
             assert (await desk.hand_off()).state is State.COMPLETED

@@ -34,12 +34,12 @@ async def test_the_working_directory_goes_with_the_session(household: Household)
     async with household.gateway():
         assert (await household.shell("handoff", "Sums", "telegram")).returncode == 0
         thread = await household.thread()
-        await household.sees(f"Directory: `{project}`")
+        await household.sees(f"Directory: {project}")
         reads = ToolCall("call_1", "read_file", '{"path": "notes.txt"}')
-        household.mind.plans.append(Say(calls=(reads,)))
-        await household.hands.say(household.anna, household.chat, "read it", thread=thread.id)
-        await household.hands.message("(3) read it", chat=household.chat)
-        (result,) = [m for m in household.mind.requests[-1]["messages"] if m["role"] == "tool"]
+        household.model.plans.append(Say(calls=(reads,)))
+        await household.writes("read it", thread)
+        await household.sees("(3) read it")
+        (result,) = [m for m in household.model.requests[-1]["messages"] if m["role"] == "tool"]
         assert "The key is under the mat." in result["content"]
     assert (await household.session()).cwd == str(project)
 

@@ -11,6 +11,7 @@ from segue.core.handoff import State
 from segue.store import Topic
 from segue.testing.platform import Trouble
 from tests.failures.conftest import HANDED_OFF, WITHIN, Household
+from tests.harness.rigs import Call
 
 
 def answers(texts: list[str], words: str) -> int:
@@ -26,20 +27,20 @@ async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_s
     async with household.gateway():
         async with household.desk("one") as desk:
             # Whatever the gateway has to say first is the recap; the reply comes after it.
-            household.mind.hold(HANDED_OFF)
+            household.model.hold(HANDED_OFF)
             handing = asyncio.create_task(desk.hand_off())
-            await household.mind.hears(HANDED_OFF)
-            await household.hands.fail("send", trouble, times=2, chat=household.chat)
-            household.mind.let_go()
+            await household.model.hears(HANDED_OFF)
+            await household.rig.fail(Call.SEND, trouble, times=2, chat=household.chat)
+            household.model.let_go()
             assert (await handing).state is State.COMPLETED
         await household.sees(f"(2) {HANDED_OFF}")
         thread = await household.thread()
-        await household.hands.fail("send", trouble, times=2, chat=household.chat)
-        await household.hands.say(household.anna, household.chat, "go on", thread=thread.id)
+        await household.rig.fail(Call.SEND, trouble, times=2, chat=household.chat)
+        await household.writes("go on", thread)
         await household.sees("(3) go on")
-        await household.hands.say(household.anna, household.chat, "and on", thread=thread.id)
-        await household.hands.message("(4) and on", chat=household.chat, within=WITHIN)
-        texts = await household.in_thread(thread.id)
+        await household.writes("and on", thread)
+        await household.sees("(4) and on")
+        texts = await household.texts(thread)
     assert len(texts) == 4
     assert [answers(texts, f"({number})") for number in (2, 3, 4)] == [1, 1, 1]
 
@@ -49,22 +50,22 @@ async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_nex
 ):
     """17. The same when the gateway dies between the reply and its delivery."""
     async with household.gateway() as first:
-        await household.hands.fail("send", Trouble.HANG, chat=household.chat)
-        await household.hands.say(household.anna, household.chat, "hello")
-        await household.hands.until(lambda shown: shown.hanging == 1, within=WITHIN)
+        await household.rig.fail(Call.SEND, Trouble.HANG, chat=household.chat)
+        await household.writes("hello")
+        await household.rig.until(lambda view: view.hanging == 1)
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.OUTBOX) as wake:
             while not await household.store.outbox.due([Platform.TELEGRAM]):
                 await wake.wait(0.1)
         first.kill()
-    await household.hands.calm()
-    asked = household.mind.heard("hello")
+    await household.rig.calm()
+    asked = household.model.heard("hello")
     async with household.gateway():
         await household.sees("(1) hello")
-        await household.hands.say(household.anna, household.chat, "go on")
-        await household.hands.message("(2) go on", chat=household.chat, within=WITHIN)
-    texts = await household.in_thread(None)
+        await household.writes("go on")
+        await household.sees("(2) go on")
+    texts = await household.texts(None)
     assert answers(texts, "(1) hello") == 1
-    assert household.mind.heard("hello") == asked == 1
+    assert household.model.heard("hello") == asked == 1
 
 
 async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Household):
@@ -72,15 +73,15 @@ async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Ho
     log, and the agent knows."""
     household.reports_soon()
     async with household.gateway():
-        await household.hands.say(household.anna, household.chat, "/title Sums")
+        await household.writes("/title Sums")
         await household.sees("The title of this session is Sums.")
         # On a slow machine, what is shown on the way to the reply is refused as well.
-        await household.hands.fail("send", Trouble.FORBIDDEN, times=100, chat=household.chat)
-        await household.hands.say(household.anna, household.chat, "hello")
+        await household.rig.fail(Call.SEND, Trouble.FORBIDDEN, times=100, chat=household.chat)
+        await household.writes("hello")
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.SENT) as wake:
             while not await household.store.outbox.troubled():
                 await wake.wait(0.1)
-        await household.hands.calm()
+        await household.rig.calm()
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.SENT) as wake:
             while not await household.store.outbox.troubled(reported=True):
                 await wake.wait(0.1)
@@ -91,6 +92,6 @@ async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Ho
         assert role == "system"
         assert "did not arrive" in told
         assert "(1) hello" in told
-        await household.hands.say(household.anna, household.chat, "and now?")
+        await household.writes("and now?")
         await household.sees("and now?")
-        assert "did not arrive" in str(household.mind.requests[-1]["messages"])
+        assert "did not arrive" in str(household.model.requests[-1]["messages"])

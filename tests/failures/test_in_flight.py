@@ -17,6 +17,7 @@ from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
 from tests.gateway.conftest import House
 from tests.gateway.test_handoffs import home_in
+from tests.harness.rigs import Call
 
 WORDS = ("first", "second", "third")
 
@@ -28,17 +29,17 @@ async def written_in_the_thread(household: Household) -> str:
     """Anna is quicker than the handoff; the thread that she writes in."""
     thread = await household.thread()
     for text in WORDS:
-        await household.hands.say(household.anna, household.chat, text, thread=thread.id)
+        await household.writes(text, thread)
     async with asyncio.timeout(WITHIN), household.store.listen(Topic.INBOX) as wake:
         while len(await household.store.inbox.waiting()) < len(WORDS):
             await wake.wait(0.1)
-    return thread.id
+    return thread
 
 
 async def answered_in_order(household: Household, thread: str) -> None:
     """After the greeting, each once, in the session that was handed off."""
-    await household.hands.message("(5) third", chat=household.chat, within=WITHIN)
-    texts = await household.in_thread(thread)
+    await household.sees("(5) third")
+    texts = await household.texts(thread)
     answers = [text for text in texts if text.startswith("(")]
     assert len(answers) == 4
     assert answers[0].startswith(f"(2) {HANDED_OFF}")
@@ -50,13 +51,13 @@ async def answered_in_order(household: Household, thread: str) -> None:
 async def test_what_is_written_in_the_new_thread_meanwhile_is_answered_after_the_commit(
     household: Household,
 ):
-    household.mind.hold(HANDED_OFF)
+    household.model.hold(HANDED_OFF)
     async with household.gateway(), household.desk("one") as desk:
         handing = asyncio.create_task(desk.hand_off())
-        await household.mind.hears(HANDED_OFF)
+        await household.model.hears(HANDED_OFF)
         thread = await written_in_the_thread(household)
-        assert len(household.mind.requests) == 1
-        household.mind.let_go()
+        assert len(household.model.requests) == 1
+        household.model.let_go()
         assert (await handing).state is State.COMPLETED
         await answered_in_order(household, thread)
 
@@ -64,14 +65,14 @@ async def test_what_is_written_in_the_new_thread_meanwhile_is_answered_after_the
 async def test_it_is_answered_once_when_the_gateway_is_killed_before_the_commit(
     household: Household,
 ):
-    household.mind.hold(HANDED_OFF)
+    household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
             handing = asyncio.create_task(desk.hand_off())
-            await household.mind.hears(HANDED_OFF)
+            await household.model.hears(HANDED_OFF)
             thread = await written_in_the_thread(household)
             first.kill()
-        household.mind.let_go()
+        household.model.let_go()
         async with household.gateway():
             assert (await handing).state is State.COMPLETED
             await answered_in_order(household, thread)
@@ -81,18 +82,18 @@ async def test_it_is_answered_once_when_the_gateway_is_killed_after_the_commit(
     household: Household,
 ):
     """In the middle of answering the second."""
-    household.mind.hold(HANDED_OFF)
+    household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
             handing = asyncio.create_task(desk.hand_off())
-            await household.mind.hears(HANDED_OFF)
+            await household.model.hears(HANDED_OFF)
             thread = await written_in_the_thread(household)
-            household.mind.let_go()
-            household.mind.hold("second")
+            household.model.let_go()
+            household.model.hold("second")
             assert (await handing).state is State.COMPLETED
-            await household.mind.hears("second")
+            await household.model.hears("second")
             first.kill()
-        household.mind.let_go()
+        household.model.let_go()
         async with household.gateway():
             await answered_in_order(household, thread)
 
@@ -105,11 +106,11 @@ async def while_waiting(household: Household, gateway: Gateway) -> None:
 
 
 async def while_it_is_being_opened(household: Household, gateway: Gateway) -> None:
-    await household.hands.fail("open_thread", Trouble.HANG_AFTER)
+    await household.rig.fail(Call.OPEN_THREAD, Trouble.HANG_AFTER)
 
 
 async def while_delivering(household: Household, gateway: Gateway) -> None:
-    await household.hands.fail("send", Trouble.HANG)
+    await household.rig.fail(Call.SEND, Trouble.HANG)
 
 
 @pytest.mark.parametrize(
@@ -133,14 +134,14 @@ async def test_what_is_called_off_stays_and_the_thread_is_told(
         await household.handoff(state, step=step)
         await desk.until("waiting for a gateway" if step is None else f"{STEPS[step]} on telegram")
         if step is not None:
-            await household.hands.until(lambda shown: shown.hanging == 1, within=WITHIN)
+            await household.rig.until(lambda view: view.hanging == 1)
         interrupt.set()
         assert (await handing).failure is Failure.CANCELLED
         gateway.thaw()
-        await household.hands.calm()
-        for thread in (await household.hands.look(household.chat)).threads:
+        await household.rig.calm()
+        for thread in (await household.rig.look(household.chat)).threads:
             await household.sees(STAYED)
-            assert (await household.in_thread(thread.id))[-1].startswith(STAYED)
+            assert (await household.texts(thread.id))[-1].startswith(STAYED)
         await desk.says("two")
         assert [text for _, text in await household.said()] == ["one", "(1) one", "two", "(2) two"]
         (handoff,) = await household.handoffs()
@@ -160,8 +161,8 @@ async def test_the_message_of_whoever_leaves_reaches_the_confirming_turn(househo
         words = ("handoff", "Sums", "telegram", "--message", 'I am on the "train".')
         done = await household.shell(*words)
         assert done.returncode == 0, done.stderr
-        assert household.mind.heard('They left you this message for the way: "I am on the') == 1
-        assert household.mind.heard(r"\"train\".") == 1
+        assert household.model.heard('They left you this message for the way: "I am on the') == 1
+        assert household.model.heard(r"\"train\".") == 1
         await household.sees("I am on the")
 
 

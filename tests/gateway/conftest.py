@@ -1,4 +1,4 @@
-"""A house: a platform with users, a store, and gateways that run in this process."""
+"""The gateway harness: a platform with users, a store, and gateways that run in this process."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.gateway.service import Gateway
 from segue.handoff import Completed, Failed, Progress, hand_off
+from segue.platforms.base import Adapter
 from segue.store import Store, Topic
 from segue.store.gateways import LinkState
 from segue.testing.platform import Hands, Peer, PeerAdapter, Shape, Shown
 from segue.testing.platform.process import serving
-from segue.turns import Held, Turns, hold
-from segue.turns.agents import Agents
+from segue.turns import Held, hold
 from tests.harness import stores
-from tests.turns.conftest import Offered
+from tests.harness.in_process import serve
 
 TELEGRAM = Platform.TELEGRAM
 WITHIN = 40.0
@@ -70,34 +70,40 @@ class House:
         """Run a gateway and yield once it is connected. It is stopped at the end."""
         if model is not None:
             self.model = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
-        adapter = speaks(platform, self.peer.url, self.peer.token)
-        stop = asyncio.Event()
-        async with await segue.store.open(self.url) as store:
-            turns = Turns(store, Agents(store, self.settings, Offered(self.model)), titles=False)
-            async with turns:
-                gateway = Gateway(store, turns, self.settings, [adapter])
-                running = asyncio.create_task(gateway.run(stop))
-                try:
-                    await self.until_connected(platform, running)
-                    yield gateway
-                finally:
-                    stop.set()
-                    await running
+        async with (
+            await segue.store.open(self.url) as store,
+            self.serve(store, self.adapter(platform, speaks)) as gateway,
+        ):
+            yield gateway
 
-    async def until_connected(self, platform: Platform, running: asyncio.Task[None]) -> None:
-        connected = asyncio.create_task(self.until_link(LinkState.CONNECTED, platform))
-        await asyncio.wait({connected, running}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            connected.cancel()
-            running.result()
-        await connected
+    @contextlib.asynccontextmanager
+    async def serve(self, store: Store, *adapters: Adapter) -> AsyncGenerator[Gateway]:
+        """Run a gateway on that store and yield once the last adapter is connected."""
+        platform = adapters[-1].platform
+
+        async def is_connected() -> bool:
+            return await self.link(platform) is LinkState.CONNECTED
+
+        running = serve(store, self.settings, self.model, adapters, is_connected)
+        async with running as gateway:
+            yield gateway
+
+    def adapter(
+        self, platform: Platform = TELEGRAM, speaks: type[PeerAdapter] = PeerAdapter
+    ) -> PeerAdapter:
+        """An unconnected adapter of the house's platform, which stands in for `platform`."""
+        return speaks(platform, self.peer.url, self.peer.token)
+
+    async def link(self, platform: Platform = TELEGRAM) -> LinkState | None:
+        """The state of a platform that a gateway reports, or None if no gateway serves it."""
+        serving = await self.store.gateways.serving(platform)
+        return serving.links[platform].state if serving else None
 
     async def until_link(self, state: LinkState, platform: Platform = TELEGRAM) -> None:
         """Wait until the gateway reports that state of its platform."""
         async with asyncio.timeout(WITHIN):
             while True:
-                serving = await self.store.gateways.serving(platform)
-                if serving and serving.links[platform].state is state:
+                if await self.link(platform) is state:
                     return
                 await asyncio.sleep(0.005)
 
@@ -191,7 +197,7 @@ async def terminal(url: str, *exchanges: tuple[str, str], **more: Any) -> AsyncG
 def settings(tmp_path: Path) -> Settings:
     environment = {
         "SEGUE_CONFIG": f"{tmp_path}/config.toml",
-        "SEGUE_STORE": stores.store(tmp_path / "segue.db"),
+        "SEGUE_STORE": stores.create(tmp_path / "segue.db"),
         "SEGUE_GATEWAY_LOG": f"{tmp_path}/gateway.log",
     }
     return config.load(environment)

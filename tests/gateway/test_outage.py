@@ -14,18 +14,15 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.core.errors import StoreError, StoreFailed, StoreUncertain
 from segue.core.events import NO_ANSWER
 from segue.core.handoff import State
-from segue.gateway.service import Gateway
 from segue.gateway.turns import _conclude
 from segue.handoff import delivery
 from segue.store import Store, handoffs, outbox, retries
 from segue.store.outbox import OutgoingState
-from segue.testing.platform import PeerAdapter, Rules, Shape
-from segue.turns import Turns, records
-from segue.turns.agents import Agents
+from segue.testing.platform import Rules, Shape
+from segue.turns import records
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting, told
 from tests.handoff.conftest import Faulty
-from tests.turns.conftest import Offered
 
 
 def failures(count: int) -> list[StoreError]:
@@ -45,21 +42,10 @@ async def stumbling(
     opened = await segue.store.open(house.url)
     engine = Faulty(opened._engine)
     engine.work = work
-    adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
-    stop = asyncio.Event()
-    async with (
-        Store(engine) as store,
-        Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False) as turns,
-    ):
-        running = asyncio.create_task(Gateway(store, turns, house.settings, [adapter]).run(stop))
-        await house.until_connected(TELEGRAM, running)
+    async with Store(engine) as store, house.serve(store, house.adapter()):
         engine.writes = failures(fails)
         engine.kept = [StoreUncertain(path="the store")] * uncertain
-        try:
-            yield engine
-        finally:
-            stop.set()
-            await running
+        yield engine
     assert engine.writes == engine.kept == []
 
 
@@ -102,18 +88,9 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
             return await super().write(work, *args, **kwargs)
 
     opened = await segue.store.open(house.url)
-    adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
-    stop = asyncio.Event()
-    async with (
-        Store(Taken(opened._engine)) as store,
-        Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False) as turns,
-    ):
-        running = asyncio.create_task(Gateway(store, turns, house.settings, [adapter]).run(stop))
-        await house.until_connected(TELEGRAM, running)
+    async with Store(Taken(opened._engine)) as store, house.serve(store, house.adapter()):
         await house.hands.say(house.anna, chat, "much")
         await house.idle()
-        stop.set()
-        await running
     ((lost,),) = recover
     assert lost.state is OutgoingState.UNCERTAIN
     said = [m.text for m in (await house.hands.look(chat)).messages if m.author != house.anna]

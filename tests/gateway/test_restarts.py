@@ -34,12 +34,11 @@ from tests.turns.conftest import Offered, call
 async def killed(house: House, model: ScriptedModel) -> AsyncGenerator[None]:
     """A gateway that is gone at the end, without a word. Its store knows that it is dead."""
     house.model = model
-    adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
     async with await segue.store.open(house.url) as store:
         turns = Turns(store, Agents(store, house.settings, Offered(model)), titles=False)
-        gateway = Gateway(store, turns, house.settings, [adapter])
+        gateway = Gateway(store, turns, house.settings, [house.adapter()])
         running = asyncio.create_task(gateway.run(asyncio.Event()))
-        await house.until_connected(TELEGRAM, running)
+        await house.until_link(LinkState.CONNECTED)
         yield
         running.cancel()
         await asyncio.wait({running})
@@ -159,16 +158,11 @@ async def test_a_second_gateway_is_refused_by_name(house: House):
 
 async def test_a_platform_that_is_away_does_not_stop_another(house: House):
     away = PeerAdapter(Platform.MATRIX, "http://127.0.0.1:9", house.peer.token)
-    here = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
     chat = await house.chat()
-    stop = asyncio.Event()
-    async with await segue.store.open(house.url) as store:
-        turns = Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False)
-        gateway = Gateway(store, turns, house.settings, [away, here])
-        running = asyncio.create_task(gateway.run(stop))
-        await house.until_connected(TELEGRAM, running)
+    async with (
+        await segue.store.open(house.url) as store,
+        house.serve(store, away, house.adapter()),
+    ):
         await house.until_link(LinkState.DOWN, Platform.MATRIX)
         await house.hands.say(house.anna, chat, "hello")
         await house.hands.message("(1) hello", chat=chat)
-        stop.set()
-        await running

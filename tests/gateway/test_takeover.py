@@ -14,18 +14,14 @@ from segue.core.address import Platform
 from segue.core.handoff import Handoff, State
 from segue.core.lease import SECOND, Ticks
 from segue.gateway import service
-from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.clock import SystemClock
-from segue.store.gateways import ALIVE_SECONDS
+from segue.store.gateways import ALIVE_SECONDS, Link
 from segue.store.handoffs import LEASE_SECONDS
 from segue.testing.platform import Hands, PeerAdapter, Shape
 from segue.testing.platform.process import serving
-from segue.turns import Turns
-from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting
-from tests.turns.conftest import Offered
 
 MATRIX = Platform.MATRIX
 
@@ -67,23 +63,12 @@ async def on_two(house: House) -> AsyncGenerator[tuple[Hands, str]]:
         serving() as peer,
         peer.hands() as hands,
         await segue.store.open(house.url) as store,
-        Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False) as turns,
     ):
         anna = await hands.user("Anna")
         await house.pair(anna, MATRIX)
-        adapters = [
-            PeerAdapter(TELEGRAM, house.peer.url, house.peer.token),
-            PeerAdapter(MATRIX, peer.url, peer.token),
-        ]
-        stop = asyncio.Event()
-        running = asyncio.create_task(Gateway(store, turns, house.settings, adapters).run(stop))
-        for platform in (TELEGRAM, MATRIX):
-            await house.until_connected(platform, running)
-        try:
+        async with house.serve(store, PeerAdapter(MATRIX, peer.url, peer.token), house.adapter()):
+            await house.until_link(Link.CONNECTED, MATRIX)
             yield hands, anna
-        finally:
-            stop.set()
-            await running
 
 
 async def until(happens: Callable[[], Awaitable[bool]]) -> None:

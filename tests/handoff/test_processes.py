@@ -36,7 +36,7 @@ EVERY_STEP = tuple(Step)
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """On SQLite the dead are known at once."""
-    return stores.store(tmp_path / "segue.db")
+    return stores.create(tmp_path / "segue.db")
 
 
 @contextlib.asynccontextmanager

@@ -13,10 +13,11 @@ import fcntl
 import signal
 import subprocess
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -34,8 +35,13 @@ from segue.turns import hold
 from tests.gateway import conftest as gateways
 from tests.harness.gateways import segue_says
 from tests.harness.pty import CODE, Terminal
+from tests.harness.rigs import Kind, PlatformRig, View
+from tests.harness.rigs import Message as Shown
 from tests.harness.terminal import Person
 from tests.program import Program, SharedClock, constants, start
+
+Where: TypeAlias = str | EllipsisType | None
+"""A thread of a chat, None for the chat itself, or ... for both."""
 
 WITHIN = 40.0
 HANDED_OFF = "This session has just been handed off"
@@ -49,12 +55,11 @@ IMPATIENT: Mapping[str, float | str] = {
     "segue.gateway.outbound.MAX_PAUSE": 0.05,
     "segue.gateway.pace.FIRST_PAUSE": 0.05,
     "segue.handoff.request.POLL_SECONDS": LOOK,
-    "segue.platforms.telegram.adapter.CAPABILITIES": "tests.end_to_end.pace:QUICK",
 }
 """Shorter poll and retry intervals, in seconds, for gateways and terminals."""
 
 
-class Mind(FakeOpenAI):
+class EchoModel(FakeOpenAI):
     """A model that counts the user messages and repeats the last one: `(3) go on`.
 
     A test can hold its answers back.
@@ -153,7 +158,7 @@ class Desk(gateways.Desk):
     """A terminal without a screen, in this process, that holds a session."""
 
     async def says(self, *said: str) -> None:
-        """Append these messages with answers numbered as `Mind` would number them."""
+        """Append these messages with answers numbered as `EchoModel` would number them."""
         found = await self.store.transcripts.load(self.session.id)
         before = sum(message.role is Role.USER for message in found)
         for number, text in enumerate(said, before + 1):
@@ -170,15 +175,23 @@ class Desk(gateways.Desk):
                 await asyncio.sleep(0.005)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Indoors:
-    """The whole household except the phone."""
+@dataclass(kw_only=True)
+class Household:
+    """Anna with her terminals and her phone, and Eve, a stranger."""
 
     person: Person
     """The user at her terminals."""
     store: Store
     """The test's own connection to the store."""
-    mind: Mind
+    model: EchoModel
+    rig: PlatformRig
+    """The platform of her phone."""
+    anna: str
+    """The owner's user id on the platform."""
+    eve: str
+    """The user id of a stranger."""
+    chat: str = ""
+    """Anna's chat: the first one that was created for her. What she reads and writes is there."""
 
     @property
     def database(self) -> Path:
@@ -197,17 +210,84 @@ class Indoors:
 
     def set_constants(self, values: Mapping[str, float]) -> None:
         """Override constants in gateways and terminals that start from now on."""
-        self.person.environment.update(constants({**IMPATIENT, **values}))
+        self.person.environment.update(constants({**IMPATIENT, **self.rig.constants, **values}))
 
     @property
     def log(self) -> Path:
         return Path(self.person.environment["HOME"]) / "gateway.err"
 
+    # Chats
+
+    async def new_chat(self, kind: Kind) -> str:
+        """Create a chat with Anna and the bot. Eve is a member too, unless the chat is private."""
+        private = kind.chat_type is ChatType.DM
+        chat = await self.rig.chat(kind, [self.anna] if private else [self.anna, self.eve])
+        self.chat = self.chat or chat
+        return chat
+
+    async def at_home(self, kind: Kind) -> str:
+        """Create a chat that is Anna's home channel, without a code."""
+        chat = await self.new_chat(kind)
+        await self.rig.pair(self.store, self.anna)
+        await self.rig.set_home(self.store, kind, chat)
+        return chat
+
+    async def writes(
+        self, text: str, thread: str | None = None, *, chat: str | None = None
+    ) -> None:
+        """Anna writes on her phone."""
+        await self.rig.say(self.anna, chat or self.chat, text, thread=thread)
+
+    async def sees(
+        self, words: str, thread: Where = ..., *, chat: str | None = None, times: int = 1
+    ) -> Shown:
+        """Wait for `times` messages of the bot with these words, and return the newest."""
+
+        def found(view: View) -> list[Shown]:
+            return [m for m in self.spoken(view, thread) if words in m.text]
+
+        view = await self.rig.until(lambda view: len(found(view)) >= times, chat or self.chat)
+        return found(view)[-1]
+
+    def spoken(self, view: View, thread: Where = ...) -> list[Shown]:
+        """The bot's messages."""
+        people = (self.anna, self.eve)
+        return [m for m in view.messages if m.author not in people and thread in (..., m.thread)]
+
+    async def texts(self, thread: Where = ..., *, chat: str | None = None) -> list[str]:
+        """The texts of the bot's messages."""
+        return [m.text for m in self.spoken(await self.rig.look(chat or self.chat), thread)]
+
+    async def thread(self) -> str:
+        """Wait for the only thread of Anna's chat."""
+        (thread,) = (await self.rig.until(lambda view: bool(view.threads), self.chat)).threads
+        return thread.id
+
+    async def answered(self) -> None:
+        """Send a command and wait for the answer, to check that the gateway works."""
+        words = "paired with the owner"
+        before = sum(words in text for text in await self.texts())
+        await self.writes("/whoami")
+        await self.sees(words, times=before + 1)
+
+    async def arrives(self, title: str = "Sums", *, chat: str | None = None) -> str | None:
+        """Hand off a new session and return its thread.
+
+        The next message is its third.
+        """
+        async with self.desk("what is 2 and 2?", title=title) as desk:
+            done = await desk.hand_off(self.rig.platform)
+        assert done.state is State.COMPLETED, done.error
+        assert done.thread is not None
+        assert done.thread.chat_id == (chat or self.chat)
+        await self.sees(HANDED_OFF, done.thread.thread_id, chat=chat)
+        return done.thread.thread_id
+
     # Processes
 
     @contextlib.asynccontextmanager
     async def gateway(self, *, until: LinkState = LinkState.CONNECTED) -> AsyncGenerator[Gateway]:
-        """Run a gateway and yield once its Telegram link is in that state.
+        """Run a gateway and yield once its link to the rig's platform is in that state.
 
         It is killed at the end.
         """
@@ -230,10 +310,19 @@ class Indoors:
         finally:
             gateway.kill()
 
-    async def health(self, platform: Platform = Platform.TELEGRAM) -> PlatformHealth | None:
+    async def health(self, platform: Platform | None = None) -> PlatformHealth | None:
         """The health that a gateway reports for a platform, or None if no gateway serves it."""
+        platform = platform or self.rig.platform
         serves = await self.store.gateways.serving(platform)
         return serves.links[platform] if serves else None
+
+    async def until_link(self, state: LinkState, platform: Platform | None = None) -> None:
+        """Wait until a gateway reports that state of a platform."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                if (health := await self.health(platform)) and health.state is state:
+                    return
+                await asyncio.sleep(0.02)
 
     @contextlib.asynccontextmanager
     async def desk(self, *said: str, title: str = "Sums", **more: Any) -> AsyncGenerator[Desk]:
@@ -283,10 +372,10 @@ class Indoors:
         """A real terminal with a new session that contains these messages."""
         async with self.person.opens("chat", "--title", title, **more) as shown:
             await shown.ready()
-            await self.says(shown, *said)
+            await self.types(shown, *said)
             yield shown
 
-    async def says(self, shown: Terminal, *said: str, after: int = 0) -> None:
+    async def types(self, shown: Terminal, *said: str, after: int = 0) -> None:
         """Type these messages and wait for each answer.
 
         `after` is the number of earlier messages.
@@ -306,6 +395,10 @@ class Indoors:
         session = await self.session(title)
         return [(m.role.value, m.content) for m in await self.store.transcripts.load(session.id)]
 
+    async def handoffs(self) -> Sequence[Handoff]:
+        """Newest first."""
+        return await self.store.recent_handoffs(20)
+
     async def handoff(self, *states: State, step: Step | None = None) -> Handoff:
         """Wait until the newest handoff is in one of these states, and at that step, and return
         it."""
@@ -317,22 +410,33 @@ class Indoors:
                 await wake.wait(0.1)
 
 
-async def indoors(person: Person, stack: contextlib.AsyncExitStack) -> tuple[Store, Mind]:
-    """Set up the parts of `Indoors`: the user's store, with its owner, and a model.
-
-    The user's terminals and gateways use that model from now on.
-    """
-    stack.enter_context(pytest.MonkeyPatch.context()).setattr(request, "POLL_SECONDS", LOOK)
-    mind = Mind()
-    clock = SharedClock(Path(person.environment["HOME"]) / "clock")
-    person.environment.update({**clock.environment, **constants(IMPATIENT)})
-    url = await stack.enter_async_context(mind.serving())
-    person.environment.update(
-        SEGUE_MODEL="openai/gpt-test", OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-test"
-    )
-    store = await stack.enter_async_context(
-        await segue.store.open(person.environment["SEGUE_STORE"], clock=clock)
-    )
-    await store.owners.ensure(ME)
-    await store.owners.introduced(ME)
-    return store, mind
+@contextlib.asynccontextmanager
+async def opened(person: Person, rig: type[PlatformRig]) -> AsyncGenerator[Household]:
+    """A household in which nobody is paired, and only the platform and the model run."""
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(request, "POLL_SECONDS", LOOK)
+        phone = await stack.enter_async_context(rig.opened())
+        model = EchoModel()
+        url = await stack.enter_async_context(model.serving())
+        folder = Path(person.environment["HOME"])
+        settings = folder / "config.toml"
+        settings.write_text(phone.settings(), "utf-8")
+        settings.chmod(0o600)
+        clock = SharedClock(folder / "clock")
+        person.environment.update(
+            **clock.environment,
+            **constants({**IMPATIENT, **rig.constants}),
+            SEGUE_CONFIG=str(settings),
+            SEGUE_GATEWAY_LOG=str(folder / "gateway.log"),
+            SEGUE_MODEL="openai/gpt-test",
+            OPENAI_BASE_URL=url,
+            OPENAI_API_KEY="sk-test",
+        )
+        store = await stack.enter_async_context(
+            await segue.store.open(person.environment["SEGUE_STORE"], clock=clock)
+        )
+        await store.owners.ensure(ME)
+        await store.owners.introduced(ME)
+        anna, eve = await phone.user("Anna"), await phone.user("Eve")
+        yield Household(person=person, store=store, model=model, rig=phone, anna=anna, eve=eve)
+        assert (await phone.look()).faults == ()

@@ -15,18 +15,18 @@ from segue.store.clock import SystemClock
 # SQLite
 
 
-def store(path: Path) -> str:
+def create(path: Path) -> str:
     """Put an empty SQLite store at `path` and return its URL."""
     run = _run(path)
     run.mkdir(0o700)
     path.touch(0o600)
-    path.write_bytes(_empty())
+    path.write_bytes(_prebuilt())
     (run / "created").touch(0o600)
     return f"sqlite://{path}"
 
 
 @functools.cache
-def _empty() -> bytes:
+def _prebuilt() -> bytes:
     """The file of an empty store as the program creates it."""
     with tempfile.TemporaryDirectory(prefix="segue-") as folder:
         path = Path(folder) / "segue.db"
@@ -64,7 +64,7 @@ _schemas: dict[str, tuple[Any, ...] | None] = {}
 """The schema of each database when it was created: version, size and last change."""
 
 
-def emptied(database: str) -> str:
+def empty(database: str) -> str:
     """Create a store there, or empty the existing one, and return its URL.
 
     If a test changed its tables, they are dropped and created again.
@@ -77,13 +77,13 @@ def emptied(database: str) -> str:
                 admin.execute(";".join(f"DELETE FROM segue.{name}" for name in tables).encode())
                 admin.execute(_FROM_ONE)
             return database
-    postgres._prepare(without(database))
+    postgres._prepare(drop(database))
     with psycopg.connect(database, autocommit=True) as admin:
         _schemas[database] = _schema(admin)
     return database
 
 
-def without(database: str) -> str:
+def drop(database: str) -> str:
     """Drop the store from the database."""
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("DROP SCHEMA IF EXISTS segue CASCADE")

@@ -41,9 +41,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     is_made = "open_store" in request.fixturenames
     if request.param == "sqlite":
         path = tmp_path / "segue.db"
-        return stores.store(path) if is_made else f"sqlite://{path}"
+        return stores.create(path) if is_made else f"sqlite://{path}"
     database: str = request.getfixturevalue("postgres_database")
-    return stores.emptied(database) if is_made else stores.without(database)
+    return stores.empty(database) if is_made else stores.drop(database)
 
 
 @pytest.fixture

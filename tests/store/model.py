@@ -253,7 +253,7 @@ def fast_folder() -> Path | None:
 class SqliteWorld(StoreWorld):
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="segue-model-", dir=fast_folder())
-        super().__init__(stores.store(Path(self._folder) / "segue.db"), one_machine=True)
+        super().__init__(stores.create(Path(self._folder) / "segue.db"), one_machine=True)
 
     def close(self) -> None:
         super().close()

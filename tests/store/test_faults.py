@@ -346,7 +346,7 @@ async def test_whatever_fails_in_an_append_the_caller_was_told_the_truth(
 async def append_with(fault: Fault, place: Path, size: int) -> bool:
     """Append with the fault, then see what a crash, a reopening and going on make of it."""
     before, wanted = ["one", "two"], "three " + "x" * size
-    async with await segue.store.open(stores.store(place / "segue.db")) as store:
+    async with await segue.store.open(stores.create(place / "segue.db")) as store:
         lease = await begin(store, before)
         await store.transcripts.load(lease.session_id)  # so that the reader is there
         fault.armed = True
@@ -396,7 +396,7 @@ async def test_whatever_fails_in_a_handoff_all_of_it_has_moved_or_nothing(folder
         place = folder / str(at)
         place.mkdir()
         with failing(Fault(call, code, at, torn=torn)) as fault:
-            async with await segue.store.open(stores.store(place / "segue.db")) as store:
+            async with await segue.store.open(stores.create(place / "segue.db")) as store:
                 lease = await begin(store, ["one"])
                 claim = await claimed(store, lease)
                 fault.armed = True

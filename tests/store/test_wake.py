@@ -437,7 +437,7 @@ async def test_a_store_with_a_path_too_long_for_a_socket_wakes_its_waiters(
     for length in (60, 150, 200):
         folder = tmp_path / ("x" * length)
         folder.mkdir()
-        url = stores.store(folder / "segue.db")
+        url = stores.create(folder / "segue.db")
         async with (
             await segue.store.open(url, clock=clock) as gateway,
             await segue.store.open(url, clock=clock) as terminal,

@@ -94,7 +94,7 @@ def settings(tmp_path: Path) -> Settings:
 def open_store(tmp_path: Path, runner: asyncio.Runner) -> Generator[OpenStore]:
     """Open the store again, as another process would. All are closed afterwards."""
     opened: list[Store] = []
-    url = stores.store(tmp_path / "segue.db")
+    url = stores.create(tmp_path / "segue.db")
 
     async def open_one() -> Store:
         opened.append(await segue.store.open(url))

@@ -14,27 +14,16 @@ from segue.core.transcript import Role, ToolCall
 from segue.store import Store
 from segue.store.outbox import Outgoing
 from segue.turns import Place
+from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, call
 
 DM = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
 REFUSED = "is not the file that it was when this was approved"
 
 
-class Person:
-    """Says yes after something was done behind the question."""
-
-    def __init__(self, meanwhile: Callable[[], object], answer: Answer = Answer.ONCE) -> None:
-        self._meanwhile = meanwhile
-        self._answer = answer
-        self.asked: list[str] = []
-
-    async def __call__(self, call: ToolCall, what: str, *_: str) -> Answer:
-        self.asked.append(what)
-        self._meanwhile()
-        return self._answer
-
-
-def nothing() -> None: ...
+def approves(meanwhile: Callable[[], object] = lambda: None) -> Approver:
+    """A user who says yes after something was done behind the question."""
+    return Approver(always=Answer.ONCE, meanwhile=meanwhile)
 
 
 def link(at: Path, to: Path) -> None:
@@ -42,7 +31,7 @@ def link(at: Path, to: Path) -> None:
     at.symlink_to(to)
 
 
-async def result(desk: Desk, session: Session, made: ToolCall, person: Person) -> str:
+async def result(desk: Desk, session: Session, made: ToolCall, person: Approver) -> str:
     await desk.take([made, "Ok."], session, "go", Place(approve=person))
     transcript = await desk.store.transcripts.load(session.id)
     return next(m.content for m in reversed(list(transcript)) if m.role is Role.TOOL)
@@ -72,7 +61,7 @@ async def test_a_link_that_is_turned_behind_the_question_leads_nowhere(
 ):
     notes, key = files
     link(cwd / "link", notes)
-    person = Person(lambda: link(cwd / "link", key))
+    person = approves(lambda: link(cwd / "link", key))
     done = await result(desk, session, made, person)
     assert key.read_text() == "the key"
     assert str(notes) in person.asked[0]
@@ -88,7 +77,7 @@ async def test_a_file_that_is_sent_is_the_one_that_was_shown(
     notes, key = files
     await desk.store.owners.set_home("me", HomeChannel(address=DM, name="phone"))
     link(cwd / "link", notes)
-    await result(desk, session, SEND, Person(lambda: link(cwd / "link", key)))
+    await result(desk, session, SEND, approves(lambda: link(cwd / "link", key)))
     link(notes, key)
     (sent,) = await queued(desk.store)
     assert sent.file == str(notes)
@@ -147,7 +136,7 @@ async def test_another_file_in_the_same_place_is_left_alone(
     file = cwd / "deep/notes"
     file.parent.mkdir()
     file.write_text("notes")
-    done = await result(desk, session, made, Person(lambda: swap(file)))
+    done = await result(desk, session, made, approves(lambda: swap(file)))
     assert not done.startswith(("Replaced", "Wrote", "Changed"))
     assert await queued(desk.store) == []
     left = texts(cwd)
@@ -167,7 +156,7 @@ async def test_a_new_file_replaces_nothing_that_came_meanwhile(
         )
     ):
         writing = call("write_file", number, path="fresh", content="new")
-        assert REFUSED in await result(desk, session, writing, Person(meanwhile))
+        assert REFUSED in await result(desk, session, writing, approves(meanwhile))
         (cwd / "fresh").unlink()
     assert key.read_text() == "the key"
     assert not (cwd / "nowhere").exists()
@@ -179,11 +168,16 @@ async def test_folders_are_made_only_where_the_person_was_told(
     away = cwd.parent / "away"
     away.mkdir()
     writing = call("write_file", path="a/b/c", content="new")
-    done = await result(desk, session, writing, Person(lambda: link(cwd / "a", away)))
+    done = await result(
+        desk,
+        session,
+        writing,
+        approves(lambda: link(cwd / "a", away)),
+    )
     assert "Wrote" not in done
     assert list(away.iterdir()) == []
     (cwd / "a").unlink()
-    await result(desk, session, writing, Person(nothing))
+    await result(desk, session, writing, approves())
     assert (cwd / "a/b/c").read_text() == "new"
 
 
@@ -192,12 +186,12 @@ async def test_a_yes_for_the_session_is_for_the_same_file_and_for_no_other(
 ):
     notes, key = files
     link(cwd / "link", notes)
-    person = Person(nothing, Answer.SESSION)
+    person = Approver(always=Answer.SESSION)
     for _ in range(3):  # each write puts another file there, which is our own doing
         assert "Replaced" in await result(desk, session, WRITE, person)
     assert len(person.asked) == 1
     link(cwd / "link", key)
-    wary = Person(nothing, Answer.NEVER)
+    wary = Approver(always=Answer.NEVER)
     await result(desk, session, WRITE, wary)
     assert len(wary.asked) == 1
     assert str(key) in wary.asked[0]
@@ -211,7 +205,7 @@ async def test_writing_needs_no_right_to_list_the_folders_on_the_way(
     (cwd / "deep").chmod(0o300)
     try:
         writing = call("write_file", path="deep/file", content="new")
-        assert "Wrote" in await result(desk, session, writing, Person(nothing))
+        assert "Wrote" in await result(desk, session, writing, approves())
     finally:
         (cwd / "deep").chmod(0o700)
     assert (cwd / "deep/file").read_text() == "new"

@@ -15,6 +15,7 @@ from segue.core.session import Session
 from segue.core.transcript import Outcome, Role, ToolCall
 from segue.testing.http import Request, Response, serving
 from segue.turns import Place
+from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, call
 
 PLAIN = {"Content-Type": "text/plain"}
@@ -34,16 +35,6 @@ class Site:
         return Response(200, PLAIN, b"a page")
 
 
-class Person:
-    def __init__(self, answer: Answer = Answer.NEVER) -> None:
-        self._answer = answer
-        self.asked: list[str] = []
-
-    async def __call__(self, call: ToolCall, what: str, *_: str) -> Answer:
-        self.asked.append(what)
-        return self._answer
-
-
 @asynccontextmanager
 async def sites() -> AsyncGenerator[tuple[Site, str]]:
     site = Site()
@@ -52,9 +43,9 @@ async def sites() -> AsyncGenerator[tuple[Site, str]]:
 
 
 async def results(
-    desk: Desk, session: Session, said: str, *calls: ToolCall, person: Person | None = None
+    desk: Desk, session: Session, said: str, *calls: ToolCall, person: Approver | None = None
 ) -> list[str]:
-    place = Place(approve=person or Person())
+    place = Place(approve=person or Approver(always=Answer.NEVER))
     async with desk.turns([*calls, "Ok."], private_network=True) as turns:
         _ = [event async for event in turns.take_turn(session.id, said, place)]
     transcript = await desk.store.transcripts.load(session.id)
@@ -82,12 +73,12 @@ async def test_our_own_settings_and_the_store_are_not_read_unasked(
 async def test_a_page_of_a_host_that_nobody_named_is_asked_about(desk: Desk, session: Session):
     async with sites() as (site, url):
         made = call("fetch_page", url=f"{url}/?q=secret")
-        person = Person()
+        person = Approver(always=Answer.NEVER)
         assert await results(desk, session, "Look it up.", made, person=person) == [Outcome.DENIED]
         assert site.heard == []
         assert len(person.asked) == 1
         assert "This address is not one of yours" in person.asked[0]
-        allowed = Person(Answer.ONCE)
+        allowed = Approver(always=Answer.ONCE)
         done = await results(desk, session, "Look it up.", made, person=allowed)
         assert done[-1] == "a page"
 
@@ -133,7 +124,7 @@ async def test_git_on_the_allow_list_asks_where_the_repository_names_a_program(
     approvals = replace(
         desk.settings.approvals, policy=Policy.ALLOW_LIST, allowed_commands=("git status",)
     )
-    person = Person()
+    person = Approver(always=Answer.NEVER)
     status = call("shell", command="git status")
     async with desk.turns([status, "Ok."], approvals=approvals) as turns:
         place = Place(approve=person)
@@ -147,7 +138,7 @@ async def test_a_private_file_can_be_read_once_the_person_allows_it(
 ):
     (cwd / ".env").write_text("KEY=1")
     reading = call("read_file", path=".env")
-    person = Person(Answer.SESSION)
+    person = Approver(always=Answer.SESSION)
     for _ in range(2):
         done = await results(desk, session, "go", reading, person=person)
         assert done[-1] == "KEY=1"

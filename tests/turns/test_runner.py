@@ -29,8 +29,9 @@ from segue.core.events import (
     TurnInterrupted,
 )
 from segue.core.session import Session, Usage
-from segue.core.transcript import Message, Outcome, Role, ToolCall
+from segue.core.transcript import Message, Outcome, Role
 from segue.turns import Place, hold
+from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, Offered, OpenStore, call
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -42,18 +43,6 @@ BUSY = ModelBusy(provider="It", reason="full")
 def results(events: list[Event]) -> list[str]:
     added = [event.message for event in events if isinstance(event, MessageAdded)]
     return [m.outcome or m.content for m in added if m.role is Role.TOOL]
-
-
-class Person:
-    """Gives the same answer to everything, and remembers what was asked."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        self.asked: list[str] = []
-
-    async def __call__(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
-        self.asked.append(what)
-        return self.answer
 
 
 class Slow(ScriptedModel):
@@ -313,7 +302,7 @@ async def test_nothing_is_run_where_nobody_can_be_asked(desk: Desk, session: Ses
 async def test_a_call_that_is_allowed_once_is_asked_about_again(
     desk: Desk, session: Session, cwd: Path
 ):
-    person = Person(Answer.ONCE)
+    person = Approver(always=Answer.ONCE)
     place = Place(approve=person)
     for _ in range(2):
         events = await desk.take(
@@ -330,9 +319,9 @@ async def test_a_call_that_is_allowed_for_the_session_stays_so_after_a_restart_a
     desk: Desk, session: Session, open_store: OpenStore, cwd: Path
 ):
     touch = call("shell", command="touch made")
-    await desk.take([touch, "Ok."], session, "go", Place(approve=Person(Answer.SESSION)))
+    await desk.take([touch, "Ok."], session, "go", Place(approve=Approver(always=Answer.SESSION)))
     restarted = Desk(await open_store(), desk.settings)
-    nobody = Person(Answer.NEVER)
+    nobody = Approver(always=Answer.NEVER)
     events = await restarted.take([touch, "Ok."], session, "go", Place(approve=nobody))
     assert nobody.asked == []
     assert results(events) == ["[no output]"]
@@ -394,7 +383,7 @@ async def test_notes_are_shown_in_every_session_of_their_owner_and_no_other(
     desk: Desk, session: Session
 ):
     remember = call("remember", text="Lives in Oslo.")
-    person = Person(Answer.ONCE)
+    person = Approver(always=Answer.ONCE)
     await desk.take([remember, "Ok."], session, "Remember", Place(approve=person))
     assert len(person.asked) == 1
     await desk.store.owners.ensure("you", "You")
@@ -438,7 +427,7 @@ async def test_a_message_can_be_sent_to_the_owners_own_channels_and_nowhere_else
     await desk.store.owners.ensure("you", "You")
     theirs = replace(DM, chat_id="666")
     await desk.store.owners.set_home("you", HomeChannel(address=theirs, name="theirs"))
-    person = Person(Answer.ONCE)
+    person = Approver(always=Answer.ONCE)
 
     async def send(to: str) -> str:
         sending = call("send_message", to=to, text="The build is green.")

@@ -1,4 +1,5 @@
-"""A page served by a gateway in this process, and browsers reduced to their WebSocket."""
+"""The page harness: a page that a gateway in this process serves, and its browsers, each reduced to
+its WebSocket."""
 
 from __future__ import annotations
 
@@ -21,13 +22,11 @@ from segue.gateway import platforms
 from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.gateways import LinkState
-from segue.turns import Turns
-from segue.turns.agents import Agents
 from segue.web import links
 from tests.gateway.conftest import Desk, echoing, terminal
-from tests.turns.conftest import Offered
+from tests.harness.in_process import serve
 from tests.web.bare_server import Door, opened_door, reserved_port
-from tests.web.browser import WITHIN, Browser
+from tests.web.browser import Browser
 from tests.web.handshake import Key, entered, pair
 
 
@@ -44,30 +43,19 @@ class Site:
     async def gateway(self, model: ScriptedModel | Script | None = None) -> AsyncGenerator[Gateway]:
         if model is not None:
             self.model = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
-        stop = asyncio.Event()
         async with await segue.store.open(self.settings.store) as store:
-            turns = Turns(store, Agents(store, self.settings, Offered(self.model)), titles=False)
-            async with turns:
-                loaded = platforms.load(self.settings, store)
-                gateway = Gateway(store, turns, self.settings, *loaded)
-                running = asyncio.create_task(gateway.run(stop))
-                try:
-                    await self._connected(running)
-                    yield gateway
-                finally:
-                    stop.set()
-                    await running
+            adapters, server = platforms.load(self.settings, store)
+            running = serve(store, self.settings, self.model, adapters, self._is_connected, server)
+            async with running as gateway:
+                yield gateway
 
-    async def _connected(self, running: asyncio.Task[None]) -> None:
-        async with asyncio.timeout(WITHIN):
-            while not running.done():
-                serving = await self.store.gateways.serving(Platform.WEB)
-                link = serving and serving.links[Platform.WEB]
-                if link and link.state is LinkState.CONNECTED and link.link:
-                    self.url = link.link.partition("/#")[0]
-                    return
-                await asyncio.sleep(0.005)
-        running.result()
+    async def _is_connected(self) -> bool:
+        serving = await self.store.gateways.serving(Platform.WEB)
+        link = serving and serving.links[Platform.WEB]
+        if not (link and link.state is LinkState.CONNECTED and link.link):
+            return False
+        self.url = link.link.partition("/#")[0]
+        return True
 
     @property
     def host(self) -> str:

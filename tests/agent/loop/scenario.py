@@ -47,6 +47,7 @@ from segue.testing.models.anthropic import FakeAnthropic
 from segue.testing.models.gemini import FakeGemini
 from segue.testing.models.openai import FakeOpenAI
 from segue.testing.models.travel import AT_ONCE, Travel
+from tests.harness.approver import Approver
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 LATER = AT + timedelta(hours=1)
@@ -82,18 +83,6 @@ def call(number: int | str, name: str, path: str = "") -> ToolCall:
     return ToolCall(f"c{number}", name, msgspec.json.encode({"path": path}).decode())
 
 
-class Person:
-    """Gives its answers in order, and records the questions."""
-
-    def __init__(self, *answers: Answer) -> None:
-        self._answers = iter(answers)
-        self.asked: list[tuple[ToolCall, str]] = []
-
-    async def __call__(self, asked: ToolCall, what: str, fingerprint: str) -> Answer:
-        self.asked.append((asked, what))
-        return next(self._answers)
-
-
 def agent(model: Model | Script, *tools: Tool[Any], **more: Any) -> Agent:
     usual: dict[str, Any] = {
         "model": ScriptedModel(model) if isinstance(model, Iterable) else model,
@@ -101,7 +90,7 @@ def agent(model: Model | Script, *tools: Tool[Any], **more: Any) -> Agent:
         "place": Workplace(cwd=Path("/somewhere")),
         "tools": {t.name: t for t in tools},
         "rules": Rules(policy=Policy.AUTO),
-        "approve": Person(),
+        "approve": Approver(),
         "now": lambda: AT,
     }
     return Agent(**{**usual, **more})
@@ -319,6 +308,6 @@ RICH: list[Say | str] = [
 
 
 def rich() -> Agent:
-    person = Person(*[Answer.ONCE] * 2)
+    person = Approver(*[Answer.ONCE] * 2)
     tools = (tool("read", "text"), tool("write", risk=Risk.WRITE))
     return agent(RICH, *tools, rules=Rules(), approve=person)

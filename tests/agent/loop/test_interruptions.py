@@ -26,7 +26,6 @@ from segue.core.transcript import Outcome, ToolCall
 from tests.agent.loop.scenario import (
     FIRST,
     WIRES,
-    Person,
     added,
     agent,
     assert_whole,
@@ -40,6 +39,7 @@ from tests.agent.loop.scenario import (
     take,
     tool,
 )
+from tests.harness.approver import Approver
 
 
 @WIRES
@@ -193,7 +193,7 @@ async def test_a_yes_that_comes_with_the_interruption_runs_nothing():
 
 
 async def test_an_interruption_on_seeing_the_question_asks_nobody():
-    interrupt, person = asyncio.Event(), Person()
+    interrupt, person = asyncio.Event(), Approver()
 
     def on(event: Event) -> None:
         if isinstance(event, ApprovalNeeded):

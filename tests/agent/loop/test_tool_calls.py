@@ -23,7 +23,6 @@ from segue.core.events import (
 from segue.core.transcript import Outcome, ToolCall
 from tests.agent.loop.scenario import (
     HI,
-    Person,
     Where,
     Work,
     added,
@@ -37,6 +36,7 @@ from tests.agent.loop.scenario import (
     take,
     tool,
 )
+from tests.harness.approver import Approver
 
 # What the tools do
 
@@ -219,13 +219,13 @@ async def test_a_turn_is_bounded_without_anybody_asking():
 
 
 async def test_a_person_is_asked_with_the_exact_text_and_a_yes_is_for_once():
-    person = Person(Answer.ONCE, Answer.NEVER)
+    person = Approver(Answer.ONCE, Answer.NEVER)
     again = (call(1, "write", "a"), call(2, "write", "a"))
     write = tool("write", risk=Risk.WRITE)
     with_ = agent([Say(calls=again), "Done."], write, rules=Rules(), approve=person)
     events = await take(with_)
     what = "write a in /somewhere"
-    assert person.asked == [(again[0], what), (again[1], what)]
+    assert (person.calls, person.asked) == ([again[0], again[1]], [what, what])
     assert [e for e in events if isinstance(e, ApprovalNeeded)] == [
         ApprovalNeeded(again[0], what),
         ApprovalNeeded(again[1], what),
@@ -236,7 +236,7 @@ async def test_a_person_is_asked_with_the_exact_text_and_a_yes_is_for_once():
 
 
 async def test_a_yes_for_the_session_is_for_the_same_call_and_for_no_other():
-    person = Person(Answer.SESSION, Answer.NEVER)
+    person = Approver(Answer.SESSION, Answer.NEVER)
     script = [
         Say(calls=(call(1, "write", "a"), call(2, "write", "a"))),
         Say(calls=(ToolCall("c3", "write", '{ "path" : "a" }'), call(4, "write", "b"))),
@@ -244,7 +244,7 @@ async def test_a_yes_for_the_session_is_for_the_same_call_and_for_no_other():
     ]
     with_ = agent(script, tool("write", risk=Risk.WRITE), rules=Rules(), approve=person)
     events = await take(with_)
-    assert [asked.id for asked, _ in person.asked] == ["c1", "c4"]
+    assert [asked.id for asked in person.calls] == ["c1", "c4"]
     assert results(events) == [
         ("c1", "done"),
         ("c2", "done"),
@@ -254,7 +254,7 @@ async def test_a_yes_for_the_session_is_for_the_same_call_and_for_no_other():
 
 
 async def test_what_was_allowed_for_the_session_is_given_to_the_next_turn_by_whoever_keeps_it():
-    person = Person(Answer.SESSION, Answer.NEVER)
+    person = Approver(Answer.SESSION, Answer.NEVER)
     write = tool("write", risk=Risk.WRITE)
     calls = [call(number, "write", "a") for number in (1, 2, 3)]
     script = [step for made in calls for step in (made, "Done.")]
@@ -269,7 +269,7 @@ async def test_what_was_allowed_for_the_session_is_given_to_the_next_turn_by_who
 
 
 async def test_tools_that_read_ask_nobody():
-    person = Person()
+    person = Approver()
     await take(agent([call(1, "read"), "Done."], tool("read"), rules=Rules(), approve=person))
     assert person.asked == []
 

@@ -1,0 +1,23 @@
+"""The platforms that the end-to-end and kill suites run on.
+
+A platform brings one module with one `PlatformRig`: how to start its fake, which settings lead to
+it, how users act there, and what they see. `ALL` lists the rigs; the suites run on each of them.
+"""
+
+from __future__ import annotations
+
+from tests.harness.rigs.base import Call as Call
+from tests.harness.rigs.base import File as File
+from tests.harness.rigs.base import Kind as Kind
+from tests.harness.rigs.base import Message as Message
+from tests.harness.rigs.base import PlatformRig as PlatformRig
+from tests.harness.rigs.base import Thread as Thread
+from tests.harness.rigs.base import View as View
+from tests.harness.rigs.generic import GenericRig as GenericRig
+from tests.harness.rigs.generic import KeylessRig as KeylessRig
+from tests.harness.rigs.generic import ShortRig as ShortRig
+from tests.harness.rigs.telegram import TelegramRig as TelegramRig
+
+ALL: tuple[type[PlatformRig], ...] = (GenericRig, TelegramRig)
+KEYLESS: tuple[type[PlatformRig], ...] = (KeylessRig, TelegramRig)
+"""Those on which a message may arrive without the gateway knowing it."""

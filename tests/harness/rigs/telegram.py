@@ -1,0 +1,110 @@
+"""Telegram, as its strict fake, behind the built-in adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from segue.core.address import ChatType, Platform
+from segue.testing import telegram
+from segue.testing.peers.process import Fake
+from segue.testing.telegram import FileKind, Hands, Peer, Shown, Upload
+from segue.testing.telegram.process import FAKE
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+
+BOT = f"@{telegram.Settings().username}"
+_DM, _DM_WITHOUT = "a direct message with topics", "a direct message without topics"
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramRig(PlatformRig):
+    peer: Peer
+    hands: Hands
+
+    name: ClassVar[str] = "telegram"
+    fake: ClassVar[Fake[Any, Any]] = FAKE
+    platform: ClassVar[Platform] = Platform.TELEGRAM
+    adapter: ClassVar[str] = "segue.platforms.telegram:make"
+    keys: ClassVar[bool] = False
+    calls: ClassVar[Mapping[Call, str]] = {
+        Call.CONNECT: "getMe",
+        Call.SEND: "sendMessage",
+        Call.EDIT: "editMessageText",
+        Call.OPEN_THREAD: "createForumTopic",
+    }
+    dm: ClassVar[Kind] = Kind(_DM, ChatType.DM, threads=True, drafts=True)
+    forum: ClassVar[Kind] = Kind(telegram.Kind.FORUM, ChatType.GROUP, threads=True)
+    group: ClassVar[Kind] = Kind(telegram.Kind.GROUP, ChatType.GROUP)
+    kinds: ClassVar[tuple[Kind, ...]] = (
+        dm,
+        forum,
+        Kind(_DM_WITHOUT, ChatType.DM, drafts=True),
+        group,
+        Kind(telegram.Kind.SUPERGROUP, ChatType.GROUP),
+    )
+    constants: ClassVar[Mapping[str, float | str]] = {
+        "segue.platforms.telegram.adapter.CAPABILITIES": "tests.harness.rigs.telegram_pace:QUICK"
+    }
+
+    async def user(self, name: str) -> str:
+        return str(await self.hands.user(name))
+
+    async def chat(self, kind: Kind, members: Sequence[str]) -> str:
+        if kind.chat_type is ChatType.DM:
+            return str(await self.hands.private(int(members[0]), topics=kind.threads))
+        return str(
+            await self.hands.chat(
+                telegram.Kind(kind.name), [*map(int, members)], manage_topics=kind.threads
+            )
+        )
+
+    async def say(
+        self,
+        user: str,
+        chat: str,
+        text: str,
+        *,
+        thread: str | None = None,
+        files: Sequence[File] = (),
+    ) -> None:
+        sent = [
+            Upload(name=f.name, media_type=f.media_type, content=f.content, kind=FileKind.PHOTO)
+            for f in files
+        ]
+        topic = None if thread is None else int(thread)
+        await self.hands.say(int(user), int(chat), text, thread=topic, files=sent)
+
+    def addressed(self, text: str) -> str:
+        if not text.startswith("/"):
+            return f"{BOT} {text}"
+        command, _, rest = text.partition(" ")
+        return f"{command}{BOT} {rest}"
+
+    async def press(self, user: str, chat: str, message: Message, label: str) -> None:
+        await self.hands.press(int(user), int(chat), int(message.id), label)
+
+    def _chat(self, chat: str) -> int:
+        return int(chat)
+
+    def _view(self, shown: Shown) -> View:
+        return View(
+            version=shown.version,
+            messages=tuple(
+                Message(
+                    id=str(m.id),
+                    author=str(m.author),
+                    text=m.text,
+                    thread=str(m.thread) if m.topic else None,
+                    labels=m.labels,
+                    file=m.file.name if m.file else None,
+                )
+                for m in shown.messages
+            ),
+            threads=tuple(Thread(str(topic.id), topic.name) for topic in shown.topics),
+            menu={c.command: c.description for menu in shown.menus for c in menu.commands},
+            calls=shown.counts,
+            faults=shown.errors,
+            hanging=shown.hanging,
+            unconfirmed=shown.unconfirmed,
+        )
