@@ -17,7 +17,7 @@ from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway.streaming import BUBBLE_DELAY
 from segue.platforms import registry
-from segue.store.gateways import Link
+from segue.store.gateways import LinkState
 from segue.testing.models.openai import Say
 from segue.testing.models.travel import AT_ONCE, Travel
 from segue.testing.peers import tls
@@ -54,11 +54,11 @@ finally:
 
 
 async def test_a_gateway_without_telegram_never_loads_its_library(home: Household):
-    importlib.import_module(registry.BUILT_IN[Platform.TELEGRAM].partition(":")[0] + ".adapter")
+    importlib.import_module(registry.SPECS[Platform.TELEGRAM].make.partition(":")[0])
     assert sys.modules.keys() >= LIBRARIES, "the adapter loads these"
     write(home, '[platforms.telegram]\nenabled = false\ntoken = "1:a"\n')
     with begin_python(home.person, "-c", PROGRAM) as gateway:
-        await home.until_link(Link.CONNECTED, Platform.WEB)
+        await home.until_link(LinkState.CONNECTED, Platform.WEB)
         gateway.send_signal(signal.SIGTERM)
         loaded, errors = await asyncio.to_thread(communicate, gateway)
     assert gateway.returncode == 0, errors
@@ -87,8 +87,8 @@ async def page_is_served(home: Household) -> bool:
 async def test_a_refused_token_is_reported_and_the_page_is_served_all_the_same(home: Household):
     await home.at_home(home.rig.forum)
     await home.rig.hands.bot(Settings(revoked=True))
-    async with home.gateway(until=Link.DOWN):
-        await home.until_link(Link.CONNECTED, Platform.WEB)
+    async with home.gateway(until=LinkState.DOWN):
+        await home.until_link(LinkState.CONNECTED, Platform.WEB)
         assert await page_is_served(home)
         told = await status(home)
         assert "@BotFather" in told
@@ -98,7 +98,7 @@ async def test_a_refused_token_is_reported_and_the_page_is_served_all_the_same(h
         assert failed.state is State.FAILED
         assert "token" in (failed.error or "")
         await home.rig.hands.bot(Settings())
-        await home.until_link(Link.CONNECTED)
+        await home.until_link(LinkState.CONNECTED)
         thread = await home.arrives("Products")
         await home.writes("go on", thread)
         await home.sees("(3) go on", thread)
@@ -111,7 +111,7 @@ async def test_messages_during_a_refused_token_are_answered_after_it(home: House
         thread = await home.arrives()
         await home.rig.hands.bot(Settings(revoked=True))
         await home.writes("are you there?", thread)
-        await home.until_link(Link.DOWN)
+        await home.until_link(LinkState.DOWN)
         await home.writes("hello?", thread)
         await home.rig.hands.bot(Settings())
         await home.sees("(4) hello?", thread)

@@ -16,7 +16,7 @@ from segue.core.lease import SECOND, Ticks
 from segue.gateway import service
 from segue.store import Store
 from segue.store.clock import SystemClock
-from segue.store.gateways import ALIVE_SECONDS, Link
+from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.handoffs import LEASE_SECONDS
 from segue.testing.platform import Hands, PeerAdapter, Shape
 from segue.testing.platform.process import serving
@@ -67,7 +67,7 @@ async def on_two(house: House) -> AsyncGenerator[tuple[Hands, str]]:
         anna = await hands.user("Anna")
         await house.pair(anna, MATRIX)
         async with house.serve(store, PeerAdapter(MATRIX, peer.url, peer.token), house.adapter()):
-            await house.until_link(Link.CONNECTED, MATRIX)
+            await house.until_link(LinkState.CONNECTED, MATRIX)
             yield hands, anna
 
 

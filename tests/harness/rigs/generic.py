@@ -89,7 +89,7 @@ class GenericRig(PlatformRig):
                     text=_MARKUP.sub("", m.text),
                     thread=m.thread,
                     labels=tuple(button.label for button in m.buttons),
-                    file=m.file,
+                    file=m.file.name if m.file else None,
                 )
                 for m in shown.messages
                 if m.id not in threads  # the platform posts a title as the first message
@@ -97,11 +97,7 @@ class GenericRig(PlatformRig):
             threads=tuple(Thread(thread.id, thread.title) for thread in shown.threads),
             menu={entry.name: entry.help for entry in shown.menu},
             calls=shown.calls,
-            faults=tuple(
-                f"{refused.method}: {refused.refusal.code}"
-                for refused in shown.refused
-                if refused.refusal.code not in _HARMLESS
-            ),
+            faults=tuple(code for code in shown.refused if code not in _HARMLESS),
             hanging=shown.hanging,
             unconfirmed=shown.unconfirmed,
         )

@@ -101,9 +101,9 @@ class TelegramRig(PlatformRig):
                 )
                 for m in shown.messages
             ),
-            threads=tuple(Thread(str(topic.id), topic.name) for topic in shown.topics),
-            menu={c.command: c.description for menu in shown.menus for c in menu.commands},
-            calls=shown.counts,
+            threads=tuple(Thread(str(topic.id), topic.title) for topic in shown.threads),
+            menu={c.command: c.description for c in shown.menu},
+            calls=shown.calls,
             faults=shown.errors,
             hanging=shown.hanging,
             unconfirmed=shown.unconfirmed,
