@@ -123,8 +123,8 @@ def test_values_that_are_missing_are_named_with_their_variables():
     with pytest.raises(ValuesMissing) as caught:
         registry.make(MATRIX.platform, PlatformSettings(platform=MATRIX.platform))
     assert str(caught.value) == (
-        "matrix is not set up: platforms.matrix.url, platforms.matrix.user_id,"
-        " platforms.matrix.access_token not set. Type `segue setup matrix`, or set"
+        "matrix has no value for platforms.matrix.url, platforms.matrix.user_id,"
+        " platforms.matrix.access_token. Type `segue setup matrix`, or set"
         " SEGUE_MATRIX_URL, SEGUE_MATRIX_USER_ID, SEGUE_MATRIX_ACCESS_TOKEN."
     )
 

@@ -192,8 +192,7 @@ class LibraryMissing(PlatformError):
 
 
 class ValuesMissing(PlatformError):
-    """{platform} is not set up: {settings} not set. Type `segue setup {platform}`, or set
-    {variables}."""
+    """{platform} has no value for {settings}. Type `segue setup {platform}`, or set {variables}."""
 
 
 class NoTerminal(PlatformError):
