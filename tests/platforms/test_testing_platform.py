@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -61,7 +61,6 @@ class PeerRig:
         self.adapter: Adapter = self.another()
         self.edit = hands.edit
         self.repeat = hands.repeat
-        self.inject = hands.inject
         self.calm, self.down, self.up = hands.calm, hands.down, hands.up
 
     async def begin(self) -> None:
@@ -142,6 +141,9 @@ class PeerRig:
     async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
         method = "file" if act is Act.FETCH else act.value
         await self._hands.fail(method, trouble, seconds=seconds)
+
+    async def inject(self, updates: Iterable[str]) -> None:
+        await self._hands.inject(updates)
 
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS
