@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from types import CoroutineType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 import httpx2
@@ -43,8 +44,8 @@ class Action(Generic[P, T]):
 
     def __get__(
         self, hands: Hands[Any, Any, Any, Any, Any], owner: object = None
-    ) -> Callable[P, Coroutine[Any, Any, T]]:
-        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+    ) -> Callable[P, CoroutineType[Any, Any, T]]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> CoroutineType[Any, Any, T]:
             _, *given = self._signature.bind(None, *args, **kwargs).arguments.items()
             return hands.do(self._do.__name__, signature.result(self._do), **dict(given))
 
