@@ -59,7 +59,7 @@ async def test_a_session_goes_to_the_page_and_comes_back(tmp_path: Path, eyes: E
             await exchange(back, "home again", "it has two masts, and it is fast, home again.")
             left = re.compile("^This conversation went to the terminal")
             await shows(page, *arrived, "and it is fast", knows, left)
-            await expect(page.locator("#elsewhere")).to_contain_text("goes on in the terminal")
+            await expect(page.locator("#elsewhere")).to_contain_text("continues in the terminal")
             listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
             await expect(listed).to_contain_text("in the terminal")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 from rich.style import Style
@@ -63,7 +63,7 @@ class Highlighter:
 
     def __init__(self, language: str) -> None:
         found = _LANGUAGE.search(language)
-        self._lexer = lexers.find(found[0].lower()) if found else None
+        self._lexer = _lexer(found[0].lower()) if found else None
         self._before = ""
 
     def take(self, lines: tuple[str, ...]) -> list[Text]:
@@ -129,6 +129,9 @@ def _lines(tokens: list[_Token], start: int) -> list[Text]:
         lines[-1].append(first, style)
         lines.extend(Text(piece, style or "") for piece in more)
     return lines[:-1]
+
+
+_lexer = lru_cache(maxsize=64)(lexers.find)
 
 
 @cache

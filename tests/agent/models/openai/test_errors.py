@@ -193,7 +193,7 @@ async def test_what_openrouters_provider_said_is_passed_on():
     body = {"error": {"message": "Provider returned error", "code": 400,
                       "metadata": {"raw": "tool names are odd."}}}  # fmt: skip
     async with talking([said(400, json.dumps(body))]) as (_, model):
-        with pytest.raises(ModelRefused, match=r"request: tool names are odd\. Try"):
+        with pytest.raises(ModelRefused, match=r"request: tool names are odd\. Rephrase"):
             await hear(model)
 
 
