@@ -47,16 +47,16 @@ def decode_reply(claim: Handoff) -> Reply | None:
 
 def prompt(claim: Handoff, thread: Address) -> str:
     """The prompt for the agent's reply. No user wrote it."""
-    told = (
+    text = (
         f"[This session has just been handed off to {thread.platform}, where your person reads on,"
         " probably on a phone. Write to them in two or three short sentences: say that you are"
         " here, then sum up what they told you and asked you above, then what could come next."
         " Use no tools, and do not begin anything new.]"
     )
     if claim.message is None:
-        return told
+        return text
     words = json.dumps(one_line(claim.message, _MESSAGE_LENGTH), ensure_ascii=False)
-    return f"{told}\n[They left you this message for the way: {words}]"
+    return f"{text}\n[They left you this message for the way: {words}]"
 
 
 def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str = "") -> str:

@@ -136,15 +136,15 @@ async def follow(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
 
     A poll that fails is repeated. After MAX_FAILED_POLLS in a row, the StoreError is raised.
     """
-    told: Progress | None = None
+    last: Progress | None = None
     failed = 0
-    while not isinstance(told, Completed | Failed):
+    while not isinstance(last, Completed | Failed):
         try:
             async with contextlib.aclosing(_poll(store, handoff)) as looks:
                 async for seen in looks:
                     failed = 0
-                    if seen != told:
-                        told = seen
+                    if seen != last:
+                        last = seen
                         yield seen
         except StoreError as error:
             failed += 1

@@ -83,7 +83,7 @@ def prepare(path: Path, run: Path, clock: Clock) -> None:
             connection.close()
         os.close(open_private(created))
     except apsw.Error as error:
-        raise told(error, path) from error
+        raise translate(error, path) from error
     except OSError as error:
         raise refused(error, path) from error
 
@@ -211,7 +211,7 @@ def refused(error: OSError, path: Path) -> StoreError:
     return StoreFailed(path=path, reason=reason)
 
 
-def told(error: Exception, path: Path) -> Exception:
+def translate(error: Exception, path: Path) -> Exception:
     """Map a database or OS error to a StoreError. Return any other error unchanged."""
     match error:
         case SegueError():

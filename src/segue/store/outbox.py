@@ -431,8 +431,8 @@ def offer_again(tx: Tx, address: Address) -> None:
     )
     for no, key, session_id, body in rows:
         tx.change("UPDATE outbox SET offered = 1 WHERE no = :no", no=no)
-        told = f"{OFFER}\n\n{body}"
-        enqueue(tx, Draft(key=f"again:{key}", address=address, body=told, session_id=session_id))
+        offer = f"{OFFER}\n\n{body}"
+        enqueue(tx, Draft(key=f"again:{key}", address=address, body=offer, session_id=session_id))
 
 
 def waiting(tx: Tx, address: Address) -> int:

@@ -188,7 +188,7 @@ class SqliteEngine:
             try:
                 self._local.connection = files.connect(self._path)
             except apsw.Error as error:
-                raise files.told(error, self._path) from error
+                raise files.translate(error, self._path) from error
         return self._local.connection
 
     def _hang_up(self) -> None:
@@ -210,7 +210,7 @@ class SqliteEngine:
             finally:
                 connection.execute("COMMIT")
         except (apsw.Error, OSError) as error:
-            return JobResult(job, error=files.told(error, self._path))
+            return JobResult(job, error=files.translate(error, self._path))
         return JobResult(job, result)
 
     def _write(self, jobs: list[Job]) -> list[JobResult]:
@@ -243,13 +243,13 @@ class SqliteEngine:
             files.roll_back(connection)
             if len(jobs) > 1:
                 return [o for job in jobs for o in self._transact([job], nudges)]
-            return [JobResult(job, error=files.told(error, self._path)) for job in jobs]
+            return [JobResult(job, error=files.translate(error, self._path)) for job in jobs]
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
             nudges.clear()
-            told = self._commit_failed(connection, error)
-            return [JobResult(job, error=told) for job in jobs]
+            failure = self._commit_failed(connection, error)
+            return [JobResult(job, error=failure) for job in jobs]
         return outcomes
 
     def _do(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> JobResult:
@@ -266,7 +266,7 @@ class SqliteEngine:
             if not connection.in_transaction:  # a full disk aborts the whole transaction
                 raise
             connection.execute("ROLLBACK TO job")
-            outcome = JobResult(job, error=files.told(error, self._path))
+            outcome = JobResult(job, error=files.translate(error, self._path))
         connection.execute("RELEASE job")
         return outcome
 
@@ -284,7 +284,7 @@ class SqliteEngine:
         except apsw.Error:
             if isinstance(error, apsw.IOError):
                 return StoreUncertain(path=self._path)
-        return files.told(error, self._path)
+        return files.translate(error, self._path)
 
     def _wait_for_disk(self, connection: apsw.Connection, *, wait: bool) -> None:
         """Set whether the next commit waits for the disk. One that does also flushes all earlier

@@ -145,13 +145,13 @@ class ProviderClient:
     async def _refused(self, response: httpx2.Response, left: int) -> float | None:
         """Return the pause that the provider asked for, if any. Raise if a retry is pointless."""
         body = (await _read_some(response)).decode("utf-8", "replace")
-        told = self._endpoint.explain(Refusal(status=response.status_code, body=body))
-        if told is not None and not isinstance(told, ModelBusy):
-            raise told
+        error = self._endpoint.explain(Refusal(status=response.status_code, body=body))
+        if error is not None and not isinstance(error, ModelBusy):
+            raise error
         if response.status_code not in RETRIED:
             raise ModelError(provider=self._endpoint.provider, reason=_reason(response, body))
         if not left:
-            raise told or ModelBusy(
+            raise error or ModelBusy(
                 provider=self._endpoint.provider, reason=_reason(response, body)
             )
         return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
@@ -162,8 +162,8 @@ class ProviderClient:
         A retry would give the same response.
         """
         body = (await _read_some(response)).decode("utf-8", "replace")
-        told = self._endpoint.explain(Refusal(status=response.status_code, body=body))
-        return told or ModelError(
+        error = self._endpoint.explain(Refusal(status=response.status_code, body=body))
+        return error or ModelError(
             provider=self._endpoint.provider, reason=f"no stream, but {_reason(response, body)}"
         )
 

@@ -71,12 +71,12 @@ def result_text(name: str | None, content: str) -> str:
     return f"Result of {name or 'the tool'}:\n{content}"
 
 
-def ask_for_words(told: str) -> str:
+def ask_for_words(text: str) -> str:
     """Append a request to answer in words.
 
     After results alone, with the tools still described, a small model makes the same call again.
     """
-    return f"{told}\n\nNow answer me in words, without JSON."
+    return f"{text}\n\nNow answer me in words, without JSON."
 
 
 def _signature(schema: Mapping[str, Any]) -> str:

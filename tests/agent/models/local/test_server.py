@@ -63,10 +63,10 @@ async def test_those_who_come_at_once_share_one_server(here: Path):
 async def test_processes_that_come_at_once_share_one_server(here: Path):
     script = (
         "import asyncio, sys; from pathlib import Path;"
-        "from segue.agent.models.local.serve import Run;"
-        "from segue.agent.models.local.server import Server;"
+        "from segue.agent.models.local.serve import RunFolder;"
+        "from segue.agent.models.local.server import LocalServer;"
         "folder = Path(sys.argv[1]);"
-        "ours = Server(run=Run(folder / 'run'), weights=folder / 'tiny.gguf', idle=600);"
+        "ours = LocalServer(run=RunFolder(folder / 'run'), weights=folder / 'tiny.gguf', idle=600);"
         "print(asyncio.run(ours.serving().__aenter__()).pid)"
     )
     command = (sys.executable, "-c", script, str(here))

@@ -158,8 +158,8 @@ class AnthropicAnswer:
     def _count(self, tokens: _EventUsage | None) -> None:
         """Update the counts. They are totals, so later ones replace earlier ones."""
         if tokens is not None:
-            told = cast("dict[str, int | None]", msgspec.structs.asdict(tokens))
-            self._tokens |= {key: n for key, n in told.items() if n is not None}
+            counts = cast("dict[str, int | None]", msgspec.structs.asdict(tokens))
+            self._tokens |= {key: n for key, n in counts.items() if n is not None}
 
     def _usage(self) -> Usage:
         # Anthropic's input_tokens exclude tokens that were read from or written to the cache.

@@ -52,7 +52,7 @@ class AnthropicModel(HostedModel):
                     await read_out(events, _LAST_BYTES)
                     break
                 if news.error is not None:
-                    raise self._faults.told(0, news.error)
+                    raise self._faults.translate(0, news.error)
                 if text := answer.take(news):
                     yield Text(text)
             else:

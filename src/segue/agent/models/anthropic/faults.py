@@ -44,12 +44,12 @@ class AnthropicFaults:
     setting: str
 
     def explain(self, refusal: Refusal) -> ModelError:
-        return self.told(refusal.status, _REFUSALS.decode(refusal.body).error)
+        return self.translate(refusal.status, _REFUSALS.decode(refusal.body).error)
 
     def too_long(self) -> ContextTooLong:
         return ContextTooLong(model=self.model)
 
-    def told(self, status: int, error: AnthropicError) -> ModelError:
+    def translate(self, status: int, error: AnthropicError) -> ModelError:
         """Translate an API error. `status` is 0 for an error inside a stream."""
         reason = error.message.strip().rstrip(".") or error.type
         said = reason.lower()

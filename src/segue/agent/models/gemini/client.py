@@ -49,7 +49,7 @@ class GeminiModel(HostedModel):
             async for event in events:
                 news = read(event.data, NEWS, PROVIDER)
                 if news.error is not None:
-                    raise self._faults.told(news.error.code, news.error, event.data)
+                    raise self._faults.translate(news.error.code, news.error, event.data)
                 for text in answer.take(news):
                     yield Text(text)
         for piece in answer.rest():

@@ -48,14 +48,14 @@ class GeminiFaults:
     setting: str
 
     def explain(self, refusal: Refusal) -> ModelError:
-        told = _REFUSALS.decode(refusal.body)
-        error = (told[0] if isinstance(told, list) else told).error
-        return self.told(refusal.status, error, refusal.body)
+        decoded = _REFUSALS.decode(refusal.body)
+        error = (decoded[0] if isinstance(decoded, list) else decoded).error
+        return self.translate(refusal.status, error, refusal.body)
 
     def too_long(self) -> ContextTooLong:
         return ContextTooLong(model=self.model)
 
-    def told(self, status: int, error: GeminiError, body: str) -> ModelError:
+    def translate(self, status: int, error: GeminiError, body: str) -> ModelError:
         """Translate an API error. `body` is the complete response, with the details."""
         reason = error.message.strip().rstrip(".") or error.status
         said, everything = reason.lower(), body.lower()

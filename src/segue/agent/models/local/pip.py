@@ -22,11 +22,11 @@ def _unheard(_: str) -> None:
 
 
 async def pip(
-    *arguments: str, scratch: Path | None = None, told: Callable[[str], None] = _unheard
+    *arguments: str, scratch: Path | None = None, report: Callable[[str], None] = _unheard
 ) -> None:
     """Run pip for this Python. Raise PullFailed with pip's error message if it fails.
 
-    `told` receives each line of output. Temporary files go to `scratch`.
+    `report` receives each line of output. Temporary files go to `scratch`.
     """
     # -P, because the user's working directory may contain a module called pip.
     command = [sys.executable, "-P", "-m", "pip", *arguments, *_ALWAYS]
@@ -46,7 +46,7 @@ async def pip(
     try:
         async for line in cast("asyncio.StreamReader", process.stdout):
             lines.append(line.decode("utf-8", "replace").strip())
-            told(lines[-1])
+            report(lines[-1])
         code = await process.wait()
     finally:
         await _end(process)

@@ -31,7 +31,7 @@ class PullProgress:
 
 
 async def fetch(
-    folder: Path, told: Callable[[PullProgress], None], weights: Weights = QWEN
+    folder: Path, report: Callable[[PullProgress], None], weights: Weights = QWEN
 ) -> None:
     """Download the weights to `folder` unless they are present. Raise PullFailed on failure.
 
@@ -41,14 +41,14 @@ async def fetch(
     part = PartialDownload(folder / f"{weights.file}.part", weights.size)
 
     def waiting() -> None:
-        told(PullProgress(done=part.size, total=part.whole, source="another `segue model pull`"))
+        report(PullProgress(done=part.size, total=part.whole, source="another `segue model pull`"))
 
     try:
         private.make_folder(folder)
         async with private.holding(folder / "pull.lock", waiting=waiting):
             if present(folder, weights) or await _put_there(folder, weights):
                 return
-            await _pull(part, weights, told)
+            await _pull(part, weights, report)
             part.path.replace(folder / weights.file)
             mark(folder, weights)
     except OSError as error:
@@ -68,7 +68,7 @@ async def _put_there(folder: Path, weights: Weights) -> bool:
 
 
 async def _pull(
-    part: PartialDownload, weights: Weights, told: Callable[[PullProgress], None]
+    part: PartialDownload, weights: Weights, report: Callable[[PullProgress], None]
 ) -> None:
     """Complete `part` from the first source that works.
 
@@ -79,7 +79,7 @@ async def _pull(
     for source in weights.sources:
 
         def come(done: int, name: str = source.name) -> None:
-            told(PullProgress(done=done, total=weights.size, source=name))
+            report(PullProgress(done=done, total=weights.size, source=name))
 
         try:
             await sources.complete(part, source, come)

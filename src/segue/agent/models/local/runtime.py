@@ -22,10 +22,10 @@ def present() -> bool:
     return importlib.util.find_spec(PACKAGE) is not None
 
 
-async def install(told: Callable[[str], None]) -> None:
+async def install(report: Callable[[str], None]) -> None:
     """Install the package unless it is present, and check that it loads.
 
-    `told` receives pip's output. Raise PullFailed on failure.
+    `report` receives pip's output. Raise PullFailed on failure.
     """
     if not present():
         await pip(
@@ -35,7 +35,7 @@ async def install(told: Callable[[str], None]) -> None:
             "--only-binary=:all:",
             "--progress-bar=off",
             f"--requirement={REQUIREMENTS}",
-            told=told,
+            report=report,
         )
         importlib.invalidate_caches()
     if reason := await _fault():

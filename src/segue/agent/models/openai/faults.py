@@ -76,10 +76,10 @@ class OpenAIFaults:
 
     def explain(self, refusal: Refusal) -> ModelError | None:
         status, reason = refusal.status, _reason(refusal)
-        told = _told(refusal.body)
-        if status == 401 or told.get("code") == "invalid_api_key":
+        fields = _error_fields(refusal.body)
+        if status == 401 or fields.get("code") == "invalid_api_key":
             return BadKey(provider=self.provider, setting=self.setting)
-        if status == 402 or not _NO_CREDIT.isdisjoint((told.get("code"), told.get("type"))):
+        if status == 402 or not _NO_CREDIT.isdisjoint((fields.get("code"), fields.get("type"))):
             return NoCredit(provider=self.provider)
         if _NO_IMAGES.search(refusal.body):
             return UnknownField(provider=self.provider, field=IMAGE_URL, reason=reason)
@@ -95,14 +95,14 @@ class OpenAIFaults:
 
     def in_stream(self, data: str) -> ModelError:
         """Translate an error that arrived as an event, after the response had started."""
-        code = str(_told(data).get("code"))
+        code = str(_error_fields(data).get("code"))
         refusal = Refusal(
             status=int(code) if re.fullmatch("[45][0-9]{2}", code) else 200, body=data
         )
-        told = self.explain(refusal)
-        if told is None or (isinstance(told, UnknownField) and told.field != IMAGE_URL):
+        error = self.explain(refusal)
+        if error is None or (isinstance(error, UnknownField) and error.field != IMAGE_URL):
             return self.failed(_reason(refusal))
-        return told
+        return error
 
     def failed(self, reason: str) -> ModelError:
         return ModelError(provider=self.provider, reason=reason)
@@ -110,7 +110,7 @@ class OpenAIFaults:
     def _not_found(self, refusal: Refusal, reason: str) -> ModelError:
         if _NO_SUCH_MODEL.search(refusal.body) or self.model in refusal.body:
             return UnknownModel(provider=self.provider, model=self.model)
-        if _told(refusal.body):
+        if _error_fields(refusal.body):
             return ModelRefused(provider=self.provider, reason=reason)
         return ModelOffline(
             provider=self.provider, url=self.base_url, reason="no such API is there (HTTP 404)"
@@ -125,7 +125,7 @@ class OpenAIFaults:
         return ModelRefused(provider=self.provider, reason=reason)
 
 
-def _told(body: str) -> Mapping[str, Any]:
+def _error_fields(body: str) -> Mapping[str, Any]:
     """The error object in a body: `error`, or the body itself in older versions of vLLM."""
     try:
         found: Any = msgspec.json.decode(body)
@@ -143,9 +143,9 @@ def _told(body: str) -> Mapping[str, Any]:
 
 def _reason(refusal: Refusal) -> str:
     """The error message on one line, without a full stop, because our own message adds one."""
-    told = _told(refusal.body)
-    metadata = told.get("metadata")
+    fields = _error_fields(refusal.body)
+    metadata = fields.get("metadata")
     # OpenRouter's own message is only "Provider returned error".
     raw = cast("dict[str, Any]", metadata).get("raw") if isinstance(metadata, dict) else None
-    said = raw or told.get("message") or refusal.body or f"HTTP {refusal.status}"
+    said = raw or fields.get("message") or refusal.body or f"HTTP {refusal.status}"
     return " ".join(str(said).split())[:300].rstrip(". ")

@@ -163,16 +163,16 @@ def _as_user(message: Message, pictures: _Pictures) -> str | list[dict[str, Any]
 
     Not every server can read a list.
     """
-    told = [part for part in (*pictures, as_user(message)) if part]
-    if any(isinstance(part, Image) for part in told):
-        return [_part(part) for part in told]
-    return "\n\n".join(map(str, told))
+    parts = [part for part in (*pictures, as_user(message)) if part]
+    if any(isinstance(part, Image) for part in parts):
+        return [_part(part) for part in parts]
+    return "\n\n".join(map(str, parts))
 
 
-def _part(told: Image | str) -> dict[str, Any]:
-    if isinstance(told, str):
-        return {"type": "text", "text": told}
-    url = f"data:{told.media_type};base64,{base64.b64encode(told.data).decode()}"
+def _part(content: Image | str) -> dict[str, Any]:
+    if isinstance(content, str):
+        return {"type": "text", "text": content}
+    url = f"data:{content.media_type};base64,{base64.b64encode(content.data).decode()}"
     return {"type": IMAGE_URL, IMAGE_URL: {"url": url}}
 
 
