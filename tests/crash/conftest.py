@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
-from segue.testing.peers import Peer
 from tests.crash.world import Nursery
 from tests.harness.fakes import forked
 from tests.harness.rigs import PlatformRig
@@ -19,9 +19,10 @@ class Fakes:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._started: dict[str, Peer] = {}
+        self._started: dict[str, Any] = {}
 
-    def of(self, rig: type[PlatformRig]) -> Peer:
+    def of(self, rig: type[PlatformRig]) -> Any:
+        """The peer of that rig's platform."""
         package = rig.fake.package
         if package not in self._started:
             self._started[package] = self._stack.enter_context(forked(rig.fake))

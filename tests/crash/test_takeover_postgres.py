@@ -21,6 +21,7 @@ from segue.store.processes import whose
 from segue.testing import postgres
 from segue.testing.gateways import environment
 from segue.testing.platform import Peer
+from tests.crash.conftest import Fakes
 from tests.harness.rigs import GenericRig
 
 TELEGRAM = GenericRig.platform
@@ -68,8 +69,9 @@ async def gathered(store: Store, count: int) -> None:
 
 @pytest.mark.real
 async def test_a_killed_gateway_is_replaced_before_its_silence_would_tell(
-    peer: Peer, postgres_server: postgres.Server, tmp_path: Path
+    fakes: Fakes, postgres_server: postgres.Server, tmp_path: Path
 ):
+    peer = fakes.of(GenericRig)
     async with AsyncExitStack() as stack:
         url = stack.enter_context(postgres_server.database())
         store = await stack.enter_async_context(await segue.store.open(url))

@@ -10,6 +10,7 @@ import random
 import select
 from collections.abc import AsyncGenerator, Mapping
 from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 
 from segue import config
 from segue.gateway import service
@@ -47,6 +48,21 @@ def kill(process: ForkServerProcess) -> None:
     finally:
         os.close(ended)
     process.close()
+
+
+def environment(folder: Path, port: int) -> dict[str, str]:
+    """An environment with a fixed port for the page, which no other test uses.
+
+    A page that reconnects must not reach another test's gateway.
+    """
+    settings = folder / "config.toml"
+    settings.write_text(f"[web]\nport = {port}\n")
+    settings.chmod(0o600)
+    return {
+        "SEGUE_CONFIG": str(settings),
+        "SEGUE_STORE": f"sqlite://{folder}/segue.db",
+        "SEGUE_GATEWAY_LOG": f"{folder}/gateway.log",
+    }
 
 
 class Killer:

@@ -17,6 +17,7 @@ from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.handoff import Completed, hand_off
 from tests.gateway.conftest import Desk
+from tests.web import gateways
 from tests.web.conftest import Site
 from tests.web.gateways import Killer
 from tests.web.reader import Reader
@@ -85,7 +86,7 @@ HANDOFFS = [1, *(pytest.param(6, id=f"6, {n}") for n in range(3))]
 async def test_handoffs_to_the_page_survive_any_death_of_the_gateway(
     site: Site, tmp_path: Path, port: int, seed: int, count: int, request: pytest.FixtureRequest
 ):
-    environment = at_one_place(tmp_path, port)
+    environment = {**gateways.environment(tmp_path, port), "SEGUE_MODEL": "scripted"}
     site.settings = config.load(environment)
     site.url = f"http://127.0.0.1:{site.settings.web.port}"
     async with site.gateway():
@@ -125,16 +126,3 @@ async def are_there_once(site: Site, reader: Reader, everything: list[Moved]) ->
         assert said[:2] == [f"{moved.name}?", f"{moved.name}!"]
         assert said[-2] == moved.question
         assert len(said) == 6
-
-
-def at_one_place(folder: Path, port: int) -> dict[str, str]:
-    """Settings whose page stays where it is, whichever gateway serves it."""
-    path = folder / "config.toml"
-    path.write_text(f"[web]\nport = {port}\n")
-    path.chmod(0o600)
-    return {
-        "SEGUE_CONFIG": str(path),
-        "SEGUE_STORE": f"sqlite://{folder}/segue.db",
-        "SEGUE_GATEWAY_LOG": f"{folder}/gateway.log",
-        "SEGUE_MODEL": "scripted",
-    }

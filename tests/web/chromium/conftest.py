@@ -12,8 +12,8 @@ from playwright.async_api import Browser, async_playwright
 
 from segue import config
 from segue.config import Settings
-from tests.web.chromium.home import environment
 from tests.web.chromium.watched_page import Eyes
+from tests.web.gateways import environment
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.terminal import Model, Person
 from tests.web.bare_server import reserved_port
 from tests.web.chromium.watched_page import link
+from tests.web.gateways import environment
 
 
 class Remembering(Model):
@@ -70,18 +71,3 @@ async def at_home(folder: Path) -> AsyncGenerator[Home]:
             await home.start_gateway()
             yield home
             model.go.set()
-
-
-def environment(folder: Path, port: int) -> dict[str, str]:
-    """An environment with a fixed port for the page, which no other test uses.
-
-    A page that reconnects must not reach another test's gateway.
-    """
-    settings = folder / "config.toml"
-    settings.write_text(f"[web]\nport = {port}\n")
-    settings.chmod(0o600)
-    return {
-        "SEGUE_CONFIG": str(settings),
-        "SEGUE_STORE": f"sqlite://{folder}/segue.db",
-        "SEGUE_GATEWAY_LOG": f"{folder}/gateway.log",
-    }
