@@ -58,8 +58,8 @@ async def test_a_no_is_told_to_the_model_and_nothing_runs(person: Person):
         shown.say("n")
         await shown.see("As you like.")
     assert not (person.cwd / "done").exists()
-    (result,) = [text for role, text in await person.said() if role == "tool"]
-    assert "the person said no" in result
+    (result,) = [m for m in await person.transcript() if m.role is Role.TOOL]
+    assert result.outcome is Outcome.DENIED
 
 
 async def test_a_yes_for_the_session_is_not_asked_again_and_a_single_yes_is(person: Person):

@@ -288,5 +288,5 @@ async def test_a_closed_topic_is_opened_again_for_an_answer(home: Household):
         await home.rig.hands.close_topic(int(home.anna), int(home.chat), int(thread))
         home.model.let_go()
         await home.sees("(3) think about it", thread)
-    (topic,) = (await home.rig.hands.look(int(home.chat))).topics
+    (topic,) = (await home.rig.hands.look(int(home.chat))).threads
     assert not topic.closed

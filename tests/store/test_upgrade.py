@@ -58,6 +58,19 @@ MESSAGES = [
 RECEIPTS = {"1": None, "2": "", "3": 'message "77"\n\\', "4": "78"}
 
 
+OLD_REASONS = {
+    Failure.CANCELLED: "Cancelled. The session stayed where it was.",
+    Failure.EXPIRED: (
+        "No gateway took it up in time. The session stayed where it was. Type `segue gateway"
+        " status` to see whether one is running, `segue gateway start` if none is, then /handoff"
+        " again."
+    ),
+    Failure.ABANDONED: (
+        "The gateway stopped in the middle of it, and none went on with it. The session stayed"
+        " where it was. Type `segue gateway status`, then /handoff again."
+    ),
+}
+
 OLD_TEXTS = {
     "[interrupted: this tool call did not finish, and what it did is not known]": (
         Outcome.INTERRUPTED
@@ -236,7 +249,7 @@ async def everything_is_there(store: Store, session: Session, gateway: str) -> N
 async def test_failures_that_were_known_by_their_messages_have_their_kind(
     url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    messages = {**REASONS, Failure.ERROR: "Telegram does not answer."}
+    messages = {**OLD_REASONS, Failure.ERROR: "Telegram does not answer."}
     before = knows(9, tmp_path, monkeypatch)
     async with await segue.store.open(url, clock=clock) as old:
         await old.owners.ensure("me", "Me")
