@@ -8,6 +8,7 @@ import pytest
 
 from segue.chat.questions import APPROVAL, Question
 from segue.core.approval import Answer
+from segue.core.transcript import Outcome, Role
 from tests.harness.terminal import Person, shell
 from tests.program import constants
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from segue.core.transcript import Transcript
+from segue.core.transcript import Outcome, Transcript
 from tests.harness.gateways import segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell

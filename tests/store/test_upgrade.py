@@ -16,7 +16,7 @@ import pytest
 import segue.store
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.approval import Answer
-from segue.core.handoff import REASONS, Failure, State, Step
+from segue.core.handoff import Failure, State, Step
 from segue.core.lease import SECOND
 from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall

@@ -25,7 +25,7 @@ class TelegramRig(PlatformRig):
     name: ClassVar[str] = "telegram"
     fake: ClassVar[Fake[Any, Any]] = FAKE
     platform: ClassVar[Platform] = Platform.TELEGRAM
-    adapter: ClassVar[str] = "segue.platforms.telegram:make"
+    adapter: ClassVar[str] = "segue.platforms.telegram.adapter:make"
     keys: ClassVar[bool] = False
     calls: ClassVar[Mapping[Call, str]] = {
         Call.CONNECT: "getMe",
