@@ -12,10 +12,9 @@ PACKAGE = Path(segue.__file__).parent
 
 SHARED = {
     # The frames of the page's protocol and Telegram's own types have their protocol's names.
-    *("Button", "Chat", "Line", "Message", "Origin", "Refused", "Say", "Shown", "Tool", "Working"),
-    # Values for one command, console or library, each used in its own module.
-    *("Console", "Finding", "Portrait", "Step", "Wish", "Words"),
-    *("_Answer", "_Connection", "_Kind"),
+    *("Button", "Chat", "Message", "Origin", "Refused", "Say", "Tool", "Working"),
+    # Findings of setup checks and of `segue doctor`.
+    "Finding",
     # The settings of approvals, and the stored ones.
     "Approvals",
 }

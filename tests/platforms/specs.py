@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from segue.core.address import Address, Platform
 from segue.platforms import registry
 from segue.platforms.base import Adapter, Finding
-from segue.platforms.spec import SERVER, Field, Kind, PlatformSettings, PlatformSpec
+from segue.platforms.spec import SERVER, Field, FieldKind, PlatformSettings, PlatformSpec
 from tests.harness.quiet_adapter import Quiet
 
 MAKE = "tests.platforms.specs:make"
@@ -26,10 +26,10 @@ MATRIX = PlatformSpec(
     platform=Platform.MATRIX,
     title="Matrix",
     fields=(
-        Field("url", "Homeserver URL", Kind.URL),
-        Field("user_id", "User id of the bot", Kind.TEXT),
+        Field("url", "Homeserver URL", FieldKind.URL),
+        Field("user_id", "User id of the bot", FieldKind.TEXT),
         Field("access_token", "Access token"),
-        Field("device_id", "Device id", Kind.TEXT, required=False),
+        Field("device_id", "Device id", FieldKind.TEXT, required=False),
     ),
     extra="matrix",
     make=MAKE,
@@ -38,7 +38,7 @@ WHATSAPP = PlatformSpec(
     platform=Platform.WHATSAPP,
     title="WhatsApp",
     fields=(
-        Field("phone_number_id", "Phone number id", Kind.TEXT),
+        Field("phone_number_id", "Phone number id", FieldKind.TEXT),
         Field("access_token", "Access token"),
         Field("app_secret", "App secret"),
         Field("verify_token", "Verify token"),

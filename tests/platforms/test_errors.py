@@ -6,16 +6,19 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
-from segue.platforms.errors import Failures, Lost, Refused, Rule, nonsense
+from segue.platforms.errors import FailureRule, Failures, Lost, Refused, nonsense
 
 FAILURES = Failures(
     Platform.SLACK,
-    connecting=[Rule("the token is not right", status=(401,)), Rule("go away", ("taken",))],
+    connecting=[
+        FailureRule("the token is not right", status=(401,)),
+        FailureRule("go away", ("taken",)),
+    ],
     delivering=[
-        Rule("the token is not right", status=(401,), account=True),
-        Rule("invite the bot", ("not_in_channel", "is not a member")),
-        Rule("wait a little", ("ratelimited",), retry=True),
-        Rule(says=("broken for good",), retry=False),
+        FailureRule("the token is not right", status=(401,), account=True),
+        FailureRule("invite the bot", ("not_in_channel", "is not a member")),
+        FailureRule("wait a little", ("ratelimited",), retry=True),
+        FailureRule(says=("broken for good",), retry=False),
     ],
     known={KeyError: nonsense, ValueError: lambda error: Refused(403, str(error))},
 )

@@ -14,7 +14,7 @@ from segue.config import file, names
 from segue.core.errors import BadSettings, LibraryMissing, ValuesMissing
 from segue.core.secret import Secret
 from segue.platforms import registry
-from segue.platforms.spec import Kind, PlatformSettings, PlatformSpec
+from segue.platforms.spec import FieldKind, PlatformSettings, PlatformSpec
 from tests.platforms.specs import MATRIX, OURS, SLACK, SPECS, Examined
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> dict[str, str]:
 
 
 def in_file(spec: PlatformSpec) -> dict[str, str]:
-    urls = {Kind.URL: "http://of.the.file"}
+    urls = {FieldKind.URL: "http://of.the.file"}
     return {f.name: urls.get(f.kind, f"{spec.platform}-{f.name}") for f in spec.fields}
 
 
@@ -53,7 +53,7 @@ def test_every_field_is_read_from_the_file(home: dict[str, str], spec: PlatformS
     found = config.load(home).platforms[spec.platform]
     assert {name: found.value(name) for name in found.values} == in_file(spec)
     secrets = {name for name, value in found.values.items() if isinstance(value, Secret)}
-    assert secrets == {field.name for field in spec.fields if field.kind is Kind.SECRET}
+    assert secrets == {field.name for field in spec.fields if field.kind is FieldKind.SECRET}
     assert not any(shown(found.values[name]) in repr(found) for name in secrets)
 
 
@@ -62,11 +62,11 @@ def test_every_field_can_come_from_its_variable(home: dict[str, str], spec: Plat
     Path(home["SEGUE_CONFIG"]).unlink()
     for field in spec.fields:
         variable = f"SEGUE_{spec.platform.upper()}_{field.name.upper()}"
-        given = "http://of.the.environment" if field.kind is Kind.URL else "given"
+        given = "http://of.the.environment" if field.kind is FieldKind.URL else "given"
         found = config.load({**home, variable: f" {given} "}).platforms
         assert found.keys() == {spec.platform}
         assert found[spec.platform].value(field.name) == given
-        assert (variable in config.secret_names()) is (field.kind is Kind.SECRET)
+        assert (variable in config.secret_names()) is (field.kind is FieldKind.SECRET)
         assert config.overruled(spec.setting(field), {variable: given}) == variable
 
 

@@ -31,7 +31,7 @@ from segue.core.text import one_line
 from segue.gateway import background
 from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
-from segue.platforms.spec import Field, Kind, PlatformSettings, PlatformSpec
+from segue.platforms.spec import Field, FieldKind, PlatformSettings, PlatformSpec
 from segue.store import Store, Topic
 from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.pairings import CODE_SECONDS
@@ -115,7 +115,7 @@ def _flag(field: Field) -> str:
 
 
 def _type(field: Field) -> Callable[[str], str]:
-    return _url if field.kind is Kind.URL else str.strip
+    return _url if field.kind is FieldKind.URL else str.strip
 
 
 def _url(value: str) -> str:
@@ -126,9 +126,7 @@ def _url(value: str) -> str:
 
 
 def _help(field: Field) -> str:
-    return (
-        f"{field.label}{'; - reads it from standard input' if field.kind is Kind.SECRET else ''}."
-    )
+    return f"{field.label}{'; - reads it from standard input' if field.kind is FieldKind.SECRET else ''}."
 
 
 def _read(value: str) -> str:
@@ -199,7 +197,7 @@ def _ask(
 
 
 def _answer(field: Field, known: str) -> str:
-    if field.kind is Kind.SECRET:
+    if field.kind is FieldKind.SECRET:
         return click.prompt(f"{field.label} (not shown)", hide_input=True, value_proc=_type(field))
     return click.prompt(field.label, default=known or None, value_proc=_type(field))
 

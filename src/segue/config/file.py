@@ -21,7 +21,7 @@ from segue.core.handoff import TARGETS
 from segue.core.reset import ResetMode
 from segue.core.text import one_line
 from segue.platforms import registry
-from segue.platforms.spec import Groups, Kind, PlatformSpec
+from segue.platforms.spec import FieldKind, Groups, PlatformSpec
 
 T = TypeVar("T")
 
@@ -225,7 +225,9 @@ def warnings(path: Path, mode: int, contents: Contents) -> list[str]:
     secrets = [table.key for table in contents.endpoints.values()]
     for spec in registry.SPECS.values():
         table = contents.platforms.get(spec.platform, {})
-        secrets += [table.get(field.name) for field in spec.fields if field.kind is Kind.SECRET]
+        secrets += [
+            table.get(field.name) for field in spec.fields if field.kind is FieldKind.SECRET
+        ]
     if (contents.keys or any(secrets)) and mode & 0o044:
         return [f"{path} holds keys, and others can read it. Type `chmod 600 {path}`."]
     return []

@@ -13,7 +13,7 @@ from segue.core.address import Platform
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
 from segue.platforms import registry
-from segue.platforms.spec import Kind, PlatformSettings, PlatformSpec
+from segue.platforms.spec import FieldKind, PlatformSettings, PlatformSpec
 
 
 def load(environ: Mapping[str, str]) -> Settings:
@@ -138,7 +138,7 @@ def _values(
         setting, variable = spec.setting(field), spec.variable(field)
         given = environ.get(variable, "").strip()
         value = given or getattr(table, field.name, "").strip()
-        if value and field.kind is Kind.URL:
+        if value and field.kind is FieldKind.URL:
             value = validation.url(value, *((variable, ENVIRONMENT) if given else (setting, path)))
         if value:
             values[field.name] = field.held(value, variable if given else f"{setting} in {path}")

@@ -17,7 +17,7 @@ from segue.core.approval import Policy
 from segue.core.errors import SettingRefused, UnknownSetting
 from segue.core.reset import ResetMode
 from segue.platforms import registry
-from segue.platforms.spec import Groups, Kind
+from segue.platforms.spec import FieldKind, Groups
 
 _ENDPOINTS = "endpoints"
 _PLATFORMS = "platforms"
@@ -68,7 +68,7 @@ def is_secret(name: str) -> bool:
     where = parts(name)
     if where[0] == _PLATFORMS:
         _, field = registry.fields().get(name, (None, None))
-        return field is not None and field.kind is Kind.SECRET
+        return field is not None and field.kind is FieldKind.SECRET
     return where[0] == "keys" or (where[0], where[-1]) == (_ENDPOINTS, "key")
 
 

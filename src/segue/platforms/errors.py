@@ -50,7 +50,7 @@ class Lost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FailureRule:
     """What a refusal means."""
 
     reason: str = ""
@@ -77,8 +77,8 @@ class Failures:
         self,
         platform: Platform,
         *,
-        connecting: Sequence[Rule] = (),
-        delivering: Sequence[Rule] = (),
+        connecting: Sequence[FailureRule] = (),
+        delivering: Sequence[FailureRule] = (),
         known: Mapping[type[Exception], Callable[[Exception], Refused | Lost]] | None = None,
         thread_gone: str = "the thread was deleted",
     ) -> None:
@@ -151,5 +151,5 @@ def nonsense(_: Exception) -> Lost:
     return Lost(NONSENSE, arrived=True)
 
 
-def _rule(refused: Refused, rules: Sequence[Rule]) -> Rule:
-    return next((rule for rule in rules if rule.matches(refused)), Rule())
+def _rule(refused: Refused, rules: Sequence[FailureRule]) -> FailureRule:
+    return next((rule for rule in rules if rule.matches(refused)), FailureRule())

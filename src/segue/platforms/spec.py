@@ -16,7 +16,7 @@ from segue.core.address import Platform
 from segue.core.secret import Secret
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """The kind of a field's value."""
 
     SECRET = auto()
@@ -32,16 +32,16 @@ class Field(Struct, frozen=True):
     """Its name in the platform's table of the settings file."""
     label: str
     """Its name in questions: `Bot token`."""
-    kind: Kind = Kind.SECRET
+    kind: FieldKind = FieldKind.SECRET
     required: bool = True
 
     def held(self, value: str, origin: str) -> str | Secret:
         """Return `value` as PlatformSettings hold it."""
-        return Secret(value, origin) if self.kind is Kind.SECRET else value
+        return Secret(value, origin) if self.kind is FieldKind.SECRET else value
 
 
 TOKEN = Field("token", "Bot token")
-SERVER = Field("url", "Your own server of the platform", Kind.URL, required=False)
+SERVER = Field("url", "Your own server of the platform", FieldKind.URL, required=False)
 
 
 class PlatformSpec(Struct, frozen=True, kw_only=True):

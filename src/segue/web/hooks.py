@@ -14,7 +14,7 @@ from segue.core.address import Platform
 from segue.platforms.webhook import Webhook, WebhookRequest
 from segue.web import files
 from segue.web.guard import Refused
-from segue.web.http import Receiver
+from segue.web.http import BodyReceiver
 
 PATH = "/hooks/"
 MOST_RUNNING = 64
@@ -45,7 +45,7 @@ class Hooks:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def receiver(self, request: Request) -> Response | Receiver:
+    def receiver(self, request: Request) -> Response | BodyReceiver:
         """Return what receives the request's body, or a response. Raise guard.Refused."""
         path, _, query = request.path.partition("?")
         name = path.removeprefix(PATH)
@@ -70,7 +70,7 @@ class Hooks:
             task.add_done_callback(self._running.pop)
             return task
 
-        return Receiver(rules.body_limit, start)
+        return BodyReceiver(rules.body_limit, start)
 
 
 async def _handle(name: str, webhook: Webhook, request: WebhookRequest) -> Response:

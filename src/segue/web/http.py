@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver:
+class BodyReceiver:
     """Takes a request's body of at most `limit` bytes, and answers the request."""
 
     limit: int
@@ -58,7 +58,7 @@ class HttpSite(Protocol):
         """Those of them whose bodies are arriving. They are fewer, to limit the memory in use."""
         ...
 
-    def route(self, request: Request) -> Response | Receiver | None:
+    def route(self, request: Request) -> Response | BodyReceiver | None:
         """The response, or what receives the request's body. None to upgrade the connection."""
         ...
 
@@ -69,7 +69,7 @@ class HttpConnection(asyncio.Protocol):
         self._site = site
         self._websocket = websocket
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
-        self._receiver: Receiver | None = None
+        self._receiver: BodyReceiver | None = None
         self._body = bytearray()
         self._chunks = 0
         self._path = ""
@@ -135,7 +135,7 @@ class HttpConnection(asyncio.Protocol):
                 self._upgrade(request)
             case Response() as response:
                 self.answer(response)
-            case Receiver() as receiver:
+            case BodyReceiver() as receiver:
                 self._expect(receiver)
 
     def _upgrade(self, request: Request) -> None:
@@ -146,7 +146,7 @@ class HttpConnection(asyncio.Protocol):
         self._websocket.connection_made(self._transport)
         self._websocket.data_received(request.serialize() + self._wire.trailing_data[0])
 
-    def _expect(self, receiver: Receiver) -> None:
+    def _expect(self, receiver: BodyReceiver) -> None:
         self._receiver = receiver
         self._deadline.cancel()
         self._deadline = self._loop.call_later(SENDING, self._time_out)

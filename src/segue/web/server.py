@@ -22,7 +22,7 @@ from segue.web import files, guard, hooks, http, ports
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
 from segue.web.guard import Names
 from segue.web.hooks import Hooks
-from segue.web.http import HttpConnection, Receiver
+from segue.web.http import BodyReceiver, HttpConnection
 from segue.web.networks import LOOPBACK
 from segue.web.page import WebPage
 from segue.web.strangers import Strangers
@@ -104,7 +104,7 @@ class Server:
         """The open WebSockets."""
         return {one for server in self._servers for one in server.connections}
 
-    def route(self, request: Request) -> Response | Receiver | None:
+    def route(self, request: Request) -> Response | BodyReceiver | None:
         try:
             if request.path.startswith(hooks.PATH):
                 return self.hooks.receiver(request)

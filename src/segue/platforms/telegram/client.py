@@ -12,7 +12,7 @@ from telegram.error import TelegramError
 from telegram.request import BaseRequest, RequestData
 
 from segue.core.address import Platform
-from segue.platforms.errors import UNREADABLE, Failures, Lost, Refused, Rule, nonsense
+from segue.platforms.errors import UNREADABLE, FailureRule, Failures, Lost, Refused, nonsense
 from segue.platforms.http import HttpClient, hide
 from segue.platforms.telegram.wire import ASKED_FOR
 
@@ -38,25 +38,29 @@ _SENSELESS = (TelegramError, AttributeError, KeyError, TypeError, ValueError, Re
 FAILURES = Failures(
     Platform.TELEGRAM,
     connecting=(
-        Rule(_UNKNOWN, status=(401, 404)),
-        Rule(
+        FailureRule(_UNKNOWN, status=(401, 404)),
+        FailureRule(
             "another program has set a webhook for this bot; it will be removed",
             ("webhook",),
             status=(409,),
         ),
-        Rule(_TAKEN, status=(409,)),
+        FailureRule(_TAKEN, status=(409,)),
     ),
     delivering=(
-        Rule(_UNKNOWN, status=(401,), account=True),
-        Rule(_TOPIC_GONE, ("message thread not found", "topic_deleted", "topic_id_invalid")),
-        Rule("the topic is closed, and the bot may not open it; open it there", ("topic_closed",)),
-        Rule("the bot is blocked there; unblock it in your chat with it", ("blocked by the user",)),
-        Rule(
+        FailureRule(_UNKNOWN, status=(401,), account=True),
+        FailureRule(_TOPIC_GONE, ("message thread not found", "topic_deleted", "topic_id_invalid")),
+        FailureRule(
+            "the topic is closed, and the bot may not open it; open it there", ("topic_closed",)
+        ),
+        FailureRule(
+            "the bot is blocked there; unblock it in your chat with it", ("blocked by the user",)
+        ),
+        FailureRule(
             "the bot is no longer in that chat; add it there again",
             ("bot was kicked", "not a member"),
         ),
-        Rule("that account was deleted", ("user is deactivated",)),
-        Rule(
+        FailureRule("that account was deleted", ("user is deactivated",)),
+        FailureRule(
             "there is no such chat, or nobody has written to the bot there yet", ("chat not found",)
         ),
     ),

@@ -23,15 +23,15 @@ _CANNOT = (
 )  # fmt: skip
 
 
-class Where(TypedDict):
+class ChatAndTopic(TypedDict):
     chat_id: int
     message_thread_id: int | None
 
 
-def where(at: Address) -> Where:
+def where(at: Address) -> ChatAndTopic:
     """The address as parameters of a call. Raise Refused if it is not one of Telegram's."""
     thread = None if at.thread_id is None else number(at.thread_id, "message thread not found")
-    return Where(chat_id=number(at.chat_id, "chat not found"), message_thread_id=thread)
+    return ChatAndTopic(chat_id=number(at.chat_id, "chat not found"), message_thread_id=thread)
 
 
 def number(text: str, reason: str) -> int:
@@ -57,7 +57,7 @@ class Topics:
         self._open.discard(topic)
 
     async def deliver(
-        self, bot: Bot, to: Address, send: Callable[[Where], Awaitable[Message]]
+        self, bot: Bot, to: Address, send: Callable[[ChatAndTopic], Awaitable[Message]]
     ) -> Message:
         """Send to the right topic only."""
         await self._reopen(bot, self.moves.now(to))

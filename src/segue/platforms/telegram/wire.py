@@ -78,7 +78,7 @@ class Contact(Struct, frozen=True):
     last_name: str = ""
 
 
-class Text(Struct, frozen=True):
+class TextItem(Struct, frozen=True):
     """An option of a poll, a task of a checklist, or the quoted part of a message."""
 
     text: str = ""
@@ -87,12 +87,12 @@ class Text(Struct, frozen=True):
 
 class Poll(Struct, frozen=True):
     question: str
-    options: tuple[Text, ...]
+    options: tuple[TextItem, ...]
 
 
 class Checklist(Struct, frozen=True):
     title: str
-    tasks: tuple[Text, ...] = ()
+    tasks: tuple[TextItem, ...] = ()
 
 
 class Dice(Struct, frozen=True):
@@ -163,7 +163,7 @@ class Message(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
     reply_to_message: Message | None = None
     external_reply: Content | None = None
     """A message from another chat. Its text comes as the quote."""
-    quote: Text | None = None
+    quote: TextItem | None = None
     reply_to_story: Story | None = None
     media_group_id: str = ""
     """The album that its file belongs to."""
