@@ -126,7 +126,8 @@ def _url(value: str) -> str:
 
 
 def _help(field: Field) -> str:
-    return f"{field.label}{'; - reads it from standard input' if field.kind is FieldKind.SECRET else ''}."
+    source = "; - reads it from standard input" if field.kind is FieldKind.SECRET else ""
+    return f"{field.label}{source}."
 
 
 def _read(value: str) -> str:
