@@ -81,4 +81,4 @@ async def test_with_the_setting_all_every_message_is_answered_and_no_hint_is_giv
         await house.hands.message("(1) how late is it?", chat=chat)
         async with house.terminal(("one", "two"), title="Sums") as desk:
             await desk.hand_off()
-        assert HINT not in (await told(house, chat, "goes on here.")).text
+        assert HINT not in (await told(house, chat, "continues here.")).text

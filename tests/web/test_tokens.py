@@ -308,7 +308,7 @@ async def test_a_gateway_that_serves_the_page_logs_no_key(site: Site, log: Every
         key = await site.key()
         async with site.browser(key) as browser:
             await browser.until("hello")
-    assert any("web is connected" in told for told in log.told)
+    assert any("connected platform=web" in told for told in log.told)
     ours = [told for told in log.told if told.startswith("segue")]
     assert not [told for told in ours if key.secret in told]
 

@@ -78,7 +78,7 @@ async def test_nothing_and_too_much_are_not_sent(text: str):
 
 
 async def test_why_it_could_not_be_sent_is_told_to_the_model():
-    with pytest.raises(ToolFailed, match="no home channel on slack yet"):
+    with pytest.raises(ToolFailed, match="No home channel on slack yet"):
         await use(send_message(Post().send), PLACE, to="slack", text="hello")
 
 
