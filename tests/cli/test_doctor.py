@@ -88,7 +88,7 @@ def test_where_all_is_well_it_says_so_of_each(environ: dict[str, str], tmp_path:
     assert found["store"][1].startswith(f"sqlite://{tmp_path}/segue.db: 0 sessions, ")
     assert found["store"][1].endswith(", intact.")
     assert f"free at {tmp_path}." in found["disk"][1]
-    assert found["model"][1] == "scripted. SEGUE_MODEL says so."
+    assert found["model"][1] == "scripted. Set by SEGUE_MODEL."
     assert "segue model pull" in found["embedded"][1]
     assert found["terminal"][1] == "Not a terminal: printing plain text."
     assert found["gateway"][1].startswith("Not running.")
@@ -199,7 +199,7 @@ def test_a_disk_that_is_nearly_full_is_told(
 def test_a_model_that_answers_is_fine(environ: dict[str, str]):
     with openai([], models=["gpt-a"]) as more:
         found = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
-        assert found == ("ok", "openai/gpt-a. SEGUE_MODEL says so. It is reachable.")
+        assert found == ("ok", "openai/gpt-a. Set by SEGUE_MODEL. It is reachable.")
         verdict, told = findings(environ, **more, SEGUE_MODEL="openai/gpt-z")["model"]
         assert verdict == "problem"
         assert "OpenAI has no model 'gpt-z'" in told

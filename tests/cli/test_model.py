@@ -247,7 +247,7 @@ def test_a_model_is_chosen_for_good(segue: Segue, environ: dict[str, str]):
         assert result.exit_code == 0
         assert result.output == f"The model is now ollama/llama3:latest (saved in {path}).\n"
         shown = segue(servers=(server,), ANTHROPIC_API_KEY=KEY).output
-    assert shown.startswith(f"ollama/llama3:latest\n  model in {path} says so.\n")
+    assert shown.startswith(f"ollama/llama3:latest\n  Set by model in {path}.\n")
     assert path.read_text() == '# mine\nmodel = "ollama/llama3:latest"\n'
 
 
@@ -346,7 +346,7 @@ def test_the_program_has_the_command(environ: dict[str, str]):
     given = {**environ, "SEGUE_MODEL": "scripted", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
     ran = program.run("model", environment=given, cwd="/")
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith("scripted\n  SEGUE_MODEL says so.\n")
+    assert ran.stdout.startswith("scripted\n  Set by SEGUE_MODEL.\n")
     helped = CliRunner().invoke(main, ["--help"]).output
     assert "Show or choose the model." in helped
 

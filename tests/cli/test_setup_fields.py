@@ -144,7 +144,7 @@ def test_the_help_of_a_platform_lists_its_flags(user: Person):
 def test_only_built_in_platforms_can_be_set_up(user: Person):
     told = segue_says(user, "setup", "discord")
     assert told.returncode == 2
-    assert "No such command 'discord'." in told.stderr
+    assert "'discord' is not supported yet." in told.stderr
 
 
 # Settings

@@ -47,7 +47,7 @@ async def test_all_of_it_is_on_one_screen(person: Person):
             assert await shown.end() == 0
             for told in (
                 f"store     {person.environment['SEGUE_STORE']}",
-                "model     scripted (SEGUE_MODEL says so.)",
+                "model     scripted (Set by SEGUE_MODEL.)",
                 f"page      {PAGE}, for this machine only; `segue pair` opens it",
                 "sessions  4, the last:",
                 "Ships (the web page, just now)",
@@ -71,7 +71,7 @@ async def test_a_program_is_told_all_of_it(person: Person):
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await at_work(store)
         told = json.loads(segue_says(person, "status", "--json").stdout)
-    assert told["model"] == {"name": "scripted", "why": "SEGUE_MODEL says so."}
+    assert told["model"] == {"name": "scripted", "why": "Set by SEGUE_MODEL."}
     assert (told["page"], told["running"]) == (PAGE, True)
     assert told["sessions"]["count"] == 4
     assert {session["title"] for session in told["sessions"]["last"]} == {"Boats", "Ships", "Kites"}

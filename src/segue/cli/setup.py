@@ -75,7 +75,12 @@ class PlatformGroup(click.Group):
         return [spec.platform.value for spec in registry.SPECS.values() if spec.make]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _command(registry.SPECS[cmd_name]) if cmd_name in self.list_commands(ctx) else None
+        built_in = self.list_commands(ctx)
+        if cmd_name in built_in:
+            return _command(registry.SPECS[cmd_name])
+        if not ctx.resilient_parsing:
+            ctx.fail(f"{cmd_name!r} is not supported yet. Name one of these: {', '.join(built_in)}")
+        return None
 
 
 @click.group(cls=PlatformGroup, subcommand_metavar="PLATFORM")

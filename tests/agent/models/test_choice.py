@@ -226,12 +226,12 @@ async def test_a_wish_goes_before_the_settings_and_these_before_a_key(environ: d
     keys = {**environ, "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
     settings = with_file(keys, 'model = "openai/gpt-x"')
     assert await choose(settings, servers=NOBODY) == Choice(
-        name="openai/gpt-x", why=f"model in {environ['SEGUE_CONFIG']} says so."
+        name="openai/gpt-x", why=f"Set by model in {environ['SEGUE_CONFIG']}."
     )
     wish = await choose(settings, " anthropic/claude-x ", servers=NOBODY)
     assert wish == Choice(name="anthropic/claude-x", why="You asked for it.")
     settings = config.load({**keys, "SEGUE_MODEL": "scripted"})
-    assert await choose(settings) == Choice(name="scripted", why="SEGUE_MODEL says so.")
+    assert await choose(settings) == Choice(name="scripted", why="Set by SEGUE_MODEL.")
 
 
 # A model that was named is used or refused

@@ -79,7 +79,7 @@ async def choose(
     if wanted:
         return await _named(wanted, "You asked for it.", settings, servers)
     if settings.model:
-        return await _named(settings.model, f"{settings.model_from} says so.", settings, servers)
+        return await _named(settings.model, f"Set by {settings.model_from}.", settings, servers)
     if found := _first([*_keyed(settings), embedded(settings)]):
         return found
     near = [f"type `segue model use {s.offer}`" for s in await answering(settings, servers)]
