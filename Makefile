@@ -3,8 +3,9 @@
 
 # The first of these that is new enough makes .venv; name another with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.13 python3.12 python3.11
-# Processes of the tests: one more than there are processors, since tests also wait.
+# Processes of the tests: more than there are processors, since tests also wait.
 JOBS ?= $$(( 1 + $$(getconf _NPROCESSORS_ONLN) ))
+test: JOBS = $$(( 2 + $$(getconf _NPROCESSORS_ONLN) ))
 # Passed on to the program by run, bench, fuzz and all kinds of test.
 ARGS ?=
 # What `make extra` installs.
