@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import random
@@ -19,6 +20,7 @@ import pytest
 from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import MAX_ATTEMPTS, State, Step
 from segue.store import files
+from segue.store.processes import Processes
 from segue.testing import postgres
 from tests.store.model import fast_folder
 from tests.store.processes import Player, Refused, Troupe, spin, stage_door, until
@@ -566,3 +568,16 @@ def one_store(witnesses: tuple[Player, Player], url: str) -> None:
     one.ask("append", session=session, texts=BEFORE)
     assert two.ask("load", session=session) == BEFORE
     assert two.ask("sessions") == 1
+
+
+def test_two_that_ask_at_once_both_see_that_a_process_is_dead(folder: Path):
+    asking, dead = Processes(folder, "vm-1-a"), Processes(folder, "vm-2-b")
+    assert not asking.dead(dead.me)
+    path = folder / "vm-2-b.lock"
+    path.rename(folder / "kept")
+    dead.close()
+    (folder / "kept").rename(path)
+    with path.open("rb") as another:  # it has asked, and not yet removed the file
+        fcntl.flock(another, fcntl.LOCK_SH)
+        assert asking.dead(dead.me)
+    asking.close()

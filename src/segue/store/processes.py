@@ -61,7 +61,8 @@ class Processes:
         except PermissionError:
             return False  # another user's process: we cannot know
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared, so that two processes that ask at the same time do not see each other's lock.
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         else:
