@@ -64,7 +64,7 @@ class HttpClient:
         self._refusal = refusal
         self._calls: set[asyncio.Task[bytes]] = set()
         self._closed = False
-        # Each call looks at all idle connections, so keep few.
+        # Every call checks each idle connection, so keep only a few open.
         limits = httpx2.Limits(max_connections=256, max_keepalive_connections=4)
         if trust_env:
             client = httpx2.AsyncClient(verify=_tls(True), limits=limits)

@@ -61,7 +61,7 @@ FAILURES = Failures(
         ),
         FailureRule("that account was deleted", ("user is deactivated",)),
         FailureRule(
-            "there is no such chat, or nobody has written to the bot there yet", ("chat not found",)
+            "there is no such chat, or it has no message to the bot yet", ("chat not found",)
         ),
     ),
     known=dict.fromkeys(_SENSELESS, nonsense),

@@ -66,8 +66,8 @@ def _said(update: Update, message: Message, me: Me) -> Inbound | None:
     at, sender = address(message.chat, message), message.sender
     if at is not None and message.migrate_to_chat_id is not None:
         new = replace(at, chat_id=str(message.migrate_to_chat_id))
-        nobody = Sender(platform=Platform.TELEGRAM, user_id=at.chat_id)
-        return _inbound(InboundKind.MOVED, update, at, nobody, moved_to=new)
+        group = Sender(platform=Platform.TELEGRAM, user_id=at.chat_id)
+        return _inbound(InboundKind.MOVED, update, at, group, moved_to=new)
     if at is None or sender is None or sender.is_bot or message.sender_chat is not None:
         return None
     author, files, quote = _forwarded_from(message), _attachments(message), _quote(message, me)
