@@ -13,14 +13,14 @@ from segue.core.address import Platform, Sender
 from segue.core.session import ME
 from segue.store import Store
 from segue.testing import gateways
-from segue.testing.platform import Hands, Rules, running
+from segue.testing.platform import Driver, Rules, running
 
 PLATFORM = Platform.TELEGRAM
 
 
 @dataclass(frozen=True, slots=True)
 class House:
-    hands: Hands
+    hands: Driver
     store: Store
     """The benchmark's own connection to the store, separate from the gateway's."""
     owner: str

@@ -13,7 +13,7 @@ import pytest
 
 import segue.store
 from segue.core.session import ME
-from segue.testing.telegram import TOKEN, Hands, Kind, Peer, Settings, Shown, Trouble
+from segue.testing.telegram import TOKEN, Driver, Kind, Peer, Settings, Shown, Trouble
 from segue.testing.telegram.process import serving
 from tests.harness.gateways import none_left, piped, segue_says
 from tests.harness.pty import Terminal
@@ -23,7 +23,7 @@ WRONG = "123456789:AAwrongwrongwrongwrongwrongwrongwro"
 
 
 @contextlib.asynccontextmanager
-async def telegram(person: Person, *, topics: bool = True) -> AsyncGenerator[tuple[Peer, Hands]]:
+async def telegram(person: Person, *, topics: bool = True) -> AsyncGenerator[tuple[Peer, Driver]]:
     home = Path(person.environment["HOME"])
     person.environment.update(
         SEGUE_CONFIG=str(home / "config.toml"), SEGUE_GATEWAY_LOG=str(home / "gateway.log")
@@ -51,13 +51,13 @@ def code_of(text: str) -> str:
     return code
 
 
-async def arrived(hands: Hands, chat: int) -> Shown:
+async def arrived(hands: Driver, chat: int) -> Shown:
     return await hands.until(
         lambda shown: any("It works." in text for text in shown.texts), chat=chat
     )
 
 
-async def pair(shown: Terminal, hands: Hands) -> int:
+async def pair(shown: Terminal, hands: Driver) -> int:
     """Do on the phone what the terminal says; the chat."""
     await shown.shows("press Start:", 40)
     await shown.shows("To use a group, send the code there")

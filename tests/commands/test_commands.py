@@ -1,4 +1,4 @@
-"""The commands, on a real store, in a scene that writes down what happens to it."""
+"""The commands, on a real store, in a context that writes down what happens to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from segue.core.session import ME, Session
 from segue.core.transcript import Message
 from segue.store import Store
 from segue.store.gateways import LinkState
-from segue.turns import Held, Place, Turns, hold
+from segue.turns import HeldLease, Place, Turns, hold
 from segue.turns.agents import Agents
 from tests.store.samples import DM
 from tests.turns.conftest import Offered
@@ -46,7 +46,7 @@ class Scripted(Offered):
 
 
 class Stage:
-    """A scene in which everything happens at once and is written down."""
+    """A context in which everything happens at once and is written down."""
 
     where = Where.TERMINAL
     owner = ME
@@ -73,7 +73,7 @@ class Stage:
         return self.session
 
     @asynccontextmanager
-    async def in_hand(self) -> AsyncGenerator[Held]:
+    async def in_hand(self) -> AsyncGenerator[HeldLease]:
         if self.session is None:
             raise NothingSaid
         async with hold(self.store, self.session.id, "the stage") as held:

@@ -27,7 +27,7 @@ from segue.core.events import TurnDone
 from segue.core.session import ME
 from segue.handoff import hand_off
 from segue.store import Store
-from segue.turns import Held, Turns, hold
+from segue.turns import HeldLease, Turns, hold
 from segue.turns.agents import Agents
 from tests.crash import trap
 
@@ -83,7 +83,7 @@ class Desk:
         self._store = store
         self._turns = turns
         self._open = contextlib.AsyncExitStack()
-        self._held: Held | None = None
+        self._held: HeldLease | None = None
 
     async def do(self, order: Order) -> AsyncGenerator[Told]:
         match order:
@@ -114,7 +114,7 @@ class Desk:
         holding = hold(self._store, session_id, holder, take_over=now, address=here(session_id))
         self._held = await self._open.enter_async_context(holding)
 
-    def _in_hand(self) -> Held:
+    def _in_hand(self) -> HeldLease:
         assert self._held is not None
         return self._held
 

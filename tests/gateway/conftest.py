@@ -25,9 +25,9 @@ from segue.handoff import Completed, Failed, Progress, hand_off
 from segue.platforms.base import Adapter
 from segue.store import Store, Topic
 from segue.store.gateways import LinkState
-from segue.testing.platform import Hands, Peer, PeerAdapter, Shape, Shown
+from segue.testing.platform import Driver, Peer, PeerAdapter, Shape, Shown
 from segue.testing.platform.process import serving
-from segue.turns import Held, hold
+from segue.turns import HeldLease, hold
 from tests.harness import stores
 from tests.harness.in_process import serve
 
@@ -49,7 +49,7 @@ def echoing() -> Generator[Callable[[Prompt], Step]]:
 @dataclass
 class House:
     peer: Peer
-    hands: Hands
+    hands: Driver
     url: str
     settings: Settings
     store: Store
@@ -166,7 +166,7 @@ class Desk:
     """A terminal that holds a session."""
 
     store: Store
-    held: Held
+    held: HeldLease
     session: Session
     seen: list[Progress] = field(default_factory=list[Progress])
 

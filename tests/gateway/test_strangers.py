@@ -19,7 +19,7 @@ from segue.store import Topic
 from segue.store.base import Row, Tx
 from segue.testing.platform import Rules, Shape
 from tests.gateway.conftest import TELEGRAM, House, echoing
-from tests.gateway.strangers import ACTS, EVE, Scene
+from tests.gateway.strangers import ACTS, EVE, Encounter
 from tests.gateway.test_commands import Waiting, told
 from tests.turns.conftest import call
 
@@ -30,17 +30,17 @@ _QUIET = Rules(typing_seconds=60.0)
 # Where
 
 
-async def _own_chat(house: House) -> Scene:
+async def _own_chat(house: House) -> Encounter:
     chat, anna_chat = await house.hands.chat(Shape.DM, [house.eve]), await house.chat()
-    return Scene(house, chat, anna_chat)
+    return Encounter(house, chat, anna_chat)
 
 
-async def _group(house: House) -> Scene:
+async def _group(house: House) -> Encounter:
     chat = await house.chat(Shape.GROUP, house.eve)
-    return Scene(house, chat, chat)
+    return Encounter(house, chat, chat)
 
 
-async def _thread_of_a_handoff(house: House) -> Scene:
+async def _thread_of_a_handoff(house: House) -> Encounter:
     chat = await house.chat(Shape.FORUM, house.eve)
     await house.home(chat, "group")
     async with house.gateway(), house.terminal(("What is 6 times 7?", "42.")) as desk:
@@ -49,10 +49,10 @@ async def _thread_of_a_handoff(house: House) -> Scene:
     assert done.thread is not None
     thread = done.thread.thread_id
     assert thread is not None
-    return Scene(house, chat, chat, thread, before=2)
+    return Encounter(house, chat, chat, thread, before=2)
 
 
-PLACES: Mapping[str, Callable[[House], Awaitable[Scene]]] = {
+PLACES: Mapping[str, Callable[[House], Awaitable[Encounter]]] = {
     "in a chat of their own": _own_chat,
     "in a group with the owner": _group,
     "in the thread of a handoff": _thread_of_a_handoff,
@@ -63,44 +63,47 @@ PLACES: Mapping[str, Callable[[House], Awaitable[Scene]]] = {
 
 
 @contextlib.asynccontextmanager
-async def _idle(scene: Scene) -> AsyncGenerator[None]:
+async def _idle(encounter: Encounter) -> AsyncGenerator[None]:
     """Nothing is under way; the next message is answered as ever."""
-    async with scene.house.gateway(model=scene.model):
-        await scene.anna_says("one")
-        await scene.answered(f"({scene.before + 1}) one")
-        await scene.house.idle()
+    async with encounter.house.gateway(model=encounter.model):
+        await encounter.anna_says("one")
+        await encounter.answered(f"({encounter.before + 1}) one")
+        await encounter.house.idle()
         yield
-        await scene.anna_says("two")
-        await scene.answered(f"({scene.before + 2}) two")
-        await scene.house.idle()
-    assert len(scene.model.prompts) == 2
+        await encounter.anna_says("two")
+        await encounter.answered(f"({encounter.before + 2}) two")
+        await encounter.house.idle()
+    assert len(encounter.model.prompts) == 2
 
 
 @contextlib.asynccontextmanager
-async def _busy(scene: Scene) -> AsyncGenerator[None]:
+async def _busy(encounter: Encounter) -> AsyncGenerator[None]:
     """A turn runs and a message waits; both are answered as they were written."""
-    scene.model, scene.answers = (model := Waiting()), 2
-    async with scene.house.gateway(model=model):
-        await _begun(scene, model)
+    encounter.model, encounter.answers = (model := Waiting()), 2
+    async with encounter.house.gateway(model=model):
+        await _begun(encounter, model)
         yield
         model.go.set()
-        await scene.answered(f"({scene.before + 2}) two")
-        await scene.house.idle()
-    assert f"({scene.before + 1}) one" in (await scene.house.hands.look(scene.anna_chat)).texts
+        await encounter.answered(f"({encounter.before + 2}) two")
+        await encounter.house.idle()
+    assert (
+        f"({encounter.before + 1}) one"
+        in (await encounter.house.hands.look(encounter.anna_chat)).texts
+    )
     assert len(model.prompts) == 2
 
 
 @contextlib.asynccontextmanager
-async def _draining(scene: Scene) -> AsyncGenerator[None]:
+async def _draining(encounter: Encounter) -> AsyncGenerator[None]:
     """The gateway was told to stop and finishes its turn; the next one answers what waits, and
     hears what the stranger did in between."""
-    house = scene.house
-    scene.model, scene.answers = (model := Waiting()), 2
+    house = encounter.house
+    encounter.model, encounter.answers = (model := Waiting()), 2
     ready, stop = asyncio.get_running_loop().create_future(), asyncio.Event()
 
     async def serve() -> None:
         async with house.gateway(model=model) as gateway:
-            await _begun(scene, model)
+            await _begun(encounter, model)
             ready.set_result(gateway)
             await stop.wait()
 
@@ -112,50 +115,50 @@ async def _draining(scene: Scene) -> AsyncGenerator[None]:
     assert not serving.done()
     model.go.set()
     await serving
-    assert f"({scene.before + 1}) one" in (await house.hands.look(scene.anna_chat)).texts
+    assert f"({encounter.before + 1}) one" in (await house.hands.look(encounter.anna_chat)).texts
     async with house.gateway(model=echoing()):
-        await scene.answered(f"({scene.before + 2}) two")
+        await encounter.answered(f"({encounter.before + 2}) two")
         await house.idle()
     assert len(model.prompts) == len(house.model.prompts) == 1
 
 
-async def _begun(scene: Scene, model: Waiting) -> None:
+async def _begun(encounter: Encounter, model: Waiting) -> None:
     """A turn runs, a message waits, and all that is shown meanwhile is shown."""
-    await scene.anna_says("one")
+    await encounter.anna_says("one")
     await model.asked.wait()
-    scene.waits = await scene.anna_says("two")
-    await scene.house.hands.until(lambda shown: shown.calls.get("typing", 0) > 0)
-    await scene.house.idle_but_for(2)
+    encounter.waits = await encounter.anna_says("two")
+    await encounter.house.hands.until(lambda shown: shown.calls.get("typing", 0) > 0)
+    await encounter.house.idle_but_for(2)
 
 
 @contextlib.asynccontextmanager
-async def _asking(scene: Scene) -> AsyncGenerator[None]:
+async def _asking(encounter: Encounter) -> AsyncGenerator[None]:
     """A tool waits for the owner's answer, which still counts."""
-    made = scene.house.settings.gateway_log.with_name("made")
+    made = encounter.house.settings.gateway_log.with_name("made")
 
     def result(prompt: Prompt) -> str:
         found = next(m for m in reversed(prompt.messages) if m.role is Role.TOOL)
         return f"result: {found.content[:40]}"
 
-    scene.model = ScriptedModel([call("shell", command=f"echo x >> {made}"), result])
-    house = scene.house
-    async with house.gateway(model=scene.model):
-        await scene.anna_says("make it")
-        scene.question = await told(house, scene.anna_chat, "May I do this?")
-        await told(house, scene.anna_chat, "Waiting for your answer")
+    encounter.model = ScriptedModel([call("shell", command=f"echo x >> {made}"), result])
+    house = encounter.house
+    async with house.gateway(model=encounter.model):
+        await encounter.anna_says("make it")
+        encounter.question = await told(house, encounter.anna_chat, "May I do this?")
+        await told(house, encounter.anna_chat, "Waiting for your answer")
         async with house.store.listen(Topic.OUTBOX) as wake:
             while not await house.store.outbox.bubbles([TELEGRAM]):
                 await wake.wait(0.01)
         yield
         assert not made.exists()
-        await house.hands.press(house.anna, scene.question.id, "Allow")
-        await told(house, scene.anna_chat, "result:")
+        await house.hands.press(house.anna, encounter.question.id, "Allow")
+        await told(house, encounter.anna_chat, "result:")
         await house.idle()
     assert made.read_text() == "x\n"
-    assert len(scene.model.prompts) == 2
+    assert len(encounter.model.prompts) == 2
 
 
-STATES: Mapping[str, Callable[[Scene], contextlib.AbstractAsyncContextManager[None]]] = {
+STATES: Mapping[str, Callable[[Encounter], contextlib.AbstractAsyncContextManager[None]]] = {
     "idle": _idle,
     "busy": _busy,
     "draining": _draining,
@@ -185,13 +188,13 @@ def _senders(tx: Tx) -> set[str]:
     return {msgspec.json.decode(body, type=Inbound).sender.user_id for (body,) in bodies}
 
 
-async def _traces(scene: Scene) -> dict[str, object]:
+async def _traces(encounter: Encounter) -> dict[str, object]:
     """All that anything could have left behind."""
-    calls = (await scene.house.hands.look()).calls
+    calls = (await encounter.house.hands.look()).calls
     return {
         "calls to the platform": {k: n for k, n in calls.items() if k not in ("updates", "me")},
-        "words to the model": len(scene.model.prompts),
-        **await scene.house.store.write(_rows),
+        "words to the model": len(encounter.model.prompts),
+        **await encounter.house.store.write(_rows),
     }
 
 
@@ -199,21 +202,23 @@ async def _traces(scene: Scene) -> dict[str, object]:
 @pytest.mark.parametrize("where", PLACES)
 async def test_a_stranger_causes_nothing(house: House, where: str, meanwhile: str):
     await house.hands.rules(_QUIET)
-    scene = await PLACES[where](house)
-    async with STATES[meanwhile](scene):
-        before, rows = await _traces(scene), await house.store.write(_rows)
+    encounter = await PLACES[where](house)
+    async with STATES[meanwhile](encounter):
+        before, rows = await _traces(encounter), await house.store.write(_rows)
         for name, act in ACTS.items():
-            await act(scene)
+            await act(encounter)
             if meanwhile != "draining":  # when nobody listens any more
                 await house.hands.until(lambda shown: shown.unconfirmed == 0)
-            assert await _traces(scene) == before, name
-    heard = [m.content for p in (*scene.model.prompts, *house.model.prompts) for m in p.messages]
+            assert await _traces(encounter) == before, name
+    heard = [
+        m.content for p in (*encounter.model.prompts, *house.model.prompts) for m in p.messages
+    ]
     assert not [words for words in heard if EVE in words]
-    shown = (await house.hands.look(scene.chat)).messages
-    assert scene.chat == scene.anna_chat or {m.author for m in shown} == {house.eve}
+    shown = (await house.hands.look(encounter.chat)).messages
+    assert encounter.chat == encounter.anna_chat or {m.author for m in shown} == {house.eve}
     after = await house.store.write(_rows)
     assert await house.store.write(_senders) == {house.anna}
-    assert len(after["outbox"]) == len(rows["outbox"]) + scene.answers
+    assert len(after["outbox"]) == len(rows["outbox"]) + encounter.answers
     for table in ("owners", "identities", "homes", "bindings", "approvals", "pairings"):
         assert len(after[table]) == len(rows[table]), table
     assert len(after["sessions"]) == len(rows["sessions"])

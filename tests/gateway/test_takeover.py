@@ -18,7 +18,7 @@ from segue.store import Store
 from segue.store.clock import SystemClock
 from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.handoffs import LEASE_SECONDS
-from segue.testing.platform import Hands, PeerAdapter, Shape
+from segue.testing.platform import Driver, PeerAdapter, Shape
 from segue.testing.platform.process import serving
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting
@@ -57,7 +57,7 @@ async def rival(house: House) -> AsyncGenerator[Rival]:
 
 
 @contextlib.asynccontextmanager
-async def on_two(house: House) -> AsyncGenerator[tuple[Hands, str]]:
+async def on_two(house: House) -> AsyncGenerator[tuple[Driver, str]]:
     """A gateway that also serves Matrix; the hands of the people there, and Anna among them."""
     async with (
         serving() as peer,

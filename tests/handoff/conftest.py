@@ -18,7 +18,7 @@ from segue.handoff import Completed, Failed, Progress, hand_off
 from segue.handoff import request as requests
 from segue.store import Store, Topic
 from segue.store.base import Engine
-from segue.turns import Held, hold
+from segue.turns import HeldLease, hold
 from tests.store.conftest import OpenStore
 from tests.store.conftest import clock as clock
 from tests.store.conftest import open_store as open_store
@@ -66,7 +66,7 @@ class Gateway:
 class Terminal:
     """A terminal that hands off its session and records the progress it gets."""
 
-    def __init__(self, store: Store, held: Held) -> None:
+    def __init__(self, store: Store, held: HeldLease) -> None:
         self.store = store
         self.held = held
         self.interrupt = asyncio.Event()
@@ -102,7 +102,7 @@ class Faulty:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.bell = engine.bell
+        self.notifier = engine.notifier
         self.reads: list[StoreError] = []
         self.writes: list[StoreError] = []
         self.kept: list[StoreError] = []

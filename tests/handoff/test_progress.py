@@ -25,7 +25,7 @@ from segue.handoff import (
 from segue.handoff.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS
 from segue.store import Store
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
-from segue.store.wake import Bell, Ring
+from segue.store.wake import Notifier, Notify
 from segue.testing.clock import FakeClock
 from tests.handoff.conftest import BOUND, STEPS, TELEGRAM, Faulty, Gateway, outcome
 from tests.store.conftest import OpenStore
@@ -284,16 +284,16 @@ async def test_when_nothing_can_be_heard_any_more_it_listens_anew(
 ):
     begun = 0
 
-    async def watch(ring: Ring) -> None:
+    async def watch(notify: Notify) -> None:
         nonlocal begun
         begun += 1
-        ring(None)
+        notify(None)
         if begun == 1:
             raise StoreBusy(path="the store")
         await asyncio.Event().wait()
 
     engine = Faulty(store._engine)
-    engine.bell = Bell(watch)
+    engine.notifier = Notifier(watch)
     steps = follow(Store(engine), asked)
     await told(steps)
     await gateway.complete(await gateway.claim())

@@ -16,7 +16,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Dialect, Part
 from segue.testing.contract.rig import listening
-from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Trouble, serving
+from segue.testing.platform import Driver, Peer, PeerAdapter, Rules, Shape, Trouble, serving
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Stage:
     """The platform in this process, with Anna in a forum, and an HTTP client."""
 
     peer: Peer
-    hands: Hands
+    hands: Driver
     http: httpx2.AsyncClient
     anna: str
     chat: str

@@ -15,7 +15,7 @@ from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Path, Specimen
 from segue.testing.contract.rig import Act, Feature, File, Place, Seen
 from segue.testing.contract.suite import RemoteContract
-from segue.testing.platform import Hands, Peer, PeerAdapter, Rules, Shape, Upload
+from segue.testing.platform import Driver, Peer, PeerAdapter, Rules, Shape, Upload
 from segue.testing.platform.process import FAKE
 from segue.testing.platform.wire import (
     Changed,
@@ -50,11 +50,11 @@ IMPATIENT = 0.6
 class PeerRig(FakeRig):
     """Anna on the test platform."""
 
-    hands: Hands
+    hands: Driver
     methods: Mapping[Act, str] = {**FakeRig.methods, Act.FETCH: "file"}
     usual = Shape.GROUP
 
-    def __init__(self, peer: Peer, hands: Hands, rules: Rules) -> None:
+    def __init__(self, peer: Peer, hands: Driver, rules: Rules) -> None:
         self._peer = peer
         self.hands = hands
         self._rules = rules

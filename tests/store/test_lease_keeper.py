@@ -12,7 +12,7 @@ from segue.core.errors import SessionMoved
 from segue.core.lease import Ticks
 from segue.core.session import EndReason, Session
 from segue.store import Store, sqlite
-from segue.store.lease_keeper import Held
+from segue.store.lease_keeper import HeldLease
 from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -23,7 +23,7 @@ SHORT = 0.15
 NEVER = Ticks(0)
 
 
-async def renewed(held: Held, *, at: Ticks = NEVER) -> None:
+async def renewed(held: HeldLease, *, at: Ticks = NEVER) -> None:
     """Wait until it is, once more. `at`: not by a renewal that was under way before that time."""
     before = held.lease
     async with asyncio.timeout(SOON):
@@ -33,7 +33,7 @@ async def renewed(held: Held, *, at: Ticks = NEVER) -> None:
             await asyncio.sleep(0.01)
 
 
-async def many(store: Store, count: int, seconds: float) -> list[Held]:
+async def many(store: Store, count: int, seconds: float) -> list[HeldLease]:
     """So many sessions, all of them in hand."""
     sessions = [await store.sessions.create("me", Platform.LOCAL) for _ in range(count)]
     return [store.keeper.keep(await hold(store, s.id), seconds) for s in sessions]

@@ -64,7 +64,7 @@ class Process:
 
 
 @dataclass
-class Held:
+class ModelLease:
     """A lease that somebody was given, and may still believe in."""
 
     by: Process
@@ -119,12 +119,12 @@ class Conversations(RuleBasedStateMachine):
         self.said = 0
         self.terminals = [self.start() for _ in range(2)]
         self.gateways = [self.start() for _ in range(2)]
-        self.current: dict[str, Held | None] = dict.fromkeys(self.world.sessions)
+        self.current: dict[str, ModelLease | None] = dict.fromkeys(self.world.sessions)
         self.epochs: dict[str, int] = dict.fromkeys(self.world.sessions, 0)
         self.places: dict[str, Address | None] = dict.fromkeys(self.world.sessions)
         self.logs: dict[str, list[str]] = {session: [] for session in self.world.sessions}
         self.lines: dict[str, list[Line]] = {session: [] for session in self.world.sessions}
-        self.leases: list[Held] = []
+        self.leases: list[ModelLease] = []
         self.handoffs: dict[int, Asked] = {}
         self.claims: list[Claim] = []
 
@@ -150,7 +150,7 @@ class Conversations(RuleBasedStateMachine):
     def dead(self, process: Process | None) -> bool:
         return process is not None and not process.alive
 
-    def holder(self, session: str) -> Held | None:
+    def holder(self, session: str) -> ModelLease | None:
         """Whoever holds it, if they are alive and their lease has not run out."""
         held = self.current[session]
         if held is None or self.now() >= held.until or self.dead(held.by):
@@ -178,7 +178,7 @@ class Conversations(RuleBasedStateMachine):
 
     def takes(self, process: Process, lease: Lease) -> None:
         assert lease.epoch > self.epochs[lease.session_id], "an epoch was used again"
-        held = Held(process, lease, self.ends(LEASE))
+        held = ModelLease(process, lease, self.ends(LEASE))
         self.epochs[lease.session_id] = lease.epoch
         self.current[lease.session_id] = held
         self.leases.append(held)
@@ -220,7 +220,7 @@ class Conversations(RuleBasedStateMachine):
     def append(self, which: int, count: int) -> None:
         self.say(chosen(self.leases, which), count)
 
-    def say(self, held: Held, count: int) -> None:
+    def say(self, held: ModelLease, count: int) -> None:
         words, session = self.words(count), held.lease.session_id
         mine = self.current[session] is held
         try:
@@ -265,7 +265,7 @@ class Conversations(RuleBasedStateMachine):
         held = chosen(self.leases, which)
         self.request(held.by, held.lease.session_id, held)
 
-    def request(self, process: Process, session: str, held: Held | None) -> None:
+    def request(self, process: Process, session: str, held: ModelLease | None) -> None:
         under_way = [a for a in self.handoffs.values() if a.session == session and a.in_flight]
         try:
             handoff = process.opening.request(session, held.lease if held else None)

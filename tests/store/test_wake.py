@@ -70,7 +70,7 @@ LOSSES = {work.__name__: work for work in (take_over, hand_off, end, delete)}
 
 
 @dataclass(frozen=True)
-class Scene:
+class OtherProcess:
     """Another process, and what it finds: a session in a chat that waits for an answer."""
 
     store: Store
@@ -78,44 +78,44 @@ class Scene:
     asked: Approval
 
 
-async def answer(scene: Scene) -> None:
-    await scene.store.approvals.answer(scene.asked.id, "me", DM, Answer.ONCE)
+async def answer(process: OtherProcess) -> None:
+    await process.store.approvals.answer(process.asked.id, "me", DM, Answer.ONCE)
 
 
-async def void(scene: Scene) -> None:
-    await scene.store.approvals.void(scene.lease.session_id)
+async def void(process: OtherProcess) -> None:
+    await process.store.approvals.void(process.lease.session_id)
 
 
-async def move_away(scene: Scene) -> None:
-    await scene.store.bindings.rebind(scene.lease.session_id, CHANNEL, Origin.RESUME)
+async def move_away(process: OtherProcess) -> None:
+    await process.store.bindings.rebind(process.lease.session_id, CHANNEL, Origin.RESUME)
 
 
-async def speak(scene: Scene) -> None:
-    await scene.store.write(records.add, scene.lease, answered("hi"), Usage(), deliver_to=DM)
+async def speak(process: OtherProcess) -> None:
+    await process.store.write(records.add, process.lease, answered("hi"), Usage(), deliver_to=DM)
 
 
-async def fail_to_hand_off(scene: Scene) -> None:
-    asked = await scene.store.request_handoff(
-        scene.lease.session_id, Platform.TELEGRAM, lease=scene.lease
+async def fail_to_hand_off(process: OtherProcess) -> None:
+    asked = await process.store.request_handoff(
+        process.lease.session_id, Platform.TELEGRAM, lease=process.lease
     )
-    claim = await scene.store.claim_handoff(asked.id)
+    claim = await process.store.claim_handoff(asked.id)
     assert claim
-    await scene.store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
-    await scene.store.fail_handoff(claim, "no")
+    await process.store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
+    await process.store.fail_handoff(claim, "no")
 
 
-async def deliver(scene: Scene) -> None:
-    await scene.store.outbox.enqueue(draft("1"))
-    (outgoing,) = await scene.store.outbox.claim(set(Platform))
-    await scene.store.outbox.sent(outgoing)
+async def deliver(process: OtherProcess) -> None:
+    await process.store.outbox.enqueue(draft("1"))
+    (outgoing,) = await process.store.outbox.claim(set(Platform))
+    await process.store.outbox.sent(outgoing)
 
 
-async def announce(scene: Scene) -> None:
-    await scene.store.gateways.announce("gateway", [Platform.TELEGRAM])
+async def announce(process: OtherProcess) -> None:
+    await process.store.gateways.announce("gateway", [Platform.TELEGRAM])
 
 
-async def withdraw(scene: Scene) -> None:
-    await scene.store.gateways.withdraw()
+async def withdraw(process: OtherProcess) -> None:
+    await process.store.gateways.withdraw()
 
 
 NUDGES = [
@@ -283,7 +283,7 @@ async def test_whoever_waits_for_it_is_woken_when_somebody_does_it(
     store: Store,
     open_store: OpenStore,
     session: Session,
-    act: Callable[[Scene], Awaitable[None]],
+    act: Callable[[OtherProcess], Awaitable[None]],
     topic: Topic,
 ):
     other = await open_store()
@@ -292,7 +292,7 @@ async def test_whoever_waits_for_it_is_woken_when_somebody_does_it(
     asked = await other.approvals.ask(lease, "1", "f", "rm", DM, seconds=60)
     async with store.listen(topic) as wake:
         await settled(wake)
-        await act(Scene(other, lease, asked))
+        await act(OtherProcess(other, lease, asked))
         assert await wake.wait(SOON)
 
 

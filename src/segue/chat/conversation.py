@@ -29,7 +29,7 @@ from segue.core.errors import (
 from segue.core.session import ME, Session
 from segue.core.transcript import Message
 from segue.store import Store
-from segue.turns import Held, Place, Turns, hold
+from segue.turns import HeldLease, Place, Turns, hold
 
 _FOLLOW = 0.5
 
@@ -48,7 +48,7 @@ class Opening:
 
 
 class Conversation:
-    """The scene in which commands run, and the holder of the session."""
+    """The context in which commands run, and the holder of the session."""
 
     where = Where.TERMINAL
 
@@ -65,7 +65,7 @@ class Conversation:
         self._display = display
         self._cwd = cwd
         self._title: str | None = None
-        self._held: Held | None = None
+        self._held: HeldLease | None = None
         self._hold = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
         self.link: str | None = None
@@ -100,7 +100,7 @@ class Conversation:
             await self._display.trouble(error)
         return not self._left
 
-    # The scene for commands
+    # The context of commands
 
     @property
     def place(self) -> Place:
@@ -122,7 +122,7 @@ class Conversation:
         return await self._seen()
 
     @contextlib.asynccontextmanager
-    async def in_hand(self) -> AsyncGenerator[Held]:
+    async def in_hand(self) -> AsyncGenerator[HeldLease]:
         yield await self._in_hand()
 
     async def notice(self, text: str) -> None:
@@ -289,14 +289,14 @@ class Conversation:
         self._display.moved = False
         await self._hold.aclose()
 
-    async def _watch(self, held: Held) -> None:
+    async def _watch(self, held: HeldLease) -> None:
         """Notify the user when another process takes the session."""
         await held.lost.wait()
         self._display.moved = True
         if held.moved is not None and self.interrupt is None:
             await self._display.lost(held.moved)
 
-    async def _in_hand(self) -> Held:
+    async def _in_hand(self) -> HeldLease:
         if self._held is None:
             raise NothingSaid
         if self._held.moved is not None:

@@ -1,5 +1,5 @@
 """The slash commands. One table drives help, completion and the documentation. A command works on
-the scene in which it was typed, in the terminal or in a chat."""
+the context in which it was typed, in the terminal or in a chat."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from segue.commands.base import (
     Category,
     Command,
     Run,
-    TerminalScene,
+    TerminalContext,
 )
-from segue.commands.base import Scene as Scene
+from segue.commands.base import CommandContext as CommandContext
 from segue.commands.base import Where as Where
 from segue.core.errors import CommandElsewhere, UnknownCommand
 from segue.core.text import one_line
@@ -48,23 +48,23 @@ def available(where: Where) -> Iterator[Command]:
     return (command for command in COMMANDS if where in command.where)
 
 
-async def run(scene: Scene, text: str) -> None:
+async def run(context: CommandContext, text: str) -> None:
     """Run the command in `text`. Raise UserError if it cannot be run."""
-    command, arguments = find(text, scene.where)
-    await command.run(scene, arguments)
+    command, arguments = find(text, context.where)
+    await command.run(context, arguments)
 
 
-async def _help(scene: Scene, arguments: str) -> None:
+async def _help(context: CommandContext, arguments: str) -> None:
     if not arguments:
-        await scene.list_commands(list(available(scene.where)))
+        await context.list_commands(list(available(context.where)))
         return
-    command, _ = find(arguments, scene.where)
+    command, _ = find(arguments, context.where)
     also = f" Also: {', '.join(PREFIX + a for a in command.aliases)}." if command.aliases else ""
-    await scene.notice(f"{command.usage}\n{command.summary.capitalize()}.{also}")
+    await context.notice(f"{command.usage}\n{command.summary.capitalize()}.{also}")
 
 
-async def _quit(scene: TerminalScene, _: str) -> None:
-    await scene.leave()
+async def _quit(context: TerminalContext, _: str) -> None:
+    await context.leave()
 
 
 def _command(

@@ -1,4 +1,4 @@
-"""The Command type, and the scene that a command receives."""
+"""The Command type, and the context that a command receives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from segue.core.transcript import Message
 
 if TYPE_CHECKING:  # keeps the table fast to import, for completion
     from segue.store import Store
-    from segue.turns import Held, Place, Turns
+    from segue.turns import HeldLease, Place, Turns
 
 PREFIX = "/"
 
@@ -40,7 +40,7 @@ class Category(StrEnum):
     PROGRAM = "Program"
 
 
-class Scene(Protocol):
+class CommandContext(Protocol):
     """Where a command was typed, and what can be done there."""
 
     @property
@@ -67,7 +67,7 @@ class Scene(Protocol):
         """The session at this place. Start one if there is none."""
         ...
 
-    def in_hand(self) -> AbstractAsyncContextManager[Held]:
+    def in_hand(self) -> AbstractAsyncContextManager[HeldLease]:
         """Hold the session at this place in order to change it. Raise SessionMoved if it is
         elsewhere."""
         ...
@@ -93,8 +93,8 @@ class Scene(Protocol):
         ...
 
 
-class TerminalScene(Scene, Protocol):
-    """The scene of terminal-only commands."""
+class TerminalContext(CommandContext, Protocol):
+    """The context of terminal-only commands."""
 
     async def hand_off(self, platform: str) -> None:
         """Hand off the session to another platform."""
@@ -109,8 +109,8 @@ class TerminalScene(Scene, Protocol):
         ...
 
 
-class ChatScene(Scene, Protocol):
-    """The scene of chat-only commands."""
+class ChatContext(CommandContext, Protocol):
+    """The context of chat-only commands."""
 
     async def offer(self, offered: Sequence[Session]) -> None:
         """Let the user choose a session to move here."""
@@ -144,7 +144,7 @@ class ChatScene(Scene, Protocol):
 
 
 Run = Callable[[Any, str], Awaitable[None]]
-"""The function that runs a command. Its scene type matches the command's `where`."""
+"""The function that runs a command. Its context type matches the command's `where`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +168,11 @@ class Command:
         return f"{PREFIX}{self.name} {self.arguments}".rstrip()
 
 
-def there(scene: Scene) -> Session:
+def there(context: CommandContext) -> Session:
     """The session at this place. Raise NothingSaid if there is none."""
-    if scene.session is None:
+    if context.session is None:
         raise NothingSaid
-    return scene.session
+    return context.session
 
 
 def number(text: str, usage: str, default: int | None = None) -> int:

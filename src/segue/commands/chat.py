@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segue.commands.base import PREFIX, ChatScene, number
+from segue.commands.base import PREFIX, ChatContext, number
 from segue.core.approval import Answer
 from segue.core.errors import AmbiguousSession, BadCommand, SessionNotFound
 
@@ -11,59 +11,59 @@ _OFFERED = 10
 _DIGITS = 2
 
 
-async def resume(scene: ChatScene, arguments: str) -> None:
+async def resume(context: ChatContext, arguments: str) -> None:
     """Move a session here. Without a name, or with an unknown or ambiguous one, the user chooses
     from a list. A number refers to that list."""
-    offered = await scene.store.sessions.list(scene.owner, titled=True, limit=_OFFERED)
+    offered = await context.store.sessions.list(context.owner, titled=True, limit=_OFFERED)
     if not arguments:
-        await scene.offer(offered)
+        await context.offer(offered)
     elif arguments.isdecimal() and len(arguments) <= _DIGITS:
         if not 0 < int(arguments) <= len(offered):
             reason = f"there is no number {arguments} in the list"
             raise BadCommand(usage=f"{PREFIX}resume to see it", reason=reason)
-        await scene.resume(offered[int(arguments) - 1])
+        await context.resume(offered[int(arguments) - 1])
     else:
         try:
-            await scene.resume(await scene.store.sessions.find(scene.owner, arguments))
+            await context.resume(await context.store.sessions.find(context.owner, arguments))
         except (SessionNotFound, AmbiguousSession) as error:
-            await scene.notice(str(error))
-            await scene.offer(offered)
+            await context.notice(str(error))
+            await context.offer(offered)
 
 
-async def stop(scene: ChatScene, _: str) -> None:
-    await scene.stop()
+async def stop(context: ChatContext, _: str) -> None:
+    await context.stop()
 
 
-async def approve(scene: ChatScene, arguments: str) -> None:
+async def approve(context: ChatContext, arguments: str) -> None:
     match arguments.lower().split():
         case []:
-            await scene.answer(Answer.ONCE, None)
+            await context.answer(Answer.ONCE, None)
         case [which]:
-            await scene.answer(Answer.ONCE, number(which, _APPROVE))
+            await context.answer(Answer.ONCE, number(which, _APPROVE))
         case [which, "session"]:
-            await scene.answer(Answer.SESSION, number(which, _APPROVE))
+            await context.answer(Answer.SESSION, number(which, _APPROVE))
         case _:
             reason = "allow it once, or for the whole session"
             raise BadCommand(usage=f"{PREFIX}{_APPROVE}", reason=reason)
 
 
-async def deny(scene: ChatScene, arguments: str) -> None:
-    await scene.answer(Answer.NEVER, number(arguments, "deny NUMBER") if arguments else None)
+async def deny(context: ChatContext, arguments: str) -> None:
+    await context.answer(Answer.NEVER, number(arguments, "deny NUMBER") if arguments else None)
 
 
-async def show(scene: ChatScene, arguments: str) -> None:
+async def show(context: ChatContext, arguments: str) -> None:
     which, _, page = arguments.partition(" ")
     usage = "show NUMBER PAGE"
-    await scene.show(number(which, usage) if which else None, number(page.strip(), usage, 1))
+    await context.show(number(which, usage) if which else None, number(page.strip(), usage, 1))
 
 
-async def sethome(scene: ChatScene, arguments: str) -> None:
-    await scene.set_home(confirmed=arguments.lower() == "yes")
+async def sethome(context: ChatContext, arguments: str) -> None:
+    await context.set_home(confirmed=arguments.lower() == "yes")
 
 
-async def start(scene: ChatScene, arguments: str) -> None:
-    await scene.greet(arguments)
+async def start(context: ChatContext, arguments: str) -> None:
+    await context.greet(arguments)
 
 
-async def whoami(scene: ChatScene, _: str) -> None:
-    await scene.who_am_i()
+async def whoami(context: ChatContext, _: str) -> None:
+    await context.who_am_i()

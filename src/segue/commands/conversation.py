@@ -4,51 +4,51 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from segue.commands.base import PREFIX, Scene, number, there
+from segue.commands.base import PREFIX, CommandContext, number, there
 from segue.core.text import count, one_line
 from segue.core.transcript import Message, Role, Transcript
 
 _SHOWN = 120
 
 
-async def new(scene: Scene, arguments: str) -> None:
-    await scene.fresh(arguments or None)
+async def new(context: CommandContext, arguments: str) -> None:
+    await context.fresh(arguments or None)
 
 
-async def retry(scene: Scene, _: str) -> None:
+async def retry(context: CommandContext, _: str) -> None:
     """Undo the last turn and send the user's last message again."""
-    async with scene.in_hand() as held:
-        undone = await scene.store.transcripts.undo(held.lease)
+    async with context.in_hand() as held:
+        undone = await context.store.transcripts.undo(held.lease)
     said = _asked(undone)
-    await scene.notice(f"Again: {one_line(said.content, _SHOWN)}")
-    await scene.say(structs.replace(said, seq=0))
+    await context.notice(f"Again: {one_line(said.content, _SHOWN)}")
+    await context.say(structs.replace(said, seq=0))
 
 
-async def undo(scene: Scene, arguments: str) -> None:
+async def undo(context: CommandContext, arguments: str) -> None:
     turns = number(arguments, "undo NUMBER", default=1)
-    async with scene.in_hand() as held:
-        undone = await scene.store.transcripts.undo(held.lease, turns)
+    async with context.in_hand() as held:
+        undone = await context.store.transcripts.undo(held.lease, turns)
     back = one_line(_asked(undone).content, _SHOWN)
-    await scene.notice(f"Undone from this message on: {back}\nType {PREFIX}redo to restore it.")
+    await context.notice(f"Undone from this message on: {back}\nType {PREFIX}redo to restore it.")
 
 
-async def redo(scene: Scene, _: str) -> None:
-    async with scene.in_hand() as held:
-        restored = await scene.store.transcripts.restore(held.lease)
-    await scene.notice(f"Restored {count(len(restored), 'message')}.")
+async def redo(context: CommandContext, _: str) -> None:
+    async with context.in_hand() as held:
+        restored = await context.store.transcripts.restore(held.lease)
+    await context.notice(f"Restored {count(len(restored), 'message')}.")
 
 
-async def compress(scene: Scene, _: str) -> None:
-    async with scene.in_hand() as held:
-        summary = await scene.turns.compress(held.lease.session_id, scene.place, held=held)
-    await scene.notice(f"The conversation continues from this summary:\n\n{summary.content}")
+async def compress(context: CommandContext, _: str) -> None:
+    async with context.in_hand() as held:
+        summary = await context.turns.compress(held.lease.session_id, context.place, held=held)
+    await context.notice(f"The conversation continues from this summary:\n\n{summary.content}")
 
 
-async def history(scene: Scene, arguments: str) -> None:
+async def history(context: CommandContext, arguments: str) -> None:
     turns = number(arguments, "history NUMBER", default=5)
-    transcript = await scene.store.transcripts.load(there(scene).id)
+    transcript = await context.store.transcripts.load(there(context).id)
     recap = transcript.recap(last=turns, length=600)
-    await scene.notice(recap or "There are no messages yet.")
+    await context.notice(recap or "There are no messages yet.")
 
 
 def _asked(undone: Transcript) -> Message:

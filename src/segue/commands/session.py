@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from segue.commands.base import PREFIX, Scene, TerminalScene, number, there
+from segue.commands.base import PREFIX, CommandContext, TerminalContext, number, there
 from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.handoff import TARGETS
 from segue.core.session import Session
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 _NAME_WIDTH = 48
 
 
-async def title(scene: Scene, arguments: str) -> None:
-    session = await scene.begun()
+async def title(context: CommandContext, arguments: str) -> None:
+    session = await context.begun()
     if arguments:
-        session = await scene.store.sessions.rename(session.id, arguments)
-    await scene.notice(f"The title of this session is {session.name}.")
+        session = await context.store.sessions.rename(session.id, arguments)
+    await context.notice(f"The title of this session is {session.name}.")
 
 
-async def sessions(scene: Scene, arguments: str) -> None:
+async def sessions(context: CommandContext, arguments: str) -> None:
     limit = number(arguments, "sessions NUMBER", default=20)
-    found = await scene.store.sessions.list(scene.owner, limit=limit)
-    here = scene.session.id if scene.session else None
+    found = await context.store.sessions.list(context.owner, limit=limit)
+    here = context.session.id if context.session else None
     lines = [_line(session, here=session.id == here) for session in found]
     hint = f"Type {PREFIX}resume and a name to continue one."
-    await scene.notice("\n".join([*lines, "", hint]) if lines else "There are no sessions yet.")
+    await context.notice("\n".join([*lines, "", hint]) if lines else "There are no sessions yet.")
 
 
-async def resume(scene: Scene, arguments: str) -> None:
-    await scene.resume(await scene.store.sessions.find(scene.owner, arguments or "latest"))
+async def resume(context: CommandContext, arguments: str) -> None:
+    await context.resume(await context.store.sessions.find(context.owner, arguments or "latest"))
 
 
-async def status(scene: Scene, _: str) -> None:
-    session = there(scene)
+async def status(context: CommandContext, _: str) -> None:
+    session = there(context)
     lines = (
         f"Session    {session.name} ({session.id})",
         f"Place      {session.address or 'here'}",
@@ -52,22 +52,22 @@ async def status(scene: Scene, _: str) -> None:
         f"Messages   {session.messages:,}",
         f"Started    {session.started.astimezone():%d %B %Y, %H:%M} on {session.source}",
     )
-    await scene.notice("\n".join(lines))
+    await context.notice("\n".join(lines))
 
 
-async def usage(scene: Scene, _: str) -> None:
-    spent = there(scene).usage
+async def usage(context: CommandContext, _: str) -> None:
+    spent = there(context).usage
     cached = f" ({spent.cached:,} of them from a cache)" if spent.cached else ""
-    await scene.notice(f"{spent.input:,} tokens in{cached}, {spent.output:,} out.")
+    await context.notice(f"{spent.input:,} tokens in{cached}, {spent.output:,} out.")
 
 
-async def export(scene: Scene, arguments: str) -> None:
-    session = there(scene)
-    lines = [line async for line in scene.store.transcripts.export(scene.owner, session.id)]
+async def export(context: CommandContext, arguments: str) -> None:
+    session = there(context)
+    lines = [line async for line in context.store.transcripts.export(context.owner, session.id)]
     path = await asyncio.to_thread(
         _write, Path(session.cwd or Path.home()), arguments or f"{session.id}.jsonl", lines
     )
-    await scene.notice(f"{count(len(lines) - 1, 'message')} written to {path}.")
+    await context.notice(f"{count(len(lines) - 1, 'message')} written to {path}.")
 
 
 def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
@@ -82,18 +82,18 @@ def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
     return path
 
 
-async def handoff(scene: TerminalScene, arguments: str) -> None:
+async def handoff(context: TerminalContext, arguments: str) -> None:
     if arguments:
-        await scene.begun()
-        await scene.hand_off(arguments)
+        await context.begun()
+        await context.hand_off(arguments)
     else:
-        await scene.notice(await _where_to(scene))
+        await context.notice(await _where_to(context))
 
 
-async def _where_to(scene: Scene) -> str:
+async def _where_to(context: CommandContext) -> str:
     from segue.handoff import destinations  # noqa: PLC0415 - the table is read without it
 
-    found = await destinations(scene.store, scene.owner)
+    found = await destinations(context.store, context.owner)
     if found is None:
         return (
             "No gateway is running, so the session cannot move. Type `segue gateway start` in"
@@ -115,8 +115,8 @@ def _destination(place: Destination, health: PlatformHealth) -> str:
     )
 
 
-async def follow(scene: TerminalScene, _: str) -> None:
-    await scene.follow()
+async def follow(context: TerminalContext, _: str) -> None:
+    await context.follow()
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from segue.platforms.base import Button
 from segue.store import Store, Topic
 from segue.store.approvals import Approval, ApprovalState
 from segue.store.outbox import Draft, OutgoingState
-from segue.turns import Held
+from segue.turns import HeldLease
 
 ANSWER_TIMEOUT = 15 * 60.0
 """Seconds until an unanswered question expires."""
@@ -42,7 +42,7 @@ class Questions:
     """The approval questions of one turn, asked at `address` one at a time."""
 
     def __init__(
-        self, store: Store, held: Held, session: Session, address: Address, settle: Settle
+        self, store: Store, held: HeldLease, session: Session, address: Address, settle: Settle
     ) -> None:
         self._store = store
         self._held = held
@@ -85,7 +85,7 @@ class Questions:
             self._open = None
 
 
-async def _answered(store: Store, held: Held, asked: Approval) -> Answer | None:
+async def _answered(store: Store, held: HeldLease, asked: Approval) -> Answer | None:
     """Wait for the owner's answer. Return None if the question expires or becomes void."""
     async with store.listen(Topic.APPROVALS) as wake:
         while True:

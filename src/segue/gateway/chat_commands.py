@@ -1,4 +1,4 @@
-"""The scene for commands typed in a chat."""
+"""The context of commands typed in a chat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.store import bindings, sessions
 from segue.store.base import Tx
-from segue.turns import Held, Place, hold
+from segue.turns import HeldLease, Place, hold
 
 _LISTED = 10
 _LABEL_LENGTH = 40
@@ -66,7 +66,7 @@ class ChatCommands:
         return self.session
 
     @contextlib.asynccontextmanager
-    async def in_hand(self) -> AsyncGenerator[Held]:
+    async def in_hand(self) -> AsyncGenerator[HeldLease]:
         session = await self.begun()
         async with self._chat_turns.hold(session.id, asyncio.Event()) as held:
             yield held

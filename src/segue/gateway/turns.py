@@ -39,7 +39,7 @@ from segue.platforms.spec import Groups
 from segue.store import Store, approvals, inbox, outbox, retries
 from segue.store.base import Tx
 from segue.store.outbox import Draft
-from segue.turns import Held, Turns, hold
+from segue.turns import HeldLease, Turns, hold
 
 HOLD_TIMEOUT = 60.0
 """Seconds to wait for a session that another process holds."""
@@ -163,7 +163,7 @@ class ChatTurns:
         pending: PendingMessage,
         session: Session,
         said: Message | None,
-        held: Held,
+        held: HeldLease,
         running: RunningTurn,
     ) -> str | None:
         """Run the turn. Return the notice with which to finish the inbox entry ("" for none), or
@@ -215,7 +215,7 @@ class ChatTurns:
         return ended
 
     @contextlib.asynccontextmanager
-    async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[Held]:
+    async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[HeldLease]:
         """Hold the session of a chat. Wait up to HOLD_TIMEOUT seconds for another holder to release
         it."""
         deadline = asyncio.get_running_loop().time() + HOLD_TIMEOUT

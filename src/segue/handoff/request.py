@@ -37,7 +37,7 @@ from segue.handoff.progress import Completed, Failed, Progress, progress
 from segue.platforms import registry
 from segue.platforms.spec import TOKEN
 from segue.store import Store, Topic
-from segue.turns import Held
+from segue.turns import HeldLease
 
 CLAIM_TIMEOUT = 5.0
 """Seconds for a gateway to claim a request. After that it is void, even if a gateway starts
@@ -196,7 +196,7 @@ async def cancel(store: Store, handoff: Handoff, reason: str | None = None) -> b
 
 async def hand_off(
     store: Store,
-    held: Held,
+    held: HeldLease,
     platform: str,
     *,
     chat_id: str | None = None,
@@ -240,7 +240,7 @@ async def hand_off(
 
 @contextlib.asynccontextmanager
 async def _cancel_on_interrupt(
-    store: Store, handoff: Handoff, held: Held, interrupt: asyncio.Event | None
+    store: Store, handoff: Handoff, held: HeldLease, interrupt: asyncio.Event | None
 ) -> AsyncGenerator[None]:
     """While this context is open, cancel the handoff if the user interrupts it or another process
     takes the session over."""

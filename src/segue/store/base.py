@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from segue.core.lease import Ticks
-from segue.store.wake import Bell
+from segue.store.wake import Notifier
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class Engine(Protocol):
     def process(self) -> str: ...
 
     @property
-    def bell(self) -> Bell: ...
+    def notifier(self) -> Notifier: ...
 
     def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs

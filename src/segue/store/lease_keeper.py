@@ -23,7 +23,7 @@ _PAUSE = 1.0
 logger = logging.getLogger(__name__)
 
 
-class Held:
+class HeldLease:
     """A session that this process holds. `lost` is set as soon as its lease is known to be lost."""
 
     def __init__(self, lease: Lease, seconds: float) -> None:
@@ -57,14 +57,14 @@ class LeaseKeeper:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._due: dict[Held, float] = {}
+        self._due: dict[HeldLease, float] = {}
         """When each lease is due for renewal."""
         self._next = 0.0
         self._keeping: asyncio.Task[None] | None = None
         self._wake: Waiter | None = None
 
-    def keep(self, lease: Lease, seconds: float) -> Held:
-        held = Held(lease, seconds)
+    def keep(self, lease: Lease, seconds: float) -> HeldLease:
+        held = HeldLease(lease, seconds)
         self._put_off(held)
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep())
@@ -72,10 +72,10 @@ class LeaseKeeper:
             self._wake.wake()
         return held
 
-    def let_go(self, held: Held) -> None:
+    def let_go(self, held: HeldLease) -> None:
         self._due.pop(held, None)
 
-    def _put_off(self, held: Held) -> None:
+    def _put_off(self, held: HeldLease) -> None:
         self._due[held] = time.monotonic() + held.seconds / 3
 
     async def _keep(self) -> None:
@@ -83,7 +83,7 @@ class LeaseKeeper:
         try:
             while self._due:
                 try:
-                    async with self._engine.bell.listen(Topic.LEASES) as self._wake:
+                    async with self._engine.notifier.listen(Topic.LEASES) as self._wake:
                         await self._watch(self._wake)
                 except StoreClosed:
                     return
@@ -108,7 +108,7 @@ class LeaseKeeper:
                 # Not fatal: if a lease is lost meanwhile, the epoch check rejects our writes.
                 logger.warning("leases not renewed: %s", error)
 
-    async def _look_after(self, due: Sequence[Held], rest: Sequence[Held]) -> None:
+    async def _look_after(self, due: Sequence[HeldLease], rest: Sequence[HeldLease]) -> None:
         """Renew the leases that are due, and check that the rest are still ours."""
         for held in due:
             self._put_off(held)
@@ -119,7 +119,7 @@ class LeaseKeeper:
             asked = [held.lease for held in rest]
             self._settle(rest, await self._engine.read(_look, asked))
 
-    def _settle(self, asked: Sequence[Held], found: Sequence[Lease | SessionError]) -> None:
+    def _settle(self, asked: Sequence[HeldLease], found: Sequence[Lease | SessionError]) -> None:
         for held, now in zip(asked, found, strict=True):
             if held not in self._due:  # released meanwhile
                 continue

@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 
 from segue.core.errors import StoreError
-from segue.store.wake import Ring
+from segue.store.wake import Notify
 
 CHANNEL = "segue"
 GRACE_SECONDS = 3.0
@@ -44,7 +44,7 @@ _END = (
 
 
 class Lifeline:
-    """Holds the lock of `process` from `open` to `close`, and rings for each notification."""
+    """Holds the lock of `process` from `open` to `close`, and passes on each notification."""
 
     def __init__(self, process: str, connect: Callable[[], Awaitable[Connection]]) -> None:
         self._process = process
@@ -66,31 +66,31 @@ class Lifeline:
         """Block the thread for up to WAIT_SECONDS. Return False if the lock is still not held."""
         return self._held.wait(WAIT_SECONDS)
 
-    async def open(self, ring: Ring) -> None:
+    async def open(self, notify: Notify) -> None:
         connection = await self._take()
         self._held.set()
-        self.keeping = asyncio.create_task(self._keep(connection, ring))
+        self.keeping = asyncio.create_task(self._keep(connection, notify))
 
     async def close(self) -> None:
         if self.keeping is not None:
             self.keeping.cancel()
             await asyncio.wait({self.keeping})
 
-    async def _keep(self, connection: Connection, ring: Ring) -> None:
+    async def _keep(self, connection: Connection, notify: Notify) -> None:
         while True:
             async with connection:
-                await self._listen(connection, ring)
+                await self._listen(connection, notify)
             connection = await self._take_again()
             self._trusted = time.monotonic() + GRACE_SECONDS
             self._held.set()
 
-    async def _listen(self, connection: Connection, ring: Ring) -> None:
+    async def _listen(self, connection: Connection, notify: Notify) -> None:
         """Forward notifications until the connection breaks."""
         try:
             while True:
-                ring(None)  # for notifications that were lost or sent while disconnected
+                notify(None)  # for notifications that were lost or sent while disconnected
                 async for notice in connection.notifies(timeout=POLL_SECONDS):
-                    ring({notice.payload})
+                    notify({notice.payload})
         except psycopg.OperationalError as error:
             self._broke(error)
         except asyncio.CancelledError:  # so that the lock is free when `close` returns

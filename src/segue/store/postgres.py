@@ -34,7 +34,7 @@ from segue.store.clock import Clock
 from segue.store.jobs import Job, JobResult, Threads
 from segue.store.processes import new_process_name
 from segue.store.values import micros, shown
-from segue.store.wake import Bell, Ring
+from segue.store.wake import Notifier, Notify
 
 try:
     import psycopg
@@ -160,12 +160,12 @@ class PostgresEngine:
         self._clock = clock
         self._local = threading.local()
         self.process = new_process_name()
-        self.bell = Bell(self._watch)
+        self.notifier = Notifier(self._watch)
         self._lifeline = Lifeline(self.process, self._connect)
         self._threads = Threads("segue-store", count=CONNECTIONS, run=self._run, done=self._hang_up)
 
     async def open(self) -> None:
-        await self._lifeline.open(self.bell.ring)
+        await self._lifeline.open(self.notifier.notify)
 
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
@@ -190,7 +190,7 @@ class PostgresEngine:
         return await self.write(work, *args, **kwargs)
 
     async def close(self) -> None:
-        await self.bell.close()
+        await self.notifier.close()
         await self._threads.close()
         await self._lifeline.close()
 
@@ -298,8 +298,8 @@ class PostgresEngine:
 
     # Wake-ups
 
-    async def _watch(self, ring: Ring) -> None:
-        ring(None)
+    async def _watch(self, notify: Notify) -> None:
+        notify(None)
         if self._lifeline.keeping is not None:
             await asyncio.shield(self._lifeline.keeping)
 

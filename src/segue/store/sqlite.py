@@ -40,7 +40,7 @@ from segue.store.clock import Clock
 from segue.store.jobs import Job, JobResult, Threads
 from segue.store.processes import Processes, new_process_name, open_private
 from segue.store.values import micros
-from segue.store.wake import Bell, Mailbox, Ring
+from segue.store.wake import Mailbox, Notifier, Notify
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class SqliteEngine:
         self._waits = True
         """Whether the writer's commits currently wait for the disk."""
         self._local = threading.local()
-        self.bell = Bell(self._watch)
+        self.notifier = Notifier(self._watch)
         self._writer = Threads(
             "segue-store-writer", count=1, batch=BATCH, run=self._write, done=self._hang_up
         )
@@ -172,7 +172,7 @@ class SqliteEngine:
         return await self._writer.submit(job)
 
     async def close(self) -> None:
-        await self.bell.close()
+        await self.notifier.close()
         if not (await self._writer.close() and await self._readers.close()):
             return  # a thread waits for another program's lock and needs the files
         self._mailbox.close()
@@ -295,13 +295,13 @@ class SqliteEngine:
 
     # Wake-ups
 
-    async def _watch(self, ring: Ring) -> None:
+    async def _watch(self, notify: Notify) -> None:
         seen: dict[int, int] = {}
-        async with self._mailbox.receive(ring):
+        async with self._mailbox.receive(notify):
             while True:
                 thread, version = await self.read(_data_version)
-                if seen.get(thread) != version:  # the first look always rings: see `Bell`
-                    ring(None)
+                if seen.get(thread) != version:  # the first look always notifies: see `Notifier`
+                    notify(None)
                 seen[thread] = version
                 await asyncio.sleep(POLL_SECONDS)
 

@@ -65,7 +65,7 @@ class Store:
 
     def listen(self, *topics: Topic) -> AbstractAsyncContextManager[Waiter]:
         """Use as `async with store.listen(Topic.HANDOFFS) as wake: await wake.wait()`."""
-        return self._engine.bell.listen(*topics)
+        return self._engine.notifier.listen(*topics)
 
     def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs

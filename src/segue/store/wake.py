@@ -46,14 +46,14 @@ class Waiter:
         return True
 
 
-Ring = Callable[[Iterable[str] | None], None]
+Notify = Callable[[Iterable[str] | None], None]
 """Called with the topics that changed, or None for all of them."""
 
-Watch = Callable[[Ring], Coroutine[Any, Any, None]]
-"""Watches a database and rings, until it is cancelled."""
+Watch = Callable[[Notify], Coroutine[Any, Any, None]]
+"""Watches a database and notifies, until it is cancelled."""
 
 
-class Bell:
+class Notifier:
     """All listeners of one open store, and the task that watches the database for them."""
 
     def __init__(self, watch: Watch) -> None:
@@ -73,7 +73,7 @@ class Bell:
         try:
             if self._watching is None:
                 self._ready.clear()
-                self._watching = asyncio.create_task(self._watch(self.ring))
+                self._watching = asyncio.create_task(self._watch(self.notify))
                 self._watching.add_done_callback(self._stopped)
             await self._ready.wait()
             yield waiter
@@ -82,8 +82,8 @@ class Bell:
             if not self._waiters:
                 await self._rest()
 
-    def ring(self, topics: Iterable[str] | None = None) -> None:
-        """Wake the listeners of `topics`, or all of them. The first ring also signals that watching
+    def notify(self, topics: Iterable[str] | None = None) -> None:
+        """Wake the listeners of `topics`, or all of them. The first call also signals that watching
         has started."""
         self._ready.set()
         changed = None if topics is None else frozenset(topics)
@@ -162,8 +162,8 @@ class Mailbox:
         return [name for name in names if name.endswith(self.SUFFIX)]
 
     @contextlib.asynccontextmanager
-    async def receive(self, ring: Callable[[Iterable[str] | None], None]) -> AsyncGenerator[None]:
-        """Call `ring` with the topics of each nudge while this context is open."""
+    async def receive(self, notify: Callable[[Iterable[str] | None], None]) -> AsyncGenerator[None]:
+        """Call `notify` with the topics of each nudge while this context is open."""
         path = self._path(self._name)
         if path is None:
             yield
@@ -174,7 +174,7 @@ class Mailbox:
             inbox.setblocking(False)
             inbox.bind(path)
             os.chmod(path, 0o600)  # noqa: PTH101 - so that our own processes reach it
-            loop.add_reader(inbox, _drain, inbox, ring)
+            loop.add_reader(inbox, _drain, inbox, notify)
             try:
                 yield
             finally:
@@ -184,11 +184,11 @@ class Mailbox:
             inbox.close()
 
 
-def _drain(inbox: socket.socket, ring: Ring) -> None:
+def _drain(inbox: socket.socket, notify: Notify) -> None:
     topics: set[str] = set()
     while True:
         try:
             topics.update(inbox.recv(1024).decode("ascii", "replace").split(","))
         except BlockingIOError:
             break
-    ring(topics)
+    notify(topics)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segue.testing.platform.driver import Hands
+from segue.testing.platform.driver import Driver
 from segue.testing.platform.snapshot import Message, Shape
 
 _NOWHERE = "nowhere"
@@ -32,14 +32,14 @@ class Talk:
 
 
 class Crowd:
-    def __init__(self, hands: Hands, user: str, chats: Sequence[str]) -> None:
+    def __init__(self, hands: Driver, user: str, chats: Sequence[str]) -> None:
         self.chats = chats
         self._hands = hands
         self._user = user
         self._said = 0
 
     @classmethod
-    async def of(cls, hands: Hands, user: str, count: int) -> Crowd:
+    async def of(cls, hands: Driver, user: str, count: int) -> Crowd:
         return cls(hands, user, [await hands.chat(Shape.DM, [user]) for _ in range(count)])
 
     async def at_once(self, each: int = 1, *, chats: int | None = None, within: float) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import segue
 from segue.core.address import Platform
-from segue.testing.platform.driver import Hands
+from segue.testing.platform.driver import Driver
 from segue.testing.platform.process import Peer
 
 WITHIN = 30.0
@@ -72,7 +72,7 @@ def environment(folder: Path, peer: Peer, platform: Platform) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def gateway(environment: Mapping[str, str], hands: Hands) -> AsyncGenerator[Process]:
+async def gateway(environment: Mapping[str, str], hands: Driver) -> AsyncGenerator[Process]:
     """Run a gateway; yield once it is connected. SIGTERM stops it. Its output goes to its log."""
     polls = await _polls(hands)
     log = Path(environment["SEGUE_GATEWAY_LOG"])
@@ -93,5 +93,5 @@ async def gateway(environment: Mapping[str, str], hands: Hands) -> AsyncGenerato
         await process.wait()
 
 
-async def _polls(hands: Hands) -> int:
+async def _polls(hands: Driver) -> int:
     return (await hands.look(_NOWHERE)).calls.get("updates", 0)

@@ -10,7 +10,7 @@ from segue.core.lease import Lease
 from segue.core.session import Origin
 from segue.store import Store, bindings, leases
 from segue.store.base import Tx
-from segue.store.lease_keeper import Held as Held
+from segue.store.lease_keeper import HeldLease as HeldLease
 from segue.store.leases import LEASE_SECONDS
 
 
@@ -23,7 +23,7 @@ async def hold(
     take_over: bool = False,
     address: Address | None = None,
     seconds: float = LEASE_SECONDS,
-) -> AsyncGenerator[Held]:
+) -> AsyncGenerator[HeldLease]:
     """Hold the session while this context is open, so that no other process can append to it.
 
     Raise SessionHeld if another process holds it, unless `take_over` is set. With an `address`,

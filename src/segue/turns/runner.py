@@ -32,7 +32,7 @@ from segue.core.transcript import Message, Transcript, spoken
 from segue.store import Store, retries
 from segue.turns import compaction, records, synthetic
 from segue.turns.brain import Assignment, Brain, Brains, deny_all
-from segue.turns.hold import Held, hold
+from segue.turns.hold import HeldLease, hold
 from segue.turns.records import SessionData, TurnStart
 from segue.turns.synthetic import SyntheticTurn
 from segue.turns.titles import Titles
@@ -67,7 +67,7 @@ HERE = Place()
 class _Turn:
     """One turn in progress."""
 
-    held: Held
+    held: HeldLease
     place: Place
     stop: asyncio.Event
     inbox_ids: Sequence[int]
@@ -114,7 +114,7 @@ class Turns:
         said: str | Message | None,
         place: Place = HERE,
         *,
-        held: Held | None = None,
+        held: HeldLease | None = None,
         interrupt: asyncio.Event | None = None,
         inbox_ids: Sequence[int] = (),
     ) -> AsyncGenerator[Event]:
@@ -168,7 +168,9 @@ class Turns:
         window = await self._window(session_id, brain)
         return await synthetic.take(brain, window, prompt, self._now())
 
-    async def compress(self, session_id: str, place: Place, *, held: Held | None = None) -> Message:
+    async def compress(
+        self, session_id: str, place: Place, *, held: HeldLease | None = None
+    ) -> Message:
         """Compact the session and return the summary from which it continues. Raise
         NothingToCompress if there is too little to summarise."""
         async with self._in_hand(session_id, place, held) as held:
@@ -182,7 +184,7 @@ class Turns:
         """The name of the session's model, or of the default model if it has none."""
         return await self._brains.model(session.model if session else None)
 
-    async def use_model(self, held: Held, name: str) -> str:
+    async def use_model(self, held: HeldLease, name: str) -> str:
         """Switch the session to the model of that name, and return its full name. If it cannot be
         used, raise a ModelError and change nothing."""
         model = await self._brains.model(name)
@@ -196,7 +198,9 @@ class Turns:
 
     # One turn
 
-    def _assignment(self, data: SessionData, place: Place, held: Held | None = None) -> Assignment:
+    def _assignment(
+        self, data: SessionData, place: Place, held: HeldLease | None = None
+    ) -> Assignment:
         """What the owner allows for the session is stored only if it is `held`."""
         cwd = data.session.cwd or str(Path.home())
         return Assignment(
@@ -211,8 +215,8 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def _in_hand(
-        self, session_id: str, place: Place, held: Held | None
-    ) -> AsyncGenerator[Held]:
+        self, session_id: str, place: Place, held: HeldLease | None
+    ) -> AsyncGenerator[HeldLease]:
         if held is not None:
             yield held
             return
@@ -269,7 +273,7 @@ class Turns:
         return await self._store.transcripts.window(session_id, READ_AHEAD * brain.room)
 
     async def _compressed(
-        self, held: Held, brain: Brain, window: Transcript
+        self, held: HeldLease, brain: Brain, window: Transcript
     ) -> compaction.Compressed | None:
         """The compacted window, or None if the brain fails: the turn then uses the part that
         fits."""
@@ -279,7 +283,7 @@ class Turns:
             logger.warning("not compressed session=%s: %s", held.lease.session_id, error)
             return None
 
-    def _grant(self, held: Held | None) -> Callable[[str], Awaitable[None]]:
+    def _grant(self, held: HeldLease | None) -> Callable[[str], Awaitable[None]]:
         async def grant(fingerprint: str) -> None:
             if held is not None:
                 await self._store.sessions.grant(held.lease, fingerprint)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
 from segue.testing.peers.process import Fake
-from segue.testing.platform import Hands, Peer, Rules, Shape, Shown, Upload
+from segue.testing.platform import Driver, Peer, Rules, Shape, Shown, Upload
 from segue.testing.platform.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
@@ -27,7 +27,7 @@ _MARKUP = re.compile(r"[*`]")
 @dataclass(frozen=True, slots=True)
 class GenericRig(PlatformRig):
     peer: Peer
-    hands: Hands
+    hands: Driver
 
     name: ClassVar[str] = "generic"
     fake: ClassVar[Fake[Any, Any]] = FAKE

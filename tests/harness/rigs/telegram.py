@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from segue.core.address import ChatType, Platform
 from segue.testing import telegram
 from segue.testing.peers.process import Fake
-from segue.testing.telegram import FileKind, Hands, Peer, Shown, Upload
+from segue.testing.telegram import Driver, FileKind, Peer, Shown, Upload
 from segue.testing.telegram.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
@@ -20,7 +20,7 @@ _DM, _DM_WITHOUT = "a direct message with topics", "a direct message without top
 @dataclass(frozen=True, slots=True)
 class TelegramRig(PlatformRig):
     peer: Peer
-    hands: Hands
+    hands: Driver
 
     name: ClassVar[str] = "telegram"
     fake: ClassVar[Fake[Any, Any]] = FAKE

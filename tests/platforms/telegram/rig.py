@@ -13,7 +13,7 @@ from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, File, Place, Seen, listening
 from segue.testing.telegram import (
-    Hands,
+    Driver,
     Kind,
     Message,
     Peer,
@@ -64,12 +64,12 @@ class TelegramRig(FakeRig):
     another account of Anna.
     """
 
-    hands: Hands
+    hands: Driver
     methods = METHODS
     many = BATCH + 5
     usual = Shape.FORUM
 
-    def __init__(self, peer: Peer, hands: Hands) -> None:
+    def __init__(self, peer: Peer, hands: Driver) -> None:
         self._peer = peer
         self.hands = hands
         self._other_bot = 0

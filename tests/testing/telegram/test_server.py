@@ -16,7 +16,7 @@ import pytest
 from segue.testing.peers import tls
 from segue.testing.telegram import (
     TOKEN,
-    Hands,
+    Driver,
     Kind,
     OrderRefused,
     Peer,
@@ -36,7 +36,7 @@ FINE = (200, "ok")
 @dataclass
 class Stage:
     peer: Peer
-    hands: Hands
+    hands: Driver
     http: httpx2.AsyncClient
     anna: int
     forum: int

@@ -31,7 +31,7 @@ from segue.core.text import count
 from segue.core.transcript import Message, Role, Transcript
 from segue.handoff import Completed, Failed
 from segue.store import Store, Topic
-from segue.turns import Held, Place, Turns, hold
+from segue.turns import HeldLease, Place, Turns, hold
 from segue.turns.agents import Agents
 from segue.web import render
 
@@ -118,7 +118,7 @@ class Play:
             raise DemoFailed(reason="the gateway has no link to its page")
         return link, session
 
-    async def _tell_fact(self, store: Store, held: Held) -> None:
+    async def _tell_fact(self, store: Store, held: HeldLease) -> None:
         session_id = held.lease.session_id
         place = Place(context=Context(source=address(session_id)), holder=holder())
         self._report.said("you", FACT)
@@ -137,7 +137,7 @@ class Play:
                         pass
         self._report.said("Segue", (await _last(store, session_id)).content)
 
-    async def _hand_off(self, store: Store, held: Held) -> Completed:
+    async def _hand_off(self, store: Store, held: HeldLease) -> Completed:
         async with contextlib.aclosing(
             handoff.hand_off(store, held, Platform.WEB.value)
         ) as progress:

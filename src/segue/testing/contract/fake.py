@@ -11,7 +11,7 @@ from segue.testing.peers import Trouble
 
 class FakeRig(RemoteRig):
     hands: Any
-    """The fake's own kind of `segue.testing.peers.Hands`."""
+    """The fake's own kind of `segue.testing.peers.Driver`."""
     methods: Mapping[Act, str] = {act: act.value for act in Act}
     """The platform's method for each operation."""
 

@@ -2,7 +2,7 @@
 
 A fake is a **peer** of the gateway. It listens at two addresses. At one it answers the bot in the
 platform's protocol. At the other, which stays open while the platform is down, it carries out the
-actions of a test; the test's **hands** send them.
+actions of a test; the test's **driver** sends them.
 
 A fake of another platform is a package with these modules:
 
@@ -10,7 +10,7 @@ A fake of another platform is a package with these modules:
     state.py     a `State`: ids, lookups, and the platform's rules for chats and threads
     methods.py   the calls of the bot: parameters, strict checks, effect, answer
     control.py   a `Control`: what its users can do, and the updates that this causes
-    driver.py    a `Hands`: names the actions of the control
+    driver.py    a `Driver`: names the actions of the control
     server.py    a `Server`: parses requests, encodes answers
     process.py   a `Peer`, and the `Fake` that starts it: `running`, `serving`
     __main__.py  calls `main` with that `Fake`
@@ -24,7 +24,7 @@ from __future__ import annotations
 from segue.testing.peers.control import Control as Control
 from segue.testing.peers.driver import WITHIN as WITHIN
 from segue.testing.peers.driver import Action as Action
-from segue.testing.peers.driver import Hands as Hands
+from segue.testing.peers.driver import Driver as Driver
 from segue.testing.peers.driver import Obey as Obey
 from segue.testing.peers.driver import OrderRefused as OrderRefused
 from segue.testing.peers.errors import Malformed as Malformed

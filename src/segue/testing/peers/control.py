@@ -1,7 +1,7 @@
 """The control interface: what a test can do to a fake, over HTTP or in the fake's event loop.
 
 An action is a method of the fake's `Control`. Its parameters and its result travel as JSON and are
-checked against its signature, so it is written once. A `Hands` names it for the test:
+checked against its signature, so it is written once. A `Driver` names it for the test:
 
     say = Action(Control.say)
 """

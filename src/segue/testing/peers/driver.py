@@ -36,14 +36,14 @@ class OrderRefused(Exception):
 
 
 class Action(Generic[P, T]):
-    """A method of `Hands` that calls the method of `Control` given here."""
+    """A method of `Driver` that calls the method of `Control` given here."""
 
     def __init__(self, do: Callable[Concatenate[Any, P], T]) -> None:
         self._do = do
         self._signature = inspect.signature(do)
 
     def __get__(
-        self, hands: Hands[Any, Any, Any, Any, Any], owner: object = None
+        self, hands: Driver[Any, Any, Any, Any, Any], owner: object = None
     ) -> Callable[P, CoroutineType[Any, Any, T]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> CoroutineType[Any, Any, T]:
             _, *given = self._signature.bind(None, *args, **kwargs).arguments.items()
@@ -52,7 +52,7 @@ class Action(Generic[P, T]):
         return call
 
 
-class Hands(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
+class Driver(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
     """Drives a running fake and reads its state. Each fake adds the actions of its users.
 
     Any process can connect through the control URL. In the fake's own event loop no URL is needed.

@@ -44,7 +44,7 @@ Retry-After header. `segue.testing.platform.wire` defines every field.
   effect. 500: internal; the call may have had an effect.
 
 The control interface is one URL on a separate port, so it stays up while the platform is down. It
-takes the actions of `segue.testing.platform.control`, which `Hands` sends.
+takes the actions of `segue.testing.platform.control`, which `Driver` sends.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from __future__ import annotations
 from segue.testing.peers import Trouble as Trouble
 from segue.testing.peers import Upload as Upload
 from segue.testing.platform.adapter import PeerAdapter as PeerAdapter
-from segue.testing.platform.driver import Hands as Hands
+from segue.testing.platform.driver import Driver as Driver
 from segue.testing.platform.process import Peer as Peer
 from segue.testing.platform.process import running as running
 from segue.testing.platform.process import serving as serving

@@ -10,7 +10,7 @@ from segue.testing.platform.snapshot import Message, Shown, Thread
 from segue.testing.platform.wire import Rules
 
 
-class Hands(peers.Hands[Rules, str, Message, Thread, Shown]):
+class Driver(peers.Driver[Rules, str, Message, Thread, Shown]):
     """Acts for the users of the platform. Any process can connect through the control URL."""
 
     snapshot = Shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.testing import peers
-from segue.testing.platform.driver import Hands
+from segue.testing.platform.driver import Driver
 from segue.testing.platform.server import Server
 from segue.testing.platform.wire import Rules
 
@@ -13,9 +13,9 @@ TOKEN = "the-token-of-the-bot"  # noqa: S105 - it opens nothing but this
 class Peer(peers.Peer):
     """A running platform."""
 
-    def hands(self) -> Hands:
+    def hands(self) -> Driver:
         """Return new hands, for use in an `async with`."""
-        return Hands(self.obey or self.control)
+        return Driver(self.obey or self.control)
 
 
 FAKE = peers.Fake(

@@ -26,7 +26,7 @@ from segue.testing.peers import FileKind as FileKind
 from segue.testing.peers import Status as Status
 from segue.testing.peers import Trouble as Trouble
 from segue.testing.peers import Upload as Upload
-from segue.testing.telegram.driver import Hands as Hands
+from segue.testing.telegram.driver import Driver as Driver
 from segue.testing.telegram.driver import OrderRefused as OrderRefused
 from segue.testing.telegram.markup import Entity as Entity
 from segue.testing.telegram.markup import cleaned as cleaned

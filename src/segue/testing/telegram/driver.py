@@ -9,7 +9,7 @@ from segue.testing.telegram.control import Control
 from segue.testing.telegram.snapshot import Message, Settings, Shown, Topic
 
 
-class Hands(peers.Hands[Settings, int, Message, Topic, Shown]):
+class Driver(peers.Driver[Settings, int, Message, Topic, Shown]):
     """Acts for the users. Any process can connect through the control URL.
 
     A message is identified by its chat and its id, because two supergroups can have messages with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.testing import peers
-from segue.testing.telegram.driver import Hands
+from segue.testing.telegram.driver import Driver
 from segue.testing.telegram.server import Server
 from segue.testing.telegram.snapshot import Settings
 
@@ -21,9 +21,9 @@ class Peer(peers.Peer):
     def file_url(self) -> str:
         return f"{self.url}/file/bot"
 
-    def hands(self) -> Hands:
+    def hands(self) -> Driver:
         """Return new hands, for use in an `async with`."""
-        return Hands(self.obey or self.control)
+        return Driver(self.obey or self.control)
 
 
 FAKE = peers.Fake(
