@@ -18,8 +18,8 @@ _MOST = 0.9
 _PROGRAM = """
 import sys
 from segue import config
-from segue.gateway import service, speaking
-speaking.adapters(config.load({"SEGUE_CONFIG": sys.argv[1]}), None)
+from segue.gateway import platforms, service
+platforms.load(config.load({"SEGUE_CONFIG": sys.argv[1]}), None)
 print(sum(name.partition(".")[0] == "telegram" for name in sys.modules))
 """
 """Everything that a gateway loads before it connects, in a fresh interpreter."""

@@ -5,12 +5,12 @@ void when the session moves."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from segue.core import excerpt
 from segue.core.address import Address
 from segue.core.approval import Answer
 from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnnamed, BadCommand
-from segue.core.session import Session
 from segue.core.text import count
 from segue.core.transcript import ToolCall
 from segue.platforms.base import Button
@@ -30,6 +30,7 @@ _OUTCOMES = {
     Answer.NEVER: "✗ Not allowed",
     None: "✗ Not done",
 }
+_TIMED_OUT = "There was no answer in time, so it was not done."
 _PREFIX = "a"
 SHOW = "w"
 """Prefix of the callback data of the "Show all" button. The web page uses it too."""
@@ -41,12 +42,9 @@ Settle = Callable[[Address, str, str], None]
 class Questions:
     """The approval questions of one turn, asked at `address` one at a time."""
 
-    def __init__(
-        self, store: Store, held: HeldLease, session: Session, address: Address, settle: Settle
-    ) -> None:
+    def __init__(self, store: Store, held: HeldLease, address: Address, settle: Settle) -> None:
         self._store = store
         self._held = held
-        self._session_id = session.id
         self._address = address
         self._settle = settle
         self._open: str | None = None
@@ -55,26 +53,15 @@ class Questions:
     async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
         store = self._store
         asked = await store.approvals.ask(
-            self._held.lease,
-            call.id,
-            fingerprint,
-            what,
-            self._address,
-            seconds=ANSWER_TIMEOUT,
+            self._held.lease, call.id, fingerprint, what, self._address, seconds=ANSWER_TIMEOUT
         )
         asking = question(asked)
         await store.outbox.enqueue(asking)
         self._open = asking.key
         answer = await _answered(store, self._held, asked)
         if answer is None:
-            await store.outbox.enqueue(
-                Draft(
-                    key=f"{asking.key}:over",
-                    address=self._address,
-                    body="Nobody answered in time, so it was not done.",
-                    session_id=self._session_id,
-                )
-            )
+            over = replace(asking, key=f"{asking.key}:over", body=_TIMED_OUT, buttons=())
+            await store.outbox.enqueue(over)
         self.over(answer)
         return answer or Answer.NEVER
 

@@ -62,26 +62,16 @@ def _pid(gateway: GatewayRecord) -> int | None:
 async def start(
     store: Store, log: Path, *, lan: bool = False, seconds: float = START_TIMEOUT
 ) -> GatewayRecord:
-    """Start a gateway that outlives this program. Return once it is present in the store.
-
-    Raise GatewayRunning if this machine already has one, and GatewayFailed with its error output if
-    it exits first. With `lan`, the web page listens on the local network regardless of the
-    settings.
-    """
+    """Start a gateway that outlives this program, and return once it is present in the store. With
+    `lan`, its page listens on the local network regardless of the settings. Raise GatewayRunning if
+    this machine already has one, and GatewayFailed with its error output if it exits first."""
     for gateway in here(await store.gateways.alive()):
         platforms = ", ".join(sorted(gateway.platforms)) or "nothing"
         raise GatewayRunning(name=gateway.name, platforms=platforms)
     log_file.make(log)
     with tempfile.TemporaryFile() as words:
         async with _spawned(words, log, ["--lan"] if lan else []) as child:
-            try:
-                return await _shown(store, child, seconds)
-            except _Ended:
-                raise GatewayFailed(reason=_last_of(words)) from None
-
-
-class _Ended(Exception):
-    """The child process has exited."""
+            return await _shown(store, child, words, seconds)
 
 
 class _Child:
@@ -138,7 +128,7 @@ def _spawn(pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> No
         os.close(pipe)
 
 
-async def _shown(store: Store, child: _Child, seconds: float) -> GatewayRecord:
+async def _shown(store: Store, child: _Child, words: IO[bytes], seconds: float) -> GatewayRecord:
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
         while time.monotonic() < deadline:
@@ -147,14 +137,13 @@ async def _shown(store: Store, child: _Child, seconds: float) -> GatewayRecord:
                     child.shown = True
                     return gateway
             if child.ended:
-                raise _Ended
+                raise GatewayFailed(reason=_last_of(words))
             await wake.wait(_POLL_SECONDS)
     raise GatewayFailed(reason=f"it was not ready within {seconds:.0f} seconds, and was ended")
 
 
 async def settled(store: Store, gateway: GatewayRecord, seconds: float) -> GatewayRecord:
-    """Wait up to `seconds` for the gateway's connection attempts to finish, and return its current
-    state."""
+    """The gateway's state once its connection attempts have finished, or after `seconds`."""
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
         while time.monotonic() < deadline:
@@ -196,12 +185,11 @@ async def stop(store: Store, *, seconds: float = STOP_TIMEOUT) -> list[GatewayRe
 
 def _end(gateway: GatewayRecord) -> None:
     """Send SIGTERM to the gateway if it is still running."""
-    if (pid := _pid(gateway)) is None:
-        return
+    _, pid = whose(gateway.process)
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
-        return
+        pass
     except PermissionError as error:
         where = "another account of this machine"
         raise GatewayElsewhere(name=gateway.name, where=where) from error

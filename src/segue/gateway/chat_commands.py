@@ -20,9 +20,8 @@ from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.store import bindings, sessions
 from segue.store.base import Tx
-from segue.turns import HeldLease, Place, hold
+from segue.turns import HeldLease, hold
 
-_LISTED = 10
 _LABEL_LENGTH = 40
 _RESUME = "r"
 _HOME = "h"
@@ -40,7 +39,7 @@ class ChatCommands:
         self.turns = chat_turns.turns
         self.owner = pending.owner
         self.session = session
-        self.place = Place(holder=chat_turns.places.name)
+        self.place = chat_turns.places.place(pending.address, inbound=pending.inbound)
         self._chat_turns = chat_turns
         self._pending = pending
         self._notices = 0
@@ -53,11 +52,8 @@ class ChatCommands:
     async def of(cls, chat_turns: ChatTurns, pending: PendingMessage) -> ChatCommands:
         binding = await chat_turns.store.bindings.get(pending.address)
         session = await chat_turns.store.sessions.get(binding.session_id) if binding else None
-        mine = session if session is not None and session.owner == pending.owner else None
-        chat = cls(chat_turns, pending, mine)
-        if mine is not None:
-            chat.place = chat_turns.places.place(pending.address, inbound=pending.inbound)
-        return chat
+        is_mine = session is not None and session.owner == pending.owner
+        return cls(chat_turns, pending, session if is_mine else None)
 
     # All commands
 
@@ -71,12 +67,15 @@ class ChatCommands:
         async with self._chat_turns.hold(session.id, asyncio.Event()) as held:
             yield held
 
-    async def notice(self, text: str) -> None:
-        await self._tell(text)
+    async def notice(self, text: str, buttons: tuple[tuple[str, str], ...] = ()) -> None:
+        self._notices += 1
+        about = f"{self._notices}"
+        draft = messages.notice(self._pending.inbox_id, self.address, text, about)
+        await self.store.outbox.enqueue(replace(draft, buttons=buttons))
 
     async def list_commands(self, listed: Sequence[Command]) -> None:
         lines = [f"- `{command.usage}`: {command.summary}" for command in listed]
-        await self._tell("\n".join(lines))
+        await self.notice("\n".join(lines))
 
     async def say(self, message: Message | None) -> None:
         session = await self.begun()
@@ -90,15 +89,13 @@ class ChatCommands:
     async def fresh(self, title: str | None) -> None:
         former = self.session
         await self.store.write(_begin_another, self.address, self.owner, title, str(Path.home()))
-        back = ""
-        if former is not None:
-            name = one_line(former.name)
-            back = f" The one before stays as it is: {PREFIX}resume {name}"
-        await self._tell(f"A new session.{back}")
+        name = one_line(former.name) if former else ""
+        back = f" The one before stays as it is: {PREFIX}resume {name}" if former else ""
+        await self.notice(f"A new session.{back}")
 
     async def resume(self, session: Session) -> None:
         if self.session is not None and session.id == self.session.id:
-            await self._tell("It is here already.")
+            await self.notice("It is here already.")
             return
         former = self.session
         await self._chat_turns.stop_session(session.id)
@@ -112,13 +109,13 @@ class ChatCommands:
         if hint := self._chat_turns.how_to_address(self.address):
             lines.append(hint)
         recap = "\n".join(f"> {line}  " for line in last.recap().splitlines())
-        await self._tell("\n".join(lines) + (f"\n\n{recap}" if recap else ""))
+        await self.notice("\n".join(lines) + (f"\n\n{recap}" if recap else ""))
 
     # Chat-only commands
 
     async def offer(self, offered: Sequence[Session]) -> None:
         if not offered:
-            await self._tell("There are no sessions with a title yet.")
+            await self.notice("There are no sessions with a title yet.")
             return
         lines = [f"{n}. {one_line(s.name)} ({_where(s)})" for n, s in enumerate(offered, 1)]
         hint = f"Type {PREFIX}resume and a number or a name to bring one here."
@@ -126,25 +123,24 @@ class ChatCommands:
             (f"{n}. {one_line(s.name, _LABEL_LENGTH)}", f"{_RESUME}:{s.id}")
             for n, s in enumerate(offered, 1)
         )
-        await self._tell("\n".join([*lines, "", hint]), buttons)
+        await self.notice("\n".join([*lines, "", hint]), buttons)
 
     async def stop(self) -> None:
-        stopped = self._chat_turns.stop(self.address)
-        if not stopped:
-            await self._tell(texts.NOTHING_TO_STOP)
+        if not self._chat_turns.stop(self.address):
+            await self.notice(texts.NOTHING_TO_STOP)
 
     async def answer(self, answer: Answer, number: int | None) -> None:
-        await self._tell(
+        await self.notice(
             await approvals.answer_typed(self.store, self.owner, self.address, number, answer)
         )
 
     async def show(self, number: int | None, page: int) -> None:
-        await self._tell(await approvals.show(self.store, self.owner, self.address, number, page))
+        await self.notice(await approvals.show(self.store, self.owner, self.address, number, page))
 
     async def set_home(self, *, confirmed: bool) -> None:
         inbound = self._pending.inbound
         if inbound.readers and not confirmed:
-            await self._tell(
+            await self.notice(
                 f"Handoffs would arrive here, where {one_line(inbound.readers)} can read them. Type"
                 f" {PREFIX}sethome yes if that is what you want.",
                 (("Yes, here", f"{_HOME}:yes"),),
@@ -152,17 +148,17 @@ class ChatCommands:
             return
         name = one_line(inbound.chat_name, 80)
         await self.store.owners.set_home(self.owner, HomeChannel(address=self.address, name=name))
-        await self._tell(f"Handoffs to {self.address.platform} arrive here from now on.")
+        await self.notice(f"Handoffs to {self.address.platform} arrive here from now on.")
 
     async def greet(self, code: str) -> None:
         await self.store.owners.introduced(self.owner)  # no second introduction later
         lines = (texts.CODE_REFUSED, texts.PAIRING) if code else (texts.INTRODUCTION, texts.PAIRING)
-        await self._tell(" ".join(lines))
+        await self.notice(" ".join(lines))
 
     async def who_am_i(self) -> None:
         sender = self._pending.inbound.sender
         name = f"{one_line(sender.name)}, " if sender.name else ""
-        await self._tell(
+        await self.notice(
             f"{name}{sender.platform} user {sender.user_id}, paired with the owner {self.owner}."
             f"\nThis chat is {self.address}."
         )
@@ -178,14 +174,6 @@ class ChatCommands:
                 await self.show(int(number), 1)
             case _:
                 raise BadCommand(usage=f"{PREFIX}help", reason="that button is no longer known")
-
-    # Helpers
-
-    async def _tell(self, text: str, buttons: tuple[tuple[str, str], ...] = ()) -> None:
-        self._notices += 1
-        about = f"{self._notices}"
-        draft = messages.notice(self._pending.inbox_id, self.address, text, about)
-        await self.store.outbox.enqueue(replace(draft, buttons=buttons))
 
 
 def _where(session: Session) -> str:

@@ -1,5 +1,4 @@
-"""Keep one adapter connected. After a failure it reconnects with backoff; other adapters are not
-affected."""
+"""Keep one adapter connected. After a failure it reconnects with backoff."""
 
 from __future__ import annotations
 
@@ -52,8 +51,8 @@ class PlatformConnection:
         return self.adapter.platform
 
     async def run(self) -> None:
-        """Receive updates until cancelled. After cancellation the adapter can still send; the
-        caller closes it."""
+        """Receive updates until cancelled. The caller closes the adapter, which can send until
+        then."""
         while True:
             try:
                 await contain(self.platform, self._try, self._down)
@@ -66,14 +65,11 @@ class PlatformConnection:
 
     async def _try(self) -> None:
         try:
-            await self._serve()
+            await self.adapter.connect()
+            async with self._mounted():
+                await self._receive()
         except ConnectFailed as error:
             await self._down(str(error.fields.get("reason", error)))
-
-    async def _serve(self) -> None:
-        await self.adapter.connect()
-        async with self._mounted():
-            await self._receive()
 
     @contextlib.asynccontextmanager
     async def _mounted(self) -> AsyncGenerator[None]:

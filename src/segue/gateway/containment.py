@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from segue.core.errors import PlatformLost, StoreClosed, StoreError
@@ -37,9 +37,7 @@ def error_text(error: Exception) -> str:
 
 
 async def contain(
-    item: str,
-    work: Callable[[], Awaitable[None]],
-    set_aside: Callable[[str], Awaitable[object]],
+    item: str, work: Callable[[], Awaitable[None]], set_aside: Callable[[str], Awaitable[object]]
 ) -> None:
     """Do `work` on `item`. On an unexpected exception, log it and call `set_aside` with the reason.
     Only SHARED_FAILURES errors and cancellation are raised."""
@@ -83,6 +81,13 @@ async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
         if time.monotonic() - started > CRASH_WINDOW:
             backoff.reset()
         await asyncio.sleep(backoff.next())
+
+
+async def finish(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:
+    """Wait up to `seconds` for the tasks, then cancel them."""
+    if tasks:
+        await asyncio.wait(tasks, timeout=seconds)
+    await cancel(*tasks)
 
 
 async def cancel(*tasks: asyncio.Task[Any]) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -191,9 +190,9 @@ class Dispatcher:
             elif pending.inbound.kind is InboundKind.EDIT:
                 await self._edit(pending)
             elif pending.inbound.kind is InboundKind.BUTTON:
-                await self._run_once(pending, self._press(pending))
+                await self._run_once(pending, self._press)
             elif commands.is_command(pending.inbound.typed):
-                await self._run_once(pending, self._command(pending))
+                await self._run_once(pending, self._command)
             else:
                 await arrivals.wait_for_arrivals(self._store, pending.address)
                 await self._chat_turns.answer(pending)
@@ -205,13 +204,12 @@ class Dispatcher:
     async def _set_aside(self, pending: PendingMessage, reason: str) -> None:
         await self._store.write(_set_aside, pending.inbox_id, reason, pending.address, texts.FAULT)
 
-    async def _run_once(self, pending: PendingMessage, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_once(
+        self, pending: PendingMessage, work: Callable[[PendingMessage], Awaitable[None]]
+    ) -> None:
         """Run a command at most once. If it fails, the user can type it again."""
-        try:
-            await self._store.inbox.finish([pending.inbox_id])
-            await work
-        finally:
-            work.close()
+        await self._store.inbox.finish([pending.inbox_id])
+        await work(pending)
 
     async def _command(self, pending: PendingMessage) -> None:
         await commands.run(await ChatCommands.of(self._chat_turns, pending), pending.inbound.typed)
@@ -219,11 +217,9 @@ class Dispatcher:
     async def _press(self, pending: PendingMessage) -> None:
         pressed = approvals.pressed(pending.inbound.typed)
         if pressed is None:
-            chat = await ChatCommands.of(self._chat_turns, pending)
-            await chat.press()
-            return
-        number, answered = pressed
-        await approvals.answer(self._store, pending.owner, pending.address, number, answered)
+            await (await ChatCommands.of(self._chat_turns, pending)).press()
+        else:
+            await approvals.answer(self._store, pending.owner, pending.address, *pressed)
 
 
 def _set_aside(tx: Tx, no: int, reason: str, address: Address | None, notice: str) -> None:

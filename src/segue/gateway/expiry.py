@@ -75,13 +75,7 @@ class Expiry:
         for session in stale:
             if session.id not in self._set_aside:
                 set_aside = partial(self._not_ended, session)
-                await contain(session.id, partial(self._try, session), set_aside)
-
-    async def _try(self, session: Session) -> None:
-        try:
-            await self._end(session)
-        except SessionError as error:  # it is in use again
-            logger.info("session not ended session=%s: %s", session.id, error)
+                await contain(session.id, partial(self._end, session), set_aside)
 
     async def _not_ended(self, session: Session, reason: str) -> None:
         self._set_aside.add(session.id)
@@ -91,17 +85,19 @@ class Expiry:
             await self._store.outbox.enqueue(draft)
 
     async def _end(self, session: Session) -> None:
-        address = session.address
-        if address is None:
+        if (address := session.address) is None:
             return
         reason = self._settings.resets.for_address(address).expired(
             active=session.active, now=datetime.now(UTC), zone=self._settings.zone
         )
         if reason is None:
             return
-        async with hold(self._store, session.id, self._places.name) as held:
-            await self.note(session, address)
-            await self._store.bindings.expire(session.id, held.lease, reason)
+        try:
+            async with hold(self._store, session.id, self._places.name) as held:
+                await self.note(session, address)
+                await self._store.bindings.expire(session.id, held.lease, reason)
+        except SessionError as error:  # it is in use again
+            logger.info("session not ended session=%s: %s", session.id, error)
 
     async def note(self, session: Session, address: Address) -> None:
         """Let the agent save notes about a session that was at `address`."""

@@ -11,7 +11,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
 from segue.gateway import texts
-from segue.gateway.containment import cancel, contain
+from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.places import Places
 from segue.handoff.delivery import DeliveryContext, claims, deliver
 from segue.platforms.base import Adapter
@@ -60,9 +60,7 @@ class Handoffs:
 
     async def finish(self, seconds: float) -> None:
         """Wait up to `seconds` for running handoffs. The next gateway resumes the rest."""
-        if self._running:
-            await asyncio.wait(self._running, timeout=seconds)
-        await cancel(*self._running)
+        await finish(self._running, seconds)
 
     async def _deliver(self, claim: Handoff) -> None:
         try:

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from segue.core.address import Address, Platform
-from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.core.errors import DeliveryFailed
 from segue.gateway import texts
-from segue.gateway.containment import cancel, contain, only_log
+from segue.gateway.containment import contain, finish, only_log
 from segue.gateway.pace import pause
 from segue.gateway.writer import ChatWriter
 from segue.platforms.base import Adapter
@@ -87,9 +87,7 @@ class Outbound:
 
     async def finish(self, seconds: float) -> None:
         """Wait up to `seconds` for messages being sent. The rest are sent after the restart."""
-        if self._sending:
-            await asyncio.wait(self._sending, timeout=seconds)
-        await cancel(*self._sending)
+        await finish(self._sending, seconds)
 
     async def _recover(self) -> None:
         """Recover messages that a dead gateway was sending, and messages that we sent but could not
@@ -139,16 +137,15 @@ class Outbound:
         """Record the failure. Only the parts with a receipt were sent."""
         logger.error("not delivered key=%s address=%s: %s", outgoing.key, outgoing.address, reason)
         await retries.keep(
-            f"failure of {outgoing.key}",
-            lambda: self._store.write(_set_aside, outgoing, reason),
+            f"failure of {outgoing.key}", lambda: self._store.write(_set_aside, outgoing, reason)
         )
 
     async def _deliver(self, outgoing: Outgoing) -> None:
         self._in_hand.add(outgoing.no)
         try:
             await self.writer.write(outgoing)
-        except (DeliveryFailed, ConnectFailed) as error:
-            await self._failed(outgoing, _as_delivery(error))
+        except DeliveryFailed as error:
+            await self._failed(outgoing, error)
         finally:
             self._in_hand.discard(outgoing.no)
 
@@ -157,14 +154,12 @@ class Outbound:
         able = self._adapters[outgoing.address.platform].capabilities
         repeatable = able.keys or not error.arrived
         if error.retry and repeatable and outgoing.attempt < outbox.MAX_ATTEMPTS:
-            asked = error.after is not None
-            seconds = error.after
-            if seconds is None:
-                seconds = pause(outgoing.attempt, 0.5, MAX_PAUSE)
-            logger.info(
-                "delivery retried key=%s seconds=%.1f: %s", outgoing.key, seconds, error.reason
+            asked, reason = error.after is not None, error.reason
+            seconds = (
+                pause(outgoing.attempt, 0.5, MAX_PAUSE) if error.after is None else error.after
             )
-            retry = partial(box.retry, outgoing, error.reason, seconds=seconds, asked=asked)
+            logger.info("delivery retried key=%s seconds=%.1f: %s", outgoing.key, seconds, reason)
+            retry = partial(box.retry, outgoing, reason, seconds=seconds, asked=asked)
             await retries.keep(what, retry)
             self._later(seconds)
         elif error.arrived:
@@ -186,17 +181,5 @@ def _set_aside(tx: Tx, outgoing: Outgoing, reason: str) -> None:
     if outgoing.key.startswith(_NOTICE) or outgoing.address.platform is Platform.LOCAL:
         return  # avoids endless notices; a LOCAL address means that it cannot be decoded
     outbox.enqueue(
-        tx,
-        Draft(key=f"{_NOTICE}{outgoing.key}", address=outgoing.address, body=texts.UNSENT),
-    )
-
-
-def _as_delivery(error: DeliveryFailed | ConnectFailed) -> DeliveryFailed:
-    """Convert ConnectFailed: an unreachable platform got nothing, so the message can be retried."""
-    if isinstance(error, DeliveryFailed):
-        return error
-    return DeliveryFailed(
-        platform=error.fields.get("platform", ""),
-        reason=str(error.fields.get("reason", error)),
-        retry=True,
+        tx, Draft(key=f"{_NOTICE}{outgoing.key}", address=outgoing.address, body=texts.UNSENT)
     )

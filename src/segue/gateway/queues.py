@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from segue.core.address import Address, Platform
-from segue.gateway.containment import cancel
+from segue.gateway.containment import cancel, finish
 
 MAX_WAITING = 20
 """Limit of waiting items per chat. Beyond it, the user is asked to wait."""
@@ -86,19 +86,10 @@ class Queues(Generic[T]):
     async def finish(self, seconds: float) -> None:
         """Start nothing new, wait up to `seconds` for running work, then cancel it."""
         self._open = False
-        if drivers := self._drivers():
-            await asyncio.wait(drivers, timeout=seconds)
-        await self.stop()
-
-    async def stop(self) -> None:
-        self._open = False
-        await cancel(*self._drivers())
+        await finish([q.driver for q in self._queues.values() if q.driver is not None], seconds)
 
     def _waiting(self, address: Address) -> deque[T]:
         return self._queues[address].waiting if address in self._queues else deque()
-
-    def _drivers(self) -> list[asyncio.Task[None]]:
-        return [queue.driver for queue in self._queues.values() if queue.driver is not None]
 
     async def _drive(self, queue: _Queue[T]) -> None:
         try:

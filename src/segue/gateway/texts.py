@@ -57,10 +57,7 @@ GIVEN_UP = (
 )
 NEVER_DONE = "Every gateway that tried to answer it stopped before it was done."
 
-_REASONS = {
-    EndReason.IDLE: "it was idle for too long",
-    EndReason.DAILY: "a new day has started",
-}
+_REASONS = {EndReason.IDLE: "it was idle for too long", EndReason.DAILY: "a new day has started"}
 
 
 def replaced(former: Session, reason: EndReason | None) -> str:

@@ -170,7 +170,7 @@ class ChatTurns:
         None if the turn has already finished it."""
         address = pending.address
         adapter = self._adapters[address.platform]
-        questions = Questions(self.store, held, session, address, self._outbound.settle)
+        questions = Questions(self.store, held, address, self._outbound.settle)
         place = self.places.place(address, inbound=pending.inbound, approve=questions.approve)
         writer = self._outbound.writer
         live = LiveAnswer(self.store, adapter, address, session.id, writer.bubble(address))

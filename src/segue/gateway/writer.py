@@ -113,12 +113,7 @@ class ChatWriter:
         return upload(Path(outgoing.file), data, able)
 
     async def _send(
-        self,
-        adapter: Adapter,
-        outgoing: Outgoing,
-        number: int,
-        part: Part,
-        buttons: list[Button],
+        self, adapter: Adapter, outgoing: Outgoing, number: int, part: Part, buttons: list[Button]
     ) -> Receipt:
         address = outgoing.address
         bubble = self._bubbles.get(address)
@@ -180,9 +175,13 @@ def upload(path: Path, data: bytes, able: Capabilities) -> Upload | str:
 
 @contextlib.contextmanager
 def _faults(adapter: Adapter) -> Generator[None]:
-    """Treat an unexpected adapter exception as a message that may have arrived."""
+    """Raise DeliveryFailed for every failure. An unreachable platform got nothing. After an
+    unexpected exception, the message may have arrived."""
     try:
         yield
+    except ConnectFailed as error:
+        reason = str(error.fields.get("reason", error))
+        raise DeliveryFailed(platform=adapter.platform, reason=reason, retry=True) from error
     except UserError:
         raise
     except Exception as error:

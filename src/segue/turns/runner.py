@@ -146,12 +146,7 @@ class Turns:
                     yield TurnFailed(held.moved or error)
 
     async def take_synthetic_turn(
-        self,
-        session_id: str,
-        place: Place,
-        prompt: str,
-        *,
-        only: Collection[str] | None = None,
+        self, session_id: str, place: Place, prompt: str, *, only: Collection[str] | None = None
     ) -> SyntheticTurn:
         """Return the agent's answer to a prompt from the program, based on the session so far.
 

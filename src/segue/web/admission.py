@@ -43,9 +43,7 @@ async def admit(
         if credential := await store.pages.credential(greeting.key, origin):
             _check_account(connection)
             exchange = ProofExchange(
-                origin=origin,
-                browser_nonce=greeting.nonce,
-                server_nonce=secrets.token_hex(32),
+                origin=origin, browser_nonce=greeting.nonce, server_nonce=secrets.token_hex(32)
             )
             await _prove_each_other(connection, exchange, credential)
             if not credential.is_link:

@@ -121,11 +121,7 @@ class Server:
 
 class _WebSocket(ServerConnection):
     def __init__(
-        self,
-        strangers: Strangers,
-        protocol: ServerProtocol,
-        server: WebSocketServer,
-        **limits: Any,
+        self, strangers: Strangers, protocol: ServerProtocol, server: WebSocketServer, **limits: Any
     ) -> None:
         super().__init__(protocol, server, **limits)
         # The library's own responses must be as safe as ours.
