@@ -12,7 +12,7 @@ from segue.core.lexers import LANGUAGES
 from segue.platforms.base import Capabilities, Dialect, Unit
 from segue.platforms.markup import parts
 from segue.web import render
-from segue.web.code import LONGEST
+from segue.web.render import LONGEST
 
 _SECTION = (
     "## A section\n\nSome *text* with `code` and a [link](https://example.com/a_b), which goes on "

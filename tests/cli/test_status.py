@@ -10,7 +10,7 @@ from segue.core.session import ME, Origin
 from segue.store import Store, bindings
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
-from segue.web import addresses
+from segue.web.session import address_of
 from tests.harness.gateways import segue_says, serving
 from tests.harness.terminal import Person
 from tests.store.samples import DM
@@ -31,7 +31,7 @@ async def at_work(store: Store) -> None:
     for title in ("Older", "Boats", "Ships", "Kites"):
         await store.sessions.create(ME, Platform.LOCAL, title=title)
     ships = await store.sessions.find(ME, "Ships")
-    await store.write(bindings.rebind, ships.id, addresses.of(ME, "0123"), Origin.HANDOFF)
+    await store.write(bindings.rebind, ships.id, address_of(ME, "0123"), Origin.HANDOFF)
     boats = await store.sessions.find(ME, "Boats")
     await store.request_handoff(boats.id, Platform.TELEGRAM, home=DM)
     await store.outbox.enqueue(Draft(key="k", address=DM, body="hello"))

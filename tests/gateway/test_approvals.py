@@ -193,9 +193,7 @@ async def test_a_question_that_nobody_answers_is_over_and_nothing_is_done(
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
         await house.hands.say(house.anna, chat, "make it")
-        await house.hands.until(
-            lambda s: any("no answer in time" in t for t in s.texts), chat=chat
-        )
+        await house.hands.until(lambda s: any("no answer in time" in t for t in s.texts), chat=chat)
         await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
         await settled(house, chat, "✗ Not done")
     assert not made.exists()

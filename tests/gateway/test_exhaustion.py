@@ -8,7 +8,7 @@ from asyncio import constants
 
 import pytest
 
-from segue.gateway.exhaustion import LOG_SECONDS, Exhaustion
+from segue.gateway.service import LOG_SECONDS, Exhaustion
 from segue.testing.clock import FakeClock
 from segue.testing.descriptors import exhausted
 from tests.gateway.conftest import WITHIN

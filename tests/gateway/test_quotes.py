@@ -10,7 +10,7 @@ import pytest
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.session import ME
 from segue.core.transcript import Role
-from segue.gateway.quotes import words
+from segue.gateway.content import words
 from segue.platforms.base import Inbound, InboundKind, Quote
 from segue.testing.platform import Shape, Upload
 from tests.gateway.conftest import House

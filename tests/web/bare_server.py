@@ -16,8 +16,7 @@ from segue.store import Store
 from segue.testing.clock import FakeClock
 from segue.web.adapter import WebAdapter
 from segue.web.page import WebPage
-from segue.web.server import Server
-from segue.web.shared_server import SharedServer
+from segue.web.server import Server, SharedServer
 from tests.web.browser import WITHIN, Browser
 from tests.web.handshake import Key, entered, opened, pair, prove
 
@@ -137,7 +136,7 @@ class Door:
 def page_server(store: Store, addresses: Sequence[str] = ("127.0.0.1",)) -> Server:
     """A server of the page, not yet started."""
     server = Server(addresses)
-    server.open_page(WebPage(store))
+    server.page = WebPage(store)
     return server
 
 

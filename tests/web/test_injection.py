@@ -12,8 +12,9 @@ from segue.core.address import Platform
 from segue.core.lexers import LANGUAGES
 from segue.core.session import Origin
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from segue.web import addresses, render
-from segue.web.code import LONGEST, SECONDS, Colours
+from segue.web import render
+from segue.web.render import LONGEST, SECONDS, Colours
+from segue.web.session import address_of
 from tests.harness.line_counts import growth, steps
 from tests.web.bare_server import Door
 from tests.web.strict_html import Unsafe, read
@@ -317,7 +318,7 @@ async def test_titles_labels_and_what_tools_say_reach_the_page_as_text(door: Doo
         ],
     )
     page = await store.pages.begin("me", evil, key="1")
-    await store.bindings.rebind(session.id, addresses.of("me", page.id), Origin.RESUME)
+    await store.bindings.rebind(session.id, address_of("me", page.id), Origin.RESUME)
     await store.pages.show(page.id, "2", evil, ((evil, "data"),))
     async with door.browser(await door.key()) as browser:
         chats = (await browser.until("hello"))["chats"]

@@ -36,8 +36,7 @@ from segue.turns.agents import Agents
 from segue.web import hooks, http
 from segue.web.http import HttpConnection
 from segue.web.page import WebPage
-from segue.web.server import MOST_SENDERS
-from segue.web.shared_server import SharedServer
+from segue.web.server import MOST_SENDERS, SharedServer
 from tests.gateway.conftest import echoing
 from tests.turns.conftest import Offered
 from tests.web.bare_server import Answer, Door, Headers, parse

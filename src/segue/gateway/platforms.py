@@ -16,7 +16,7 @@ from segue.platforms.webhook import Webhook, WebhookServer
 from segue.store import Store
 
 _PAGE = "segue.web.adapter"
-_SERVER = "segue.web.shared_server"
+_SERVER = "segue.web.server"
 
 
 def load(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer | None]:

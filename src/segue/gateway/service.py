@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
+import resource
 import signal
 import socket
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import segue.store
 from segue.agent.models.pool import Models
@@ -22,7 +26,6 @@ from segue.gateway.access import Gate
 from segue.gateway.connection import PlatformConnection
 from segue.gateway.containment import cancel, keep_running
 from segue.gateway.dispatch import Dispatcher
-from segue.gateway.exhaustion import Exhaustion
 from segue.gateway.expiry import Expiry
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.inbound import Receiver
@@ -44,6 +47,9 @@ STOP_TIMEOUT = 30.0
 """Seconds that running turns and handoffs get after a stop signal."""
 FLUSH_TIMEOUT = 5.0
 """Seconds after that for outgoing messages."""
+
+LOG_SECONDS = 60.0
+"""Seconds between two log lines about missing file descriptors."""
 
 logger = logging.getLogger(__name__)
 
@@ -230,3 +236,30 @@ class Gateway:
 
 def _listed(platforms: Collection[Platform]) -> str:
     return ", ".join(sorted(platforms))
+
+
+class Exhaustion:
+    """Exception handler of the event loop. When it runs out of file descriptors, asyncio accepts
+    again every second, with a traceback in the log. This logs one line per LOG_SECONDS."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._attempts = 0
+        self._next = clock()
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
+            loop.default_exception_handler(context)
+            return
+        self._attempts += 1
+        if self._clock() < self._next:
+            return
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        logger.error(
+            "Too many open files: new connections wait until others are closed. To allow more, run"
+            " `ulimit -n 4096` and restart the gateway. attempts=%d limit=%d",
+            self._attempts,
+            limit,
+        )
+        self._attempts, self._next = 0, self._clock() + LOG_SECONDS

@@ -26,7 +26,7 @@ from segue.core.events import (
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
-from segue.gateway import attachments, messages, quotes, texts
+from segue.gateway import content, messages, texts
 from segue.gateway.approvals import Questions
 from segue.gateway.containment import cancel
 from segue.gateway.expiry import Expiry
@@ -130,13 +130,10 @@ class ChatTurns:
         await cancel(*self._behind)
 
     async def _message(self, pending: PendingMessage, session: Session) -> Message:
-        now = datetime.now(UTC)
-        if not pending.inbound.attachments:
-            return spoken(quotes.words(pending.inbound), now)
         folder = config.attachments(self._settings, session.id)
         adapter = self._adapters[pending.address.platform]
-        text, pictures = await attachments.fetch(adapter, pending.inbound, folder)
-        return with_images(spoken(text, now), pictures)
+        text, pictures = await content.read(adapter, pending.inbound, folder)
+        return with_images(spoken(text, datetime.now(UTC)), pictures)
 
     # The turn
 

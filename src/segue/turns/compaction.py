@@ -6,7 +6,6 @@ Nothing is deleted: history, search, export and undo still see every message.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from segue.core.errors import NothingToCompress
@@ -25,14 +24,6 @@ _MIN_MESSAGES = 2
 """The fewest messages that are worth a summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compressed:
-    """The summary, and the model's window that starts with it."""
-
-    summary: Message
-    window: Transcript
-
-
 def is_due(window: Transcript, room: int) -> bool:
     """Whether `window` leaves too little of `room`, even without its oldest tool output, and has
     enough messages to summarise."""
@@ -44,11 +35,10 @@ def is_due(window: Transcript, room: int) -> bool:
 
 async def compress(
     store: Store, lease: Lease, brain: Brain, window: Transcript, now: datetime
-) -> Compressed:
+) -> Transcript:
     """Summarise all but the newest turns of `window`, and append the summary to the transcript.
-
-    Raise NothingToCompress if there is too little to summarise, or ModelError if the brain fails.
-    """
+    Return the new window, which starts with the summary. Raise NothingToCompress if there is too
+    little to summarise, or ModelError if the brain fails."""
     keeps = _keeps(window.messages, brain.room)
     split = len(window) - keeps
     if split < _MIN_MESSAGES:
@@ -63,7 +53,7 @@ async def compress(
         keeps=keeps,
     )
     await store.transcripts.append(lease, [summary], usage=written.usage)
-    return Compressed(summary, Transcript((summary, *window.messages[split:])))
+    return Transcript((summary, *window.messages[split:]))
 
 
 def _keeps(messages: Sequence[Message], room: int) -> int:

@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Approve
@@ -41,7 +40,6 @@ READ_AHEAD = 2
 """Read this many times the brain's room: more may fit once old tool output is left out."""
 
 logger = logging.getLogger(__name__)
-
 
 _TERMINAL = Context(
     source=Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="terminal")
@@ -98,12 +96,7 @@ class Turns:
     async def __aenter__(self) -> Turns:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._titles is not None:
             await self._titles.close()
         await self._brains.close()
@@ -172,8 +165,8 @@ class Turns:
             data = await self._store.read(records.read, session_id)
             brain = await self._brains.open(self._assignment(data, place, held))
             window = await self._window(session_id, brain)
-            done = await compaction.compress(self._store, held.lease, brain, window, self._now())
-            return done.summary
+            window = await compaction.compress(self._store, held.lease, brain, window, self._now())
+            return window.messages[0]
 
     async def model(self, session: Session | None) -> str:
         """The name of the session's model, or of the default model if it has none."""
@@ -224,9 +217,9 @@ class Turns:
         window = await self._window(session.id, brain)
         if compaction.is_due(window, brain.room):
             yield Compressing()
-            if done := await self._compressed(held, brain, window):
-                yield MessageAdded(done.summary)
-                window = done.window
+            if compressed := await self._compressed(held, brain, window):
+                yield MessageAdded(compressed.messages[0])
+                window = compressed
         added: list[Message] = []
         spent = Usage()
         async with contextlib.aclosing(
@@ -269,9 +262,8 @@ class Turns:
 
     async def _compressed(
         self, held: HeldLease, brain: Brain, window: Transcript
-    ) -> compaction.Compressed | None:
-        """The compacted window, or None if the brain fails: the turn then uses the part that
-        fits."""
+    ) -> Transcript | None:
+        """The compacted window. None if the brain fails: the turn then uses the part that fits."""
         try:
             return await compaction.compress(self._store, held.lease, brain, window, self._now())
         except ModelError as error:

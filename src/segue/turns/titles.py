@@ -36,12 +36,10 @@ class Titles:
 
     async def close(self) -> None:
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
-        left = set(self._tasks)
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left)
+            _, left = await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
     async def _find(self, session_id: str, brain: Brain, transcript: Transcript) -> None:
         try:

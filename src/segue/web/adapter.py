@@ -17,9 +17,9 @@ from segue.platforms.errors import Failures
 from segue.store import Store, Topic
 from segue.store.pages import Page, PageAction, PageUpdate
 from segue.store.wake import Waiter
-from segue.web import addresses
 from segue.web.page import WebPage
-from segue.web.shared_server import SharedServer
+from segue.web.server import SharedServer
+from segue.web.session import address_of
 
 _LOOK = 5.0
 _TITLE = 200
@@ -56,16 +56,14 @@ class WebAdapter(BaseAdapter):
     async def connect(self) -> None:
         if self._served is None:
             page = WebPage(self._store)
-            self._url = await self._server.mount_page(page)
-            self._served = page
+            self._url, self._served = await self._server.mount_page(page), page
         await self._make_home()
 
     async def _make_home(self) -> None:
-        """Set the home channel, so that handoffs can arrive without /sethome: the page is the only
-        place."""
+        """Set the home channel: the page is the only place, so /sethome is not needed."""
         homes = await self._store.owners.homes(ME)
         if all(home.platform is not self.platform for home in homes):
-            home = HomeChannel(address=addresses.of(ME), name=socket.gethostname())
+            home = HomeChannel(address=address_of(ME), name=socket.gethostname())
             await self._store.owners.set_home(ME, home)
 
     async def close(self) -> None:
@@ -89,20 +87,17 @@ class WebAdapter(BaseAdapter):
         return self._served
 
     def _closed(self) -> ConnectFailed:
-        return self._failed("the page is not being served")
-
-    def _failed(self, reason: str) -> ConnectFailed:
-        return self._failures.unreachable(reason)
+        return self._failures.unreachable("the page is not being served")
 
     async def _inbound(self, update: PageUpdate) -> Inbound | None:
         page = await self._store.pages.get(update.page)
         if page is None:
             return None
-        kind = InboundKind.BUTTON if update.act is PageAction.PRESS else InboundKind.MESSAGE
+        is_button = update.act is PageAction.PRESS
         return Inbound(
-            kind=kind,
+            kind=InboundKind.BUTTON if is_button else InboundKind.MESSAGE,
             update_id=str(update.no),
-            address=addresses.of(page.owner, page.id),
+            address=address_of(page.owner, page.id),
             sender=Sender(platform=self.platform, user_id=update.browser),
             text=update.text,
             message_id=str(update.message),
@@ -138,7 +133,7 @@ class WebAdapter(BaseAdapter):
         served = self._connected()
         page = await self._begin(home.chat_id, one_line(title, _TITLE), f"handoff:{key}")
         served.listed(home.chat_id)
-        return addresses.of(home.chat_id, page.id)
+        return address_of(home.chat_id, page.id)
 
     def pairing_link(self, code: str) -> str | None:
         return None if self._served is None else f"{self._url}/#t={code}"

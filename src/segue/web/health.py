@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
+from segue.core.session import Session
 from segue.handoff import STEPS
 from segue.store import Store
 from segue.web import frames
@@ -20,28 +21,27 @@ async def look(store: Store, owner: str) -> frames.Healthy:
             for platform, link in sorted(serving.links.items())
         ),
     )
-    handoffs: list[frames.HandoffState] = []
-    for handoff in await store.recent_handoffs(_LAST):
-        session = await store.sessions.get(handoff.session_id)
-        if session is not None and session.owner == owner:
-            handoffs.append(
-                frames.HandoffState(
-                    session=session.id,
-                    title=session.name,
-                    platform=handoff.platform.value,
-                    state=handoff.state.value,
-                    step=STEPS[handoff.step] if handoff.step else None,
-                    error=handoff.error or handoff.warning or None,
-                    at=handoff.requested,
-                )
-            )
-    troubles: list[frames.Trouble] = []
-    for trouble in await store.outbox.troubled(limit=_LAST):
-        session = await store.sessions.get(trouble.session_id) if trouble.session_id else None
-        if session is not None and session.owner == owner:
-            troubles.append(
-                frames.Trouble(
-                    address=str(trouble.address), error=trouble.error or "", at=trouble.queued
-                )
-            )
+
+    async def owned(session_id: str | None) -> Session | None:
+        session = await store.sessions.get(session_id) if session_id else None
+        return session if session and session.owner == owner else None
+
+    handoffs = [
+        frames.HandoffState(
+            session=session.id,
+            title=session.name,
+            platform=handoff.platform.value,
+            state=handoff.state.value,
+            step=STEPS[handoff.step] if handoff.step else None,
+            error=handoff.error or handoff.warning or None,
+            at=handoff.requested,
+        )
+        for handoff in await store.recent_handoffs(_LAST)
+        if (session := await owned(handoff.session_id))
+    ]
+    troubles = [
+        frames.Trouble(address=str(trouble.address), error=trouble.error or "", at=trouble.queued)
+        for trouble in await store.outbox.troubled(limit=_LAST)
+        if await owned(trouble.session_id)
+    ]
     return frames.Healthy(gateway=gateway, handoffs=tuple(handoffs), troubles=tuple(troubles))

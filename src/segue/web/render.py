@@ -1,26 +1,34 @@
 """Render Markdown as safe HTML: raw HTML is text, links go only to web pages, nothing is fetched,
-and code is highlighted with classes."""
+and code is highlighted with classes, in bounded time even if it is hostile."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from html import escape
-from typing import Any
+from io import StringIO
+from typing import TYPE_CHECKING, Any
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from segue.core import markdown
+from segue.core import lexers, markdown
 from segue.core.text import is_empty
-from segue.web.code import Colours
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from pygments.token import _TokenType  # pyright: ignore[reportPrivateUsage]
 
+    Piece = tuple[_TokenType, str]
+
+LONGEST = 10_000
+"""Characters of a code block that is highlighted."""
+SECONDS = 0.1
+"""CPU time for all code blocks of one text. The rest is shown without highlighting."""
 _REL = 'target="_blank" rel="noopener noreferrer nofollow"'
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
 _COLOURS = "colours"
@@ -28,17 +36,15 @@ _UNSEEN = re.compile(r"<(?!hr\b)[^>]*>")
 """Tags that draw nothing by themselves."""
 _SIDES = frozenset({"left", "center", "right"})
 
+logger = logging.getLogger(__name__)
+
 
 @cache
 def _parser() -> MarkdownIt:
     parser = markdown.parser().enable("reference")
     parser.validateLink = _is_web
-    parser.add_render_rule("link_open", _link)
-    parser.add_render_rule("image", _image)
-    parser.add_render_rule("fence", _fence)
-    parser.add_render_rule("code_block", _fence)
-    for cell in ("th_open", "td_open"):
-        parser.add_render_rule(cell, _cell)
+    for name, render in _RULES.items():
+        parser.add_render_rule(name, _rule(render))
     return parser
 
 
@@ -71,40 +77,91 @@ def _is_web(url: str) -> bool:
     return url.strip().lower().startswith(("http://", "https://", "mailto:"))
 
 
-def _link(
-    self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
-) -> str:
-    href = str(tokens[idx].attrGet("href") or "")
+def _rule(render: Callable[[Token, Any], str]) -> Callable[..., str]:
+    """A rule of the library that renders one token."""
+
+    def rule(
+        self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
+    ) -> str:
+        return render(tokens[idx], env)
+
+    return rule
+
+
+def _link(token: Token, env: Any) -> str:
+    href = str(token.attrGet("href") or "")
     # The parser accepts an empty URL, which would link to the page itself.
     return f'<a href="{escape(href)}" {_REL}>' if _is_web(href) else "<a>"
 
 
-def _image(
-    self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
-) -> str:
+def _image(token: Token, env: Any) -> str:
     """Render a link to the image: loading it would reveal the reader to a stranger's server."""
-    token = tokens[idx]
     source, name = str(token.attrGet("src") or ""), token.content or "picture"
     if not _is_web(source):
         return escape(name)
     return f'<a href="{escape(source)}" {_REL}>{escape(name)}</a>'
 
 
-def _cell(
-    self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
-) -> str:
+def _cell(token: Token, env: Any) -> str:
     """Align a cell with a class: the page's Content-Security-Policy forbids inline styles."""
-    style = str(tokens[idx].attrGet("style") or "")
+    style = str(token.attrGet("style") or "")
     side = style.removeprefix("text-align:") if style.startswith("text-align:") else ""
     name = f' class="align-{side}"' if side in _SIDES else ""
-    return f"<{tokens[idx].tag}{name}>"
+    return f"<{token.tag}{name}>"
 
 
-def _fence(
-    self: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Any
-) -> str:
-    token = tokens[idx]
+def _fence(token: Token, env: Any) -> str:
     language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
     label = f' class="language-{language}"' if _LANGUAGE.fullmatch(language) else ""
     code = env[_COLOURS].of(token.content, language)
     return f'<pre class="hl"><code{label}>{code}</code></pre>\n'
+
+
+_RULES = {
+    "link_open": _link,
+    "image": _image,
+    "fence": _fence,
+    "code_block": _fence,
+    "th_open": _cell,
+    "td_open": _cell,
+}
+
+
+class Colours:
+    """Highlights the code of one text."""
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self._clock = clock
+        self._left = SECONDS
+
+    def of(self, code: str, language: str) -> str:
+        """The code as HTML."""
+        known = bool(language) and len(code) <= LONGEST and self._left > 0
+        lexer = lexers.find(language) if known else None
+        if lexer is None:
+            return escape(code)
+        began = self._clock()
+        try:
+            return _written(self._in_time(lexer.get_tokens(code), began + self._left))
+        except _TookTooLong:
+            return escape(code)
+        finally:
+            self._left -= self._clock() - began
+
+    def _in_time(self, pieces: Iterator[Piece], until: float) -> Iterator[Piece]:
+        for piece in pieces:
+            if self._clock() > until:
+                raise _TookTooLong
+            yield piece
+
+
+class _TookTooLong(Exception):
+    pass
+
+
+def _written(pieces: Iterator[Piece]) -> str:
+    from pygments.formatters.html import HtmlFormatter  # noqa: PLC0415
+
+    written = StringIO()
+    HtmlFormatter[str](nowrap=True).format(pieces, written)
+    return written.getvalue()

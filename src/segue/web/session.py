@@ -12,12 +12,12 @@ from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
 
 import segue
-from segue.core.address import Address, Platform
+from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import UserError
 from segue.core.session import Session
 from segue.store import Store, Topic
 from segue.store.pages import Author, Page, PageMessage, own_key
-from segue.web import addresses, frames, health, history, render
+from segue.web import frames, health, history, render
 from segue.web.guard import Visitor, is_revoked
 
 _MOST_WAITING = 1000
@@ -176,7 +176,7 @@ class Talk:
                 self._followed.add(page.id)
                 await self._put(await self._shown(page, after))
             case frames.Earlier(before=before):
-                at = addresses.of(page.owner, page.id)
+                at = address_of(page.owner, page.id)
                 lines, more = await history.lines(self._store, at, before)
                 await self._put(frames.History(chat=page.id, history=lines, more=more))
             case frames.Say(key=key, text=text):
@@ -212,7 +212,7 @@ class Talk:
     async def _shown(self, page: Page, after: int) -> frames.Shown:
         lines, more = ((), False)
         if not after:
-            at = addresses.of(page.owner, page.id)
+            at = address_of(page.owner, page.id)
             lines, more = await history.lines(self._store, at, None)
         changes = await self._store.pages.changes(page.id, after)
         rev = max((message.rev for message in changes), default=max(after, page.rev))
@@ -223,6 +223,12 @@ class Talk:
             messages=await asyncio.to_thread(lambda: tuple(map(shown, changes))),
             rev=rev,
         )
+
+
+def address_of(owner: str, page: str | None = None) -> Address:
+    """The address of a conversation: a thread in the chat of its owner. Without `page`, that
+    chat."""
+    return Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id=owner, thread_id=page)
 
 
 def _parsed(frame: str | bytes) -> frames.Ask:
@@ -247,7 +253,7 @@ def _chat(page: Page, session: Session | None) -> frames.Chat:
 
 def _where(page: Page, address: Address | None) -> str:
     """Completes the sentence "This conversation goes on …"."""
-    if address in (None, addresses.of(page.owner, page.id)):
+    if address in (None, address_of(page.owner, page.id)):
         return _HERE
     match address.platform:
         case Platform.LOCAL:

@@ -1,0 +1,102 @@
+"""The content of a message as the model reads it. Each line that others wrote is marked, so that no
+text can pass for the user's own. Images go to the model; other files are saved where the agent's
+tools can read them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+from segue.core.errors import BadImage, DeliveryFailed
+from segue.core.images import image
+from segue.core.text import one_line
+from segue.core.transcript import Image
+from segue.platforms.base import Adapter, Attachment, Inbound, Quote
+
+_AUTHOR_LENGTH = 80
+_QUOTE_LENGTH = 4096
+"""Maximum characters shown of a message that is replied to."""
+_OWN_QUOTE_LENGTH = 300
+"""The same for a message that the agent wrote and already knows."""
+_NAME_LENGTH = 80
+_PLAIN = re.compile(r"[^\w.-]+")
+
+
+def words(inbound: Inbound) -> str:
+    """The text of a message, preceded by the message it replies to. Forwarded text is quoted."""
+    said = inbound.text
+    if inbound.forwarded_from is not None:
+        author = _name(inbound.forwarded_from)
+        said = _quoted(f"[The user forwarded this. It was written by {author}:]", said)
+    if inbound.quote is None:
+        return said
+    return f"{_replied(inbound.quote)}\n\n{said}".rstrip()
+
+
+def _replied(quote: Quote) -> str:
+    author = "you" if quote.ours else _name(quote.author)
+    most = _OWN_QUOTE_LENGTH if quote.ours else _QUOTE_LENGTH
+    text = quote.text if len(quote.text) <= most else f"{quote.text[:most]}…"
+    return _quoted(f"[The user replies to this message. It was written by {author}:]", text)
+
+
+def _quoted(header: str, text: str) -> str:
+    """Prefix every line of `text`, splitting at every character that ends a line."""
+    return "\n".join((header, *(f"> {line}" for line in text.splitlines())))
+
+
+def _name(author: str) -> str:
+    """The name in quotes that it cannot close."""
+    name = one_line(author, _AUTHOR_LENGTH)
+    return json.dumps(name, ensure_ascii=False) if name else "an unknown author"
+
+
+async def read(adapter: Adapter, inbound: Inbound, folder: Path) -> tuple[str, list[Image]]:
+    """Return the text and the images. The text has a line for each file that was saved to `folder`
+    or could not be fetched."""
+    said = words(inbound)
+    if not inbound.attachments:
+        return said, []
+    lines = [said] if said.strip() else []
+    pictures: list[Image] = []
+    for attachment in inbound.attachments:
+        name = one_line(attachment.name, _NAME_LENGTH)
+        try:
+            data = await _data(adapter, attachment)
+            if attachment.media_type.startswith("image/"):
+                pictures.append(image(data))
+            else:
+                path = await asyncio.to_thread(_keep, folder, attachment.name, data)
+                lines.append(f"[attached file: {path}]")
+        except (DeliveryFailed, BadImage) as error:
+            lines.append(f"[the attached file {name!r} could not be read: {error}]")
+        except OSError as error:
+            lines.append(f"[the attached file {name!r} could not be kept: {error.strerror}]")
+    return "\n\n".join(lines), pictures
+
+
+async def _data(adapter: Adapter, attachment: Attachment) -> bytes:
+    limit = adapter.capabilities.attachment_bytes
+    if attachment.size > limit:
+        reason = f"it has more than {limit // 1024**2} megabytes"
+        raise DeliveryFailed(platform=adapter.platform, reason=reason)
+    return await adapter.fetch(attachment)
+
+
+def _keep(folder: Path, name: str, data: bytes) -> Path:
+    """Save `data` in `folder` under a unique name without path separators."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    plain = _PLAIN.sub("_", name).strip("._")[-_NAME_LENGTH:] or "file"
+    number = 1
+    while True:
+        path = folder / (plain if number == 1 else f"{number}-{plain}")
+        try:
+            with path.open("xb") as file:
+                path.chmod(0o600)
+                file.write(data)
+        except FileExistsError:
+            number += 1
+        else:
+            return path
