@@ -21,7 +21,7 @@ from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
 from segue.store.gateways import GatewayRecord
-from segue.web import networks
+from segue.web import endpoints
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person
@@ -223,7 +223,7 @@ def listening(gateway: GatewayRecord) -> set[str]:
     }
 
 
-@pytest.mark.skipif(not networks.private_addresses(), reason="this machine has no private network")
+@pytest.mark.skipif(not endpoints.private_addresses(), reason="this machine has no private network")
 @pytest.mark.parametrize("by", ["option", "setting"])
 async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person: Person, by: str):
     if by == "setting":
@@ -232,13 +232,13 @@ async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person:
     async with none_left(person):
         told = await says(person, "gateway", "start", *options)
         assert told.returncode == 0, told.stderr
-        named = f"for the whole local network, at {' and '.join(networks.private_addresses())}"
+        named = f"for the whole local network, at {' and '.join(endpoints.private_addresses())}"
         assert named in told.stdout
         assert named in " ".join((await says(person, "status")).stdout.split())
         assert "Warning: Everyone in the local network can reach the web page." in told.stdout
         assert "Everyone in the local network can reach the web page" in told_in(person)
         (gateway,) = await alive(person)
-        own = {"127.0.0.1", *networks.private_addresses()}
+        own = {"127.0.0.1", *endpoints.private_addresses()}
         assert listening(gateway) == {socket.inet_aton(one)[::-1].hex().upper() for one in own}
 
 

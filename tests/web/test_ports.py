@@ -19,8 +19,8 @@ from segue.core.errors import ConnectFailed
 from segue.core.session import ME
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
-from segue.web import networks, ports
-from segue.web.ports import USUAL, PortHeld
+from segue.web import endpoints
+from segue.web.endpoints import USUAL, PortHeld
 from tests.web.bare_server import Door, web_adapter
 from tests.web.handshake import Key, opened, prove
 
@@ -36,7 +36,7 @@ def host() -> str:
 
 @contextlib.contextmanager
 def bound(host: str, port: int | None = None, last: int | None = None) -> Generator[socket.socket]:
-    [found] = ports.bound([host], port, last)
+    [found] = endpoints.bound([host], port, last)
     with found:
         yield found
 
@@ -78,7 +78,7 @@ def test_a_port_is_ours_before_anybody_is_served(host: str):
 
 def test_all_addresses_have_the_same_port(host: str):
     with bound(host):  # so that the first is not free at one of them
-        found = ports.bound(["127.0.0.1", host], None)
+        found = endpoints.bound(["127.0.0.1", host], None)
         assert len({one.getsockname()[1] for one in found}) == 1
         assert [one.getsockname()[0] for one in found] == ["127.0.0.1", host]
         for one in found:
@@ -204,24 +204,24 @@ async def test_a_connection_of_another_account_is_refused_even_with_the_key(
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "172.16.0.1", "192.168.178.20", "169.254.1.1"])
 def test_an_address_of_a_private_network_is_private(address: str):
-    assert networks.is_private(address)
+    assert endpoints.is_private(address)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "8.8.8.8", "172.32.0.1", "100.64.0.1"])
 def test_any_other_is_not(address: str):
-    assert not networks.is_private(address)
+    assert not endpoints.is_private(address)
 
 
 def test_the_addresses_of_this_machine_are_private_ones():
-    found = networks.private_addresses()
-    assert all(map(networks.is_private, found))
+    found = endpoints.private_addresses()
+    assert all(map(endpoints.is_private, found))
     assert len(found) == len(set(found))
 
 
 async def test_without_a_private_network_the_page_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.web.networks.private_addresses", lambda: ())
+    monkeypatch.setattr("segue.web.endpoints.private_addresses", lambda: ())
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         with pytest.raises(ConnectFailed, match="no address in a private network"):
             await web_adapter(store, lan=True).connect()

@@ -19,7 +19,7 @@ from segue.gateway.access import Gate
 from segue.gateway.chat_commands import ChatCommands
 from segue.gateway.containment import contain
 from segue.gateway.messages import PendingMessage
-from segue.gateway.pace import pause
+from segue.gateway.pace import Backoff
 from segue.gateway.queues import Queues
 from segue.gateway.turns import ChatTurns
 from segue.handoff import arrivals
@@ -29,7 +29,7 @@ from segue.store.base import Tx
 from segue.store.inbox import Incoming
 
 _QUESTION_POLL_SECONDS = 0.1
-"""Seconds between two checks for turns that wait for an answer while the gateway stops."""
+"""Seconds between two looks for turns that wait for an answer, while the gateway stops."""
 MAX_STARTS = 20
 """How many gateways in a row may be killed while they handle a message. The next one sets the
 message aside, because it may be the cause. A harmless message never gets close to this number."""
@@ -72,7 +72,14 @@ class Dispatcher:
         if waiting is None:
             await self._chat_turns.conclude(pending, texts.ANSWERED_ALREADY)
             return
-        inbound = _rewritten(waiting.inbound, changed)
+        first, author = waiting.inbound, changed.forwarded_from
+        inbound = msgspec.structs.replace(
+            first,
+            text=changed.text,
+            quote=changed.quote,
+            # Forwarded text stays marked as forwarded.
+            forwarded_from=first.forwarded_from if author is None else author,
+        )
         # The store comes first: a gateway that is killed here must not answer the old text.
         await self._store.inbox.rewrite(waiting.inbox_id, messages.encode(inbound))
         replaced = self._queues.replace(pending.address, waiting, replace(waiting, inbound=inbound))
@@ -116,14 +123,8 @@ class Dispatcher:
             await self._store.inbox.finish([incoming.no])
             return
         inbound = msgspec.structs.replace(inbound, address=incoming.address)  # may have moved
-        known.append(
-            PendingMessage(
-                inbox_id=incoming.no,
-                owner=owner.id,
-                inbound=inbound,
-                session_id=incoming.session_id,
-            )
-        )
+        pending = PendingMessage(inbox_id=incoming.no, owner=owner.id, inbound=inbound)
+        known.append(replace(pending, session_id=incoming.session_id))
 
     async def _give_up(self, incoming: Incoming, reason: str) -> None:
         """Set aside a message that no gateway can handle. Only owners' messages are recorded."""
@@ -136,9 +137,8 @@ class Dispatcher:
         await asyncio.gather(self._queues.drop(platform), self._at_once.drop(platform))
 
     async def finish(self, seconds: float) -> None:
-        """Start nothing new and wait up to `seconds` for running work. A restarted gateway resumes
-        the rest. Turns that wait for the user's answer are cancelled at once, since no answer can
-        come."""
+        """Start nothing new and wait up to `seconds` for running work, but not for turns that ask
+        the user: no answer can come. A restarted gateway resumes the rest."""
         asked = asyncio.create_task(self._cancel_questions())
         try:
             await asyncio.gather(self._queues.finish(seconds), self._at_once.finish(seconds))
@@ -156,7 +156,7 @@ class Dispatcher:
 
     async def _handle(self, pending: PendingMessage) -> None:
         """Handle the message, and retry for as long as the store is down."""
-        attempt = 0
+        backoff = Backoff(most=2.0)
         while True:
             try:
                 await contain(
@@ -169,9 +169,8 @@ class Dispatcher:
                 logger.info("left to another gateway inbox_id=%d: %s", pending.inbox_id, error)
                 return
             except StoreError as error:
-                attempt += 1
                 logger.error("message waits for the store inbox_id=%d: %s", pending.inbox_id, error)  # noqa: TRY400
-                await asyncio.sleep(pause(attempt, 0.5, 2.0))
+                await asyncio.sleep(backoff.next())
                 pending = await self._reload(pending)
 
     async def _reload(self, pending: PendingMessage) -> PendingMessage:
@@ -232,17 +231,6 @@ def _set_aside(tx: Tx, no: int, reason: str, address: Address | None, notice: st
 def _is_same(first: Inbound, changed: Inbound) -> bool:
     """Whether both are the same message from the same sender."""
     return (first.message_id, first.sender.user_id) == (changed.message_id, changed.sender.user_id)
-
-
-def _rewritten(first: Inbound, changed: Inbound) -> Inbound:
-    """`first` with the content of the edit. Forwarded text stays marked as forwarded."""
-    author = changed.forwarded_from
-    return msgspec.structs.replace(
-        first,
-        text=changed.text,
-        quote=changed.quote,
-        forwarded_from=first.forwarded_from if author is None else author,
-    )
 
 
 def _is_at_once(inbound: Inbound) -> bool:

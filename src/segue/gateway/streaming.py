@@ -13,16 +13,9 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from functools import partial
 
+from segue.core import events
 from segue.core.address import Address
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
-from segue.core.events import (
-    ApprovalNeeded,
-    Compressing,
-    Event,
-    MessageAdded,
-    TextDelta,
-    ToolStarted,
-)
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
 from segue.gateway.containment import cancel, contain, only_log
@@ -97,18 +90,18 @@ class LiveAnswer:
         self._drawing = asyncio.Lock()
         self._preview = f"preview:{secrets.token_hex(8)}"
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         match event:
-            case TextDelta(text):
+            case events.TextDelta(text):
                 self._text += text
-            case ToolStarted(call):
+            case events.ToolStarted(call):
                 self._tools[call.name] += 1
                 self._activity = _activity(self._tools)
-            case Compressing():
+            case events.Compressing():
                 self._activity = "Putting what was said in fewer words…"
-            case ApprovalNeeded():
+            case events.ApprovalNeeded():
                 self._activity = "Waiting for your answer…"
-            case MessageAdded(message) if message.role is Role.ASSISTANT:
+            case events.MessageAdded(message) if message.role is Role.ASSISTANT:
                 self._text = ""  # this text is already queued for delivery
             case _:
                 return

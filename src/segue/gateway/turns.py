@@ -12,17 +12,9 @@ from pathlib import Path
 
 from segue import config
 from segue.config import Settings
+from segue.core import events
 from segue.core.address import Address, Platform
 from segue.core.errors import PlatformLost, SessionError, SessionHeld, SessionMoved
-from segue.core.events import (
-    NO_ANSWER,
-    ApprovalNeeded,
-    MessageAdded,
-    TurnDone,
-    TurnFailed,
-    TurnInterrupted,
-    speaks,
-)
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
@@ -185,25 +177,25 @@ class ChatTurns:
                     interrupt=running.interrupt,
                     inbox_ids=[pending.inbox_id],
                 )
-            ) as events,
+            ) as stream,
         ):
-            async for event in events:
+            async for event in stream:
                 live.handle(event)
-                running.asks = isinstance(event, ApprovalNeeded)
-                spoke = spoke or speaks(event)
+                running.asks = isinstance(event, events.ApprovalNeeded)
+                spoke = spoke or events.speaks(event)
                 match event:
-                    case MessageAdded(message) if message.outcome is Outcome.INTERRUPTED:
+                    case events.MessageAdded(message) if message.outcome is Outcome.INTERRUPTED:
                         cut_off.append(message.tool_name or "a tool")
-                    case TurnFailed(PlatformLost() as error):
+                    case events.TurnFailed(PlatformLost() as error):
                         raise error
-                    case TurnFailed(SessionMoved()):
+                    case events.TurnFailed(SessionMoved()):
                         ended = ""  # the place it left gets a notice anyway
-                    case TurnFailed(error):
+                    case events.TurnFailed(error):
                         ended = str(error)
-                    case TurnInterrupted():
+                    case events.TurnInterrupted():
                         ended = texts.STOPPED
-                    case TurnDone() if not spoke:
-                        ended = NO_ANSWER
+                    case events.TurnDone() if not spoke:
+                        ended = events.NO_ANSWER
                     case _:
                         if cut_off:
                             await self.notice(pending, texts.cut_off(cut_off), "unknown")

@@ -13,31 +13,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import structs
+
+from segue.core import events
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Approve
 from segue.core.context import Context
 from segue.core.errors import ModelError, UserError
-from segue.core.events import (
-    Compressing,
-    Event,
-    MessageAdded,
-    TurnDone,
-    TurnFailed,
-    TurnInterrupted,
-    UsageAdded,
-)
 from segue.core.session import Session, Usage
-from segue.core.transcript import Message, Transcript, spoken
+from segue.core.transcript import Kind, Message, Transcript, spoken
 from segue.store import Store, retries
-from segue.turns import compaction, records, synthetic
+from segue.turns import compaction, records
 from segue.turns.brain import Assignment, Brain, Brains, deny_all
 from segue.turns.hold import HeldLease, hold
 from segue.turns.records import SessionData, TurnStart
-from segue.turns.synthetic import SyntheticTurn
 from segue.turns.titles import Titles
 
 READ_AHEAD = 2
 """Read this many times the brain's room: more may fit once old tool output is left out."""
+SYNTHETIC_STEPS = 4
+"""The maximum number of model responses in a synthetic turn."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +54,17 @@ class Place:
 
 
 HERE = Place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticTurn:
+    """The result of a turn that the program started, such as to confirm a handoff."""
+
+    messages: tuple[Message, ...]
+    """The prompt and everything after it, ready to be appended."""
+    usage: Usage
+    error: UserError | None = None
+    """Why the turn failed, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,33 +116,32 @@ class Turns:
         held: HeldLease | None = None,
         interrupt: asyncio.Event | None = None,
         inbox_ids: Sequence[int] = (),
-    ) -> AsyncGenerator[Event]:
-        """Answer `said`, or continue from the end of the transcript. Set `interrupt` to stop at
-        once.
+    ) -> AsyncGenerator[events.Event]:
+        """Answer `said`, or continue from the end of the transcript, until `interrupt` is set.
 
         `said` is stored before the first event, and each Message before its event. The last event
         is TurnDone, TurnFailed or TurnInterrupted. An error is raised only if nothing was stored,
         such as SessionHeld if another process holds the session.
 
         `held` is for a caller that holds the session for longer than one turn. `inbox_ids` are the
-        inbox entries that `said` comes from. They are finished with the agent's last message. If
-        the turn ends in any other way, the caller must finish them.
+        inbox entries that `said` comes from. The agent's last message finishes them. If the turn
+        ends in any other way, the caller must do so.
         """
         now = self._now()
         said = spoken(said, now) if isinstance(said, str) else said
         async with self._in_hand(session_id, place, held) as held:
             start = await self._store.write(records.begin, held.lease, said, inbox_ids, now)
             for message in start.repairs:
-                yield MessageAdded(message)
+                yield events.MessageAdded(message)
             stop = interrupt or asyncio.Event()
             with held.stopping(stop):
                 turn = _Turn(held, place, stop, inbox_ids, start)
                 try:
-                    async with contextlib.aclosing(self._go_on(turn)) as events:
-                        async for event in events:
+                    async with contextlib.aclosing(self._go_on(turn)) as stream:
+                        async for event in stream:
                             yield event
                 except UserError as error:
-                    yield TurnFailed(held.moved or error)
+                    yield events.TurnFailed(held.moved or error)
 
     async def take_synthetic_turn(
         self, session_id: str, place: Place, prompt: str, *, only: Collection[str] | None = None
@@ -144,23 +149,33 @@ class Turns:
         """Return the agent's answer to a prompt from the program, based on the session so far.
 
         Nothing is stored, and the user is not asked: a tool that needs approval is refused. With
-        `only`, the agent has just these tools, and they need no approval.
-
-        This is a separate path that no message from a platform can reach.
+        `only`, the agent has just these tools, and they need no approval. No message from a
+        platform can reach this path.
         """
         data = await self._store.read(records.read, session_id)
         assignment = self._assignment(data, replace(place, approve=deny_all))
-        brain = await self._brains.open(
-            replace(assignment, only=only, max_steps=synthetic.MAX_STEPS)
-        )
-        window = await self._window(session_id, brain)
-        return await synthetic.take(brain, window, prompt, self._now())
+        brain = await self._brains.open(replace(assignment, only=only, max_steps=SYNTHETIC_STEPS))
+        window, now = await self._window(session_id, brain), self._now()
+        asked = structs.replace(spoken(prompt, now), kind=Kind.SYNTHETIC)
+        messages, usage, error = [*window.unfinished(now), asked], Usage(), None
+        transcript = Transcript((*window, *messages))
+        async with contextlib.aclosing(brain.turn(transcript, asyncio.Event())) as stream:
+            async for event in stream:
+                match event:
+                    case events.MessageAdded(message):
+                        messages.append(message)
+                    case events.UsageAdded(more):
+                        usage += more
+                    case events.TurnFailed(reason):
+                        error = reason
+                    case _:
+                        pass
+        return SyntheticTurn(messages=tuple(messages), usage=usage, error=error)
 
     async def compress(
         self, session_id: str, place: Place, *, held: HeldLease | None = None
     ) -> Message:
-        """Compact the session and return the summary from which it continues. Raise
-        NothingToCompress if there is too little to summarise."""
+        """Compact the session and return the summary. Raise NothingToCompress for a short one."""
         async with self._in_hand(session_id, place, held) as held:
             data = await self._store.read(records.read, session_id)
             brain = await self._brains.open(self._assignment(data, place, held))
@@ -173,8 +188,7 @@ class Turns:
         return await self._brains.model(session.model if session else None)
 
     async def use_model(self, held: HeldLease, name: str) -> str:
-        """Switch the session to the model of that name, and return its full name. If it cannot be
-        used, raise a ModelError and change nothing."""
+        """Switch the session to that model and return its full name, or raise a ModelError."""
         model = await self._brains.model(name)
         await self._store.sessions.describe(held.lease, model=model)
         return model
@@ -211,34 +225,34 @@ class Turns:
         async with hold(self._store, session_id, place.holder) as held:
             yield held
 
-    async def _go_on(self, turn: _Turn) -> AsyncGenerator[Event]:
+    async def _go_on(self, turn: _Turn) -> AsyncGenerator[events.Event]:
         held, place, session = turn.held, turn.place, turn.start.data.session
         brain = await self._brains.open(self._assignment(turn.start.data, place, held))
         window = await self._window(session.id, brain)
         if compaction.is_due(window, brain.room):
-            yield Compressing()
+            yield events.Compressing()
             if compressed := await self._compressed(held, brain, window):
-                yield MessageAdded(compressed.messages[0])
+                yield events.MessageAdded(compressed.messages[0])
                 window = compressed
         added: list[Message] = []
         spent = Usage()
         async with contextlib.aclosing(
             brain.turn(window, turn.stop, turn.start.not_begun)
-        ) as events:
-            async for event in events:
+        ) as stream:
+            async for event in stream:
                 match event:
-                    case UsageAdded(usage):
+                    case events.UsageAdded(usage):
                         spent += usage
-                    case MessageAdded(message):
+                    case events.MessageAdded(message):
                         await self._record(turn, message, spent)
                         spent = Usage()
                         added.append(message)
-                    case TurnDone():
+                    case events.TurnDone():
                         if self._titles is not None:
                             transcript = Transcript((*window, *added))
                             await self._titles.give(session, brain, transcript)
-                    case TurnInterrupted() if held.moved:
-                        event = TurnFailed(held.moved)
+                    case events.TurnInterrupted() if held.moved:
+                        event = events.TurnFailed(held.moved)
                     case _:
                         pass
                 yield event

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncGenerator, Sequence
 
 from segue.core.address import Address, HomeChannel, Platform, Sender
-from segue.core.errors import ConnectFailed, DeliveryFailed, OwnerNotFound
+from segue.core.errors import ConnectFailed, OwnerNotFound
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.platforms import sending
@@ -24,24 +24,23 @@ from segue.web.session import address_of
 _LOOK = 5.0
 _TITLE = 200
 _UNTITLED = "Conversation"
-_CAPABILITIES = Capabilities(
-    threads=True,
-    edits=True,
-    buttons=True,
-    typing=True,
-    keys=True,
-    length=1_000_000,
-    dialect=Dialect.SOURCE,
-    history=True,
-    per_second=1000.0,
-    chat_seconds=0.0,
-    edit_seconds=0.15,
-)
 
 
 class WebAdapter(BaseAdapter):
     platform = Platform.WEB
-    capabilities = _CAPABILITIES
+    capabilities = Capabilities(
+        threads=True,
+        edits=True,
+        buttons=True,
+        typing=True,
+        keys=True,
+        length=1_000_000,
+        dialect=Dialect.SOURCE,
+        history=True,
+        per_second=1000.0,
+        chat_seconds=0.0,
+        edit_seconds=0.15,
+    )
     account = "page"
 
     def __init__(self, store: Store, server: SharedServer) -> None:
@@ -121,7 +120,7 @@ class WebAdapter(BaseAdapter):
         self._check(part, buttons)
         edited = await self._store.pages.edit(int(receipt), part.text, _pairs(buttons))
         if edited is None:
-            raise self._refused("the message no longer exists")
+            raise self._failures.undelivered("the message no longer exists")
         served.changed(edited.page, edited.no)
 
     async def typing(self, at: Address) -> None:
@@ -145,21 +144,18 @@ class WebAdapter(BaseAdapter):
         else:
             page = await self._store.pages.get(to.thread_id)
         if page is None or page.owner != to.chat_id:
-            raise self._refused("the conversation no longer exists")
+            raise self._failures.undelivered("the conversation no longer exists")
         return page.id
 
     async def _begin(self, owner: str, title: str, key: str) -> Page:
         try:
             return await self._store.pages.begin(owner, title or _UNTITLED, key=key)
         except OwnerNotFound as error:
-            raise self._refused("the page has no owner") from error
+            raise self._failures.undelivered("the page has no owner") from error
 
     def _check(self, part: Part, buttons: Sequence[Button]) -> None:
         with self._failures.delivering():
             sending.check(part, self.capabilities, buttons)
-
-    def _refused(self, reason: str) -> DeliveryFailed:
-        return self._failures.undelivered(reason)
 
 
 def _pairs(buttons: Sequence[Button]) -> tuple[tuple[str, str], ...]:

@@ -15,6 +15,20 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".webmanifest": "application/manifest+json",
 }
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;"
+    " manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_SAFE = {
+    "Connection": "close",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
 
 
 def load() -> dict[str, tuple[str, bytes]]:
@@ -32,40 +46,20 @@ def response(
     status: HTTPStatus, host: str, body: bytes = b"", kind: str = "text/plain", **more: str
 ) -> Response:
     """`host` is the name under which the page may open its WebSocket; empty for responses that are
-    not the page."""
-    headers = Headers()
-    headers["Content-Type"] = kind
-    headers["Content-Length"] = str(len(body))
-    headers["Connection"] = "close"
-    headers["Cache-Control"] = "no-store"
-    headers["Content-Security-Policy"] = _policy(host)
-    headers["Cross-Origin-Opener-Policy"] = "same-origin"
-    headers["Cross-Origin-Resource-Policy"] = "same-origin"
-    headers["Permissions-Policy"] = "camera=(), microphone=(), geolocation=()"
-    headers["Referrer-Policy"] = "no-referrer"
-    headers["X-Content-Type-Options"] = "nosniff"
-    headers["X-Frame-Options"] = "DENY"
-    for name, value in more.items():
-        headers[name.replace("_", "-")] = value
+    not the page. `more` headers have one-word names."""
+    sources = f"'self' ws://{host}" if host else "'none'"
+    headers = Headers(
+        {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": f"{_POLICY}; connect-src {sources}",
+            **_SAFE,
+            **more,
+        }
+    )
     return Response(status.value, status.phrase, headers, body)
 
 
 def refusal(status: HTTPStatus, **more: str) -> Response:
     """A response that reveals nothing but the status."""
     return response(status, "", f"{status.phrase}\n".encode(), **more)
-
-
-def _policy(host: str) -> str:
-    return "; ".join(
-        (
-            "default-src 'none'",
-            "script-src 'self'",
-            "style-src 'self'",
-            "img-src 'self' data: blob:",
-            "manifest-src 'self'",
-            f"connect-src 'self' ws://{host}" if host else "connect-src 'none'",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "frame-ancestors 'none'",
-        )
-    )

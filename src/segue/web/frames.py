@@ -205,16 +205,6 @@ class Healthy(_Tell, frozen=True, tag="health"):
     troubles: tuple[Trouble, ...]
 
 
-Tell = (
-    Proof
-    | Unknown
-    | Hello
-    | Chats
-    | Shown
-    | History
-    | Changed
-    | Working
-    | Taken
-    | Refused
-    | Healthy
-)
+Answer = Hello | Shown | History | Taken | Refused | Healthy
+Change = Chats | Changed | Working
+Tell = Proof | Unknown | Answer | Change

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import socket
 from asyncio import BaseTransport
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -25,13 +25,12 @@ from segue.platforms.webhook import Webhook
 from segue.store import Store
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
-from segue.web import files, guard, hooks, http, networks, ports
+from segue.web import endpoints, files, guard, hooks, http
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
 from segue.web.guard import Names
 from segue.web.hooks import Hooks
 from segue.web.http import BodyReceiver, HttpConnection
 from segue.web.page import WebPage
-from segue.web.ports import PortHeld
 from segue.web.strangers import Strangers
 
 MOST_SENDERS = 16
@@ -45,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class Server:
-    def __init__(self, addresses: Sequence[str] = (networks.LOOPBACK,)) -> None:
+    def __init__(self, addresses: Sequence[str] = (endpoints.LOOPBACK,)) -> None:
         """`addresses` are those of this machine to serve on. Links use the last one."""
         self.page: WebPage | None = None
         self.hooks = Hooks()
@@ -63,7 +62,7 @@ class Server:
     async def start(self, port: int | None = None, last: int | None = None) -> PageLocation:
         """Serve on `port`, else on the last port, else on one of the usual ones. Raise PortHeld if
         the port belongs to another program."""
-        bound = ports.bound(self._addresses, port, last)
+        bound = endpoints.bound(self._addresses, port, last)
         actual: int = bound[0].getsockname()[1]
         self._names = Names(
             hosts=frozenset(f"{address}:{actual}" for address in self._addresses),
@@ -102,8 +101,7 @@ class Server:
     async def close_page(self) -> None:
         """Stop serving the page, and close its WebSockets."""
         self.page = None
-        closing = (socket.close(CloseCode.GOING_AWAY) for socket in self.websockets)
-        await asyncio.gather(*closing)
+        await asyncio.gather(*(one.close(CloseCode.GOING_AWAY) for one in self.websockets))
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
@@ -149,25 +147,22 @@ class SharedServer:
         return (await self._mount(Platform.WEB, mount)).url
 
     async def unmount_page(self) -> None:
-        async with self._lock:
-            if self.server is not None:
-                await self.server.close_page()
-                await self._stop_if_unused(self.server)
+        await self._unmount(Server.close_page)
 
     async def mount(self, platform: Platform, webhook: Webhook) -> None:
         server = await self._mount(platform, lambda server: server.hooks.mount(platform, webhook))
         logger.info("webhook mounted url=%s%s%s", server.url, hooks.PATH, platform)
 
     async def unmount(self, platform: Platform) -> None:
-        async with self._lock:
-            if self.server is not None:
-                await self.server.hooks.unmount(platform)
-                await self._stop_if_unused(self.server)
+        await self._unmount(lambda server: server.hooks.unmount(platform))
 
-    async def _stop_if_unused(self, server: Server) -> None:
-        if server.page is None and not server.hooks:
-            self.server = None
-            await server.stop()
+    async def _unmount(self, unmount: Callable[[Server], Awaitable[None]]) -> None:
+        async with self._lock:
+            if (server := self.server) is not None:
+                await unmount(server)
+                if server.page is None and not server.hooks:
+                    self.server = None
+                    await server.stop()
 
     async def _mount(self, platform: Platform, mount: Callable[[Server], None]) -> Server:
         async with self._lock:
@@ -176,7 +171,7 @@ class SharedServer:
                 return self.server
             try:
                 self.server = await self._started(mount)
-            except PortHeld as error:
+            except endpoints.PortHeld as error:
                 if error.is_foreign:
                     await self._forget(error.port)
                 raise ConnectFailed(platform=platform, reason=str(error)) from error
@@ -200,10 +195,10 @@ class SharedServer:
 
     def _addresses(self) -> tuple[str, ...]:
         if not self._settings.lan:
-            return (networks.LOOPBACK,)
-        if not (private := networks.private_addresses()):
+            return (endpoints.LOOPBACK,)
+        if not (private := endpoints.private_addresses()):
             raise OSError(_NO_NETWORK)
-        return (networks.LOOPBACK, *private)
+        return (endpoints.LOOPBACK, *private)
 
     async def _forget(self, port: int) -> None:
         """Unpair the browsers of this port. A process of another account holds it, and may have

@@ -59,7 +59,8 @@ class Talk:
         """Serve the page until it is closed."""
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch())
-            await self._send(await self._hello())
+            host, chats = socket.gethostname(), await self._chats()
+            await self._send(frames.Hello(version=segue.__version__, host=host, chats=chats))
             beside = [watching, group.create_task(self._write())]
             async for frame in self._connection:
                 await self._answer(frame)
@@ -115,8 +116,7 @@ class Talk:
         )
 
     async def _watch(self) -> None:
-        """Push changes made elsewhere: where sessions are, the progress of handoffs, revoked
-        browsers."""
+        """Push changes made elsewhere: moved sessions, progress of handoffs, revoked browsers."""
         topics = (Topic.HANDOFFS, Topic.LEASES, Topic.OWNERS)
         async with self._store.listen(*topics) as wake:
             while True:
@@ -132,38 +132,42 @@ class Talk:
             await self._connection.close(CloseCode.POLICY_VIOLATION, "revoked")
             raise self._connection.protocol.close_exc
 
-    async def _put(self, what: frames.Tell) -> None:
-        await self._out.put(what)
-
     # Requests
 
     async def _answer(self, frame: str | bytes) -> None:
         await self._check()
         try:
-            ask = _parsed(frame)
+            if isinstance(frame, bytes):
+                raise msgspec.DecodeError("the frame is not text")
+            ask = _ask.decode(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            await self._put(frames.Refused(reason=f"This page does not match its server: {error}"))
+            await self._out.put(
+                frames.Refused(reason=f"This page does not match its server: {error}")
+            )
             return
         key = getattr(ask, "key", None)
         try:
             await self._do(ask)
         except UserError as error:
-            await self._put(frames.Refused(reason=str(error), key=key))
+            await self._out.put(frames.Refused(reason=str(error), key=key))
 
     async def _do(self, ask: frames.Ask) -> None:
         match ask:
             case frames.New(key=key):
-                page = await self._begin(key)
-                await self._put(frames.Taken(key=key, chat=page.id))
+                owner = self._visitor.owner
+                own = own_key(owner, key)
+                page = await self._store.pages.begin(owner, "New conversation", key=own)
+                self._listed(owner)
+                await self._out.put(frames.Taken(key=key, chat=page.id))
             case frames.Health():
                 self._health = True
-                await self._put(await health.look(self._store, self._visitor.owner))
+                await self._out.put(await health.look(self._store, self._visitor.owner))
             case frames.Open() | frames.Earlier() | frames.Say() | frames.Press():
                 page = await self._store.pages.get(ask.chat)
                 if page is None or page.owner != self._visitor.owner:
                     key = getattr(ask, "key", None)
                     reason = "That conversation does not exist."
-                    await self._put(frames.Refused(reason=reason, key=key))
+                    await self._out.put(frames.Refused(reason=reason, key=key))
                 else:
                     await self._in(page, ask)
 
@@ -174,32 +178,24 @@ class Talk:
         match ask:
             case frames.Open(after=after):
                 self._followed.add(page.id)
-                await self._put(await self._shown(page, after))
+                await self._out.put(await self._shown(page, after))
             case frames.Earlier(before=before):
                 at = address_of(page.owner, page.id)
                 lines, more = await history.lines(self._store, at, before)
-                await self._put(frames.History(chat=page.id, history=lines, more=more))
+                await self._out.put(frames.History(chat=page.id, history=lines, more=more))
             case frames.Say(key=key, text=text):
                 said = await pages.say(page.id, key, browser, text)
-                await self._put(frames.Taken(key=key, chat=page.id))
+                await self._out.put(frames.Taken(key=key, chat=page.id))
                 self._changes(page.id, said.no)
                 self._listed(page.owner)
             case frames.Press(key=key, message=number, data=data):
                 if await pages.press(page.id, key, browser, number, data):
-                    await self._put(frames.Taken(key=key, chat=page.id))
+                    await self._out.put(frames.Taken(key=key, chat=page.id))
                     self._changes(page.id, number)
                 else:
-                    await self._put(frames.Refused(reason="That button no longer works.", key=key))
-
-    async def _begin(self, key: str) -> Page:
-        owner = self._visitor.owner
-        page = await self._store.pages.begin(owner, "New conversation", key=own_key(owner, key))
-        self._listed(owner)
-        return page
-
-    async def _hello(self) -> frames.Hello:
-        host = socket.gethostname()
-        return frames.Hello(version=segue.__version__, host=host, chats=await self._chats())
+                    await self._out.put(
+                        frames.Refused(reason="That button no longer works.", key=key)
+                    )
 
     async def _chats(self) -> tuple[frames.Chat, ...]:
         owner = self._visitor.owner
@@ -210,10 +206,8 @@ class Talk:
         )
 
     async def _shown(self, page: Page, after: int) -> frames.Shown:
-        lines, more = ((), False)
-        if not after:
-            at = address_of(page.owner, page.id)
-            lines, more = await history.lines(self._store, at, None)
+        at = address_of(page.owner, page.id)
+        lines, more = ((), False) if after else await history.lines(self._store, at, None)
         changes = await self._store.pages.changes(page.id, after)
         rev = max((message.rev for message in changes), default=max(after, page.rev))
         return frames.Shown(
@@ -231,15 +225,8 @@ def address_of(owner: str, page: str | None = None) -> Address:
     return Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id=owner, thread_id=page)
 
 
-def _parsed(frame: str | bytes) -> frames.Ask:
-    if isinstance(frame, bytes):
-        raise msgspec.DecodeError("the frame is not text")
-    return _ask.decode(frame)
-
-
 class _Later(msgspec.Struct, frozen=True):
-    """Placeholder in the queue, looked up just before sending: the conversation list, or a
-    message."""
+    """The conversation list or a message, looked up just before it is sent."""
 
     page: str | None = None
     no: int = 0
