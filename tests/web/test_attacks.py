@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from segue.web import files
-from segue.web.strangers import MOST, Strangers
+from segue.web.http import MOST_STRANGERS, Strangers
 from tests.web.bare_server import Door, opened_door, page_server, parse
 from tests.web.browser import WITHIN
 from tests.web.handshake import opened
@@ -411,18 +411,18 @@ async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
     own_door: Door, caplog: pytest.LogCaptureFixture
 ):
     key = await own_door.key()
-    async with own_door.browser(key) as before, silent(own_door, 3 * MOST):
+    async with own_door.browser(key) as before, silent(own_door, 3 * MOST_STRANGERS):
         assert (await own_door.ask("/")).status == 200
-        async with own_door.browser(key) as browser, silent(own_door, 2 * MOST):
+        async with own_door.browser(key) as browser, silent(own_door, 2 * MOST_STRANGERS):
             await browser.new()
             await before.new()
             assert await own_door.pair(await own_door.store.pages.link("me"))
-        assert len(own_door.server.strangers) <= MOST
+        assert len(own_door.server.strangers) <= MOST_STRANGERS
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
 async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(own_door: Door):
-    async with silent(own_door, MOST + 2) as readers:
+    async with silent(own_door, MOST_STRANGERS + 2) as readers:
         async with asyncio.timeout(WITHIN):
             answers = [parse(await reader.read()) for reader in readers[:2]]
         assert [answer.status for answer in answers] == [503, 503]
@@ -432,7 +432,7 @@ async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(own_d
 
 
 async def test_a_page_that_has_proven_nothing_makes_way_and_is_told_so(own_door: Door):
-    async with opened(own_door.server.url) as wire, silent(own_door, MOST):
+    async with opened(own_door.server.url) as wire, silent(own_door, MOST_STRANGERS):
         async with asyncio.timeout(WITHIN):
             await wire.wait_closed()
         assert (wire.close_code, wire.close_reason) == (1013, "too many connections")
@@ -442,9 +442,9 @@ def test_the_address_with_the_most_connections_makes_way():
     strangers = Strangers()
     gone: list[int] = []
     strangers.add(-1, "192.168.1.2", lambda: gone.append(-1))
-    for n in range(3 * MOST):
+    for n in range(3 * MOST_STRANGERS):
         strangers.add(n, "192.168.1.3", lambda n=n: gone.append(n))
-    assert gone == [*range(2 * MOST + 1)]
+    assert gone == [*range(2 * MOST_STRANGERS + 1)]
 
 
 async def test_a_server_full_of_strangers_can_be_stopped(own_door: Door):

@@ -21,9 +21,8 @@ from segue.store.base import Tx
 from segue.store.outbox import Draft
 
 MAX_GUESSES = 5
-"""Pairing codes per sender and GUESS_WINDOW. `segue.core.pairing` explains the odds."""
+"""Pairing codes per sender and GUESS_WINDOW seconds. `segue.core.pairing` explains the odds."""
 GUESS_WINDOW = 600.0
-"""Seconds."""
 
 _PAIRING = frozenset({InboundKind.MESSAGE, InboundKind.COMMAND})
 _START = "/start"
@@ -45,14 +44,10 @@ class Gate:
         return await self._store.owners.who(sender.platform, sender.user_id)
 
     async def pair(self, account: str, inbound: Inbound) -> bool:
-        """Link the sender to the owner whose code they sent. Pairing, inbox entry and reply are one
-        transaction. Return False, without a reply, if the update holds no valid code. An owner who
-        is already paired can redeem a code in the same way.
-
-        After too many wrong codes a correct code is voided, and the sender gets the reason. If the
-        reply only confirmed the code, anyone could keep guessing and redeem it from another
-        account.
-        """
+        """Link the sender, who may be paired already, to the owner whose code they sent, in one
+        transaction with the reply. Return False, without a reply, if the update holds no valid
+        code. After too many wrong codes a correct one is voided: if the reply only confirmed it,
+        anyone could keep guessing and redeem it from another account."""
         if inbound.kind not in _PAIRING:
             return False
         code = inbound.typed.strip().removeprefix(_START).strip()
@@ -104,8 +99,7 @@ def _answer(tx: Tx, account: str, inbound: Inbound, body: str) -> None:
 
 
 def _make_home(tx: Tx, owner: str, inbound: Inbound) -> bool:
-    """Make the chat that sent the first code the home channel, unless others can read it. In that
-    case the owner decides."""
+    """Make the chat that sent the first code the home channel, unless others can read it."""
     address = inbound.address
     if inbound.readers or address.chat_type is not ChatType.DM:
         return False

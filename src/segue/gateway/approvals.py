@@ -1,6 +1,5 @@
-"""Ask the owner in their chat whether the agent may run a tool. Each question covers one exact call
-and can be answered once, by the owner, in that chat. Questions survive a gateway restart and become
-void when the session moves."""
+"""Ask the owner in their chat whether the agent may run a tool. A question covers one exact call
+and can be answered once. It survives a gateway restart and becomes void when the session moves."""
 
 from __future__ import annotations
 

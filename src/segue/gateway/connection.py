@@ -51,8 +51,7 @@ class PlatformConnection:
         return self.adapter.platform
 
     async def run(self) -> None:
-        """Receive updates until cancelled. The caller closes the adapter, which can send until
-        then."""
+        """Receive updates until cancelled. The caller closes the adapter, which can still send."""
         while True:
             try:
                 await contain(self.platform, self._try, self._down)
@@ -87,11 +86,9 @@ class PlatformConnection:
         adapter = self.adapter
         logger.info("connected platform=%s account=%s", adapter.platform, adapter.account)
         self.connected = self.tried = True
+        account, link = adapter.account, adapter.pairing_link(CODE)
         await self._store.gateways.report(
-            adapter.platform,
-            LinkState.CONNECTED,
-            account=adapter.account,
-            link=adapter.pairing_link(CODE),
+            self.platform, LinkState.CONNECTED, account=account, link=link
         )
         await self._offer()
         async with contextlib.aclosing(adapter.receive()) as coming:

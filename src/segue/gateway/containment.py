@@ -1,9 +1,5 @@
-"""Keep one bad item from stopping the rest.
-
-`contain` does the work on one item: a message to send, an update, a handoff. `keep_running` keeps a
-gateway task running. A store failure affects every item: it sets no item aside, and tasks wait for
-the store for as long as it takes.
-"""
+"""Keep one bad item from stopping the rest: a message to send, an update, a handoff. A store
+failure affects every item: it sets none aside, and tasks wait for the store without limit."""
 
 from __future__ import annotations
 
@@ -19,9 +15,8 @@ from segue.core.text import one_line
 from segue.gateway.pace import Backoff
 
 MAX_CRASHES = 5
-"""A task that crashed this many times within CRASH_WINDOW is not restarted."""
+"""A task that crashed this many times within CRASH_WINDOW seconds is not restarted."""
 CRASH_WINDOW = 300.0
-"""Seconds."""
 FIRST_PAUSE = 0.5
 MAX_PAUSE = 2.0
 _REASON_LENGTH = 200

@@ -1,6 +1,5 @@
-"""The content of a message as the model reads it. Each line that others wrote is marked, so that no
-text can pass for the user's own. Images go to the model; other files are saved where the agent's
-tools can read them."""
+"""The content of a message as the model reads it. Each line that others wrote is marked, so that it
+cannot pass for the user's own. Files other than images are saved where tools can read them."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def _name(author: str) -> str:
 
 
 async def read(adapter: Adapter, inbound: Inbound, folder: Path) -> tuple[str, list[Image]]:
-    """Return the text and the images. The text has a line for each file that was saved to `folder`
-    or could not be fetched."""
+    """The text, with a line for each file saved in `folder` or failed, and the images."""
     said = words(inbound)
     if not inbound.attachments:
         return said, []

@@ -31,8 +31,7 @@ from segue.store.inbox import Incoming
 _QUESTION_POLL_SECONDS = 0.1
 """Seconds between two looks for turns that wait for an answer, while the gateway stops."""
 MAX_STARTS = 20
-"""How many gateways in a row may be killed while they handle a message. The next one sets the
-message aside, because it may be the cause. A harmless message never gets close to this number."""
+"""A message that was started more often is set aside: it may be what kills the gateways."""
 
 logger = logging.getLogger(__name__)
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from functools import partial
 
 from segue.config import Settings
-from segue.core.address import Address, Platform
+from segue.core.address import Address
 from segue.core.errors import SessionError, StoreError, UserError
 from segue.core.reset import ResetMode
 from segue.core.session import Session
 from segue.gateway import texts
 from segue.gateway.containment import contain, only_log
-from segue.gateway.places import Places
+from segue.gateway.places import Places, PlatformsNow
 from segue.store import Store
 from segue.store.outbox import Draft
 from segue.turns import Turns, hold
 
 POLL_SECONDS = 30.0
-"""Seconds between two checks."""
 NOTE_TIMEOUT = 120.0
 """Time limit for the agent to save its notes."""
 _AT_ONCE = 20
@@ -39,12 +37,7 @@ logger = logging.getLogger(__name__)
 
 class Expiry:
     def __init__(
-        self,
-        store: Store,
-        turns: Turns,
-        settings: Settings,
-        places: Places,
-        serving: Callable[[], Collection[Platform]],
+        self, store: Store, turns: Turns, settings: Settings, places: Places, serving: PlatformsNow
     ) -> None:
         self._store = store
         self._turns = turns

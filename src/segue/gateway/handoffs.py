@@ -12,7 +12,7 @@ from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
 from segue.gateway import texts
 from segue.gateway.containment import cancel, contain, finish
-from segue.gateway.places import Places
+from segue.gateway.places import Places, PlatformsNow
 from segue.handoff.delivery import DeliveryContext, claims, deliver
 from segue.platforms.base import Adapter
 from segue.store import Store
@@ -28,7 +28,7 @@ class Handoffs:
         turns: Turns,
         places: Places,
         adapters: Mapping[Platform, Adapter],
-        platforms: Callable[[], Collection[Platform]],
+        platforms: PlatformsNow,
         how_to_address: Callable[[Address], str],
     ) -> None:
         """`platforms` returns the platforms for which handoffs can be claimed now."""
@@ -51,8 +51,7 @@ class Handoffs:
         return [claim.id for claim in self._running.values()]
 
     async def release(self, platform: Platform) -> None:
-        """Release the handoffs to `platform`, so that the gateway that now serves it can claim them
-        at once."""
+        """Release the handoffs to `platform`, for the gateway that now serves it."""
         left = {task: claim for task, claim in self._running.items() if claim.platform is platform}
         await cancel(*left)
         for claim in left.values():

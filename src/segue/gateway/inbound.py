@@ -33,8 +33,7 @@ class Receiver:
         self._dispatcher = dispatcher
 
     async def receive(self, adapter: Adapter, inbound: Inbound) -> None:
-        """Handle one update. On return it is recorded or set aside, so the adapter may confirm
-        it."""
+        """Record the update or set it aside. The adapter may then confirm it."""
         await contain(
             f"update {inbound.update_id} of {adapter.platform}",
             partial(self._accept, adapter, inbound),
@@ -80,8 +79,8 @@ class Receiver:
             return None
 
     async def _is_for_agent(self, inbound: Inbound) -> bool:
-        """Whether the agent answers it: it is addressed to the agent, the settings say that it
-        answers all messages, or the address is a thread with a session."""
+        """Whether the agent answers it: a message to the agent, in a thread with a session, or in a
+        group where the agent answers all."""
         address = inbound.address
         if inbound.addressed or self._answers_all(address.platform):
             return True

@@ -1,5 +1,4 @@
-"""Periodic cleanup: report undelivered replies in their sessions, and prune old inbox and outbox
-entries."""
+"""Report undelivered replies in their sessions, and prune old inbox and outbox entries."""
 
 from __future__ import annotations
 
@@ -19,7 +18,6 @@ from segue.store.outbox import Outgoing, OutgoingState
 from segue.turns import hold
 
 POLL_SECONDS = 15.0
-"""Seconds between two checks."""
 RETENTION = timedelta(days=7)
 """How long finished entries are kept. No platform redelivers an update after that."""
 _HOLDER = "a gateway, for a moment"
@@ -56,8 +54,7 @@ class Janitor:
         self._set_aside.add(no)
 
     async def _report(self, trouble: Outgoing, session_id: str) -> None:
-        """Report the failed delivery in the session, so that the agent and the user see it. If the
-        session is held by another process, report it later."""
+        """Report the failed delivery in the session, later if another process holds it."""
         try:
             async with hold(self._store, session_id, _HOLDER) as held:
                 await self._store.write(_tell, held.lease, trouble, _undelivered(trouble))

@@ -17,10 +17,8 @@ from segue.core.text import visible
 
 _MAX_BYTES = 5_000_000
 _KEPT_FILES = 3
-"""Number of rotated files to keep."""
 _BLOCK = 64 * 1024
 _POLL_SECONDS = 0.2
-"""Seconds between two checks of a log that is followed."""
 
 
 # Writing
@@ -122,8 +120,7 @@ def _last(file: IO[bytes], number: int) -> bytes:
 
 
 def _successor(path: Path, file: IO[bytes]) -> IO[bytes] | None:
-    """The file that replaced `file`, or `file` from its start if it was truncated. None if
-    unchanged."""
+    """The file that replaced `file`, or `file` from its start if it was truncated, or None."""
     now = os.fstat(file.fileno())
     try:
         found = path.stat()

@@ -30,14 +30,10 @@ class PendingMessage:
 async def record(
     store: Store, account: str, owner: str, inbound: Inbound, update_id: str | None = None
 ) -> PendingMessage | None:
-    """Record the update in the inbox, under its own id unless `update_id` is given. Return None if
-    it is already there."""
+    """Record the update, under its own id unless `update_id` is given. None if it is known."""
+    update_id, body = update_id or inbound.update_id, encode(inbound)
     inbox_id = await store.inbox.record(
-        account,
-        update_id or inbound.update_id,
-        inbound.address,
-        encode(inbound),
-        inbound.message_id,
+        account, update_id, inbound.address, body, inbound.message_id
     )
     if inbox_id is None:
         return None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from segue.core.address import Address, Platform
@@ -14,6 +14,7 @@ from segue.core.errors import DeliveryFailed
 from segue.gateway import texts
 from segue.gateway.containment import contain, finish, only_log
 from segue.gateway.pace import pause
+from segue.gateway.places import PlatformsNow
 from segue.gateway.writer import ChatWriter
 from segue.platforms.base import Adapter
 from segue.store import Store, Topic, outbox, retries
@@ -39,10 +40,7 @@ logger = logging.getLogger(__name__)
 
 class Outbound:
     def __init__(
-        self,
-        store: Store,
-        adapters: Mapping[Platform, Adapter],
-        connected: Callable[[], Collection[Platform]],
+        self, store: Store, adapters: Mapping[Platform, Adapter], connected: PlatformsNow
     ) -> None:
         """`connected` returns the platforms that can be written to now."""
         self._store = store

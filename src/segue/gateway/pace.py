@@ -39,8 +39,7 @@ def pause(attempt: int, least: float, most: float) -> float:
 
 
 class RateLimiter:
-    """Rate limiter for one platform: a short burst per chat, then a steady rate, and a limit across
-    all chats."""
+    """Limits of a platform: a burst per chat, then a steady rate, and a rate for all chats."""
 
     def __init__(
         self, capabilities: Capabilities, clock: Callable[[], float] = time.monotonic

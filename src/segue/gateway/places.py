@@ -11,9 +11,12 @@ from segue.platforms.base import Inbound
 from segue.turns import Place
 from segue.turns.brain import deny_all
 
+PlatformsNow = Callable[[], Collection[Platform]]
+"""Returns platforms in their current state, such as those that are connected."""
+
 
 class Places:
-    def __init__(self, name: str, connected: Callable[[], Collection[Platform]]) -> None:
+    def __init__(self, name: str, connected: PlatformsNow) -> None:
         self.name = name
         """Shown to other processes as the holder of a session."""
         self._connected = connected

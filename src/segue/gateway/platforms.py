@@ -1,5 +1,4 @@
-"""The adapters of a gateway: the platforms from the settings, plus the built-in web page. And the
-HTTP server of the page and of webhooks."""
+"""The adapters of a gateway, and the HTTP server of the built-in page and of webhooks."""
 
 from __future__ import annotations
 
@@ -20,9 +19,8 @@ _SERVER = "segue.web.server"
 
 
 def load(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer | None]:
-    """Create the adapters, and the HTTP server if the page or a webhook needs it. Each module is
-    imported only now. A platform that fails to load is replaced by an Absent adapter and does not
-    affect the others."""
+    """Create the adapters, and the HTTP server if it is needed. Each module is imported only now.
+    An Absent adapter replaces a platform that fails to load."""
     enabled = {name: given for name, given in settings.platforms.items() if given.enabled}
     found = [_made(platform, given) for platform, given in enabled.items()]
     has_page = settings.web.enabled and Platform.WEB not in enabled

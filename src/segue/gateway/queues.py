@@ -1,7 +1,5 @@
-"""One queue per chat: items are handled in order, and chats do not wait for each other.
-
-A queue exists only while it has work, so memory does not grow with the number of chats ever seen.
-"""
+"""One queue per chat: items are handled in order, and chats do not wait for each other. A queue
+exists only while it has work, so memory does not grow with the number of chats."""
 
 from __future__ import annotations
 

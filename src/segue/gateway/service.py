@@ -40,7 +40,6 @@ from segue.turns import Turns
 from segue.turns.agents import Agents
 
 HEARTBEAT_SECONDS = 4.0
-"""Seconds between two heartbeats."""
 STANDBY_SECONDS = 1.0
 """Seconds between two checks for platforms that have become free."""
 STOP_TIMEOUT = 30.0
@@ -197,12 +196,9 @@ class Gateway:
             await self._outbound.writer.take_over(new)
             await self._dispatcher.resume(new)
         for platform in sorted(new):
+            adapter = self._adapters[platform]
             link = PlatformConnection(
-                self._store,
-                self._adapters[platform],
-                self.receiver,
-                self._lost.set,
-                webhooks=self._webhooks,
+                self._store, adapter, self.receiver, self._lost.set, webhooks=self._webhooks
             )
             self._links[platform] = link
             self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")

@@ -1,7 +1,6 @@
-"""What the user sees while the agent works: the typing indicator, the tools in use and the answer
-as it is written. All of this is one message, the bubble, which is edited until it becomes the
-finished part of the answer. On platforms with previews there is no bubble: the answer replaces the
-preview."""
+"""What the user sees while the agent works: the typing indicator, and a message, the bubble, with
+the tools in use and the answer as it is written. The first part of the answer replaces the bubble.
+On platforms with previews there is no bubble: the answer replaces the preview."""
 
 from __future__ import annotations
 
@@ -109,8 +108,7 @@ class LiveAnswer:
 
     @contextlib.asynccontextmanager
     async def shown(self, lock: asyncio.Lock, limiter: RateLimiter) -> AsyncGenerator[None]:
-        """Show the turn while this context is open. `lock` is the chat's lock: deliveries there
-        come first."""
+        """Show the turn while this context is open. `lock` is the chat's: deliveries come first."""
         tasks: list[asyncio.Task[None]] = []
 
         def show(work: Callable[[], Awaitable[None]]) -> None:

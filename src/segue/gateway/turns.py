@@ -36,15 +36,12 @@ from segue.turns import HeldLease, Turns, hold
 HOLD_TIMEOUT = 60.0
 """Seconds to wait for a session that another process holds."""
 _RETRY_SECONDS = 0.25
-"""Seconds between two attempts to acquire it."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class RunningTurn:
-    """A running turn."""
-
     session_id: str
     asks: bool = False
     """Whether it waits for the user's answer."""
@@ -88,8 +85,8 @@ class ChatTurns:
         session = await self.store.sessions.get(session_id)
         if session is None or session.address != pending.address:
             await self.conclude(pending)
-            return
-        await self.take_turn(pending, session, None)
+        else:
+            await self.take_turn(pending, session, None)
 
     async def session(self, pending: PendingMessage) -> Session:
         """The chat's session. Start a new one if there is none, or if the last one has ended."""
@@ -137,7 +134,7 @@ class ChatTurns:
         running = self._running[address] = RunningTurn(session.id)
         try:
             async with self.hold(session.id, running.interrupt) as held:
-                ended = await self._turn(pending, session, said, held, running)
+                ended = await self._turn(pending, said, held, running)
         except SessionError as error:
             ended = str(error)
         finally:
@@ -148,36 +145,26 @@ class ChatTurns:
             await self.conclude(pending, ended, void=session.id)
 
     async def _turn(
-        self,
-        pending: PendingMessage,
-        session: Session,
-        said: Message | None,
-        held: HeldLease,
-        running: RunningTurn,
+        self, pending: PendingMessage, said: Message | None, held: HeldLease, running: RunningTurn
     ) -> str | None:
         """Run the turn. Return the notice with which to finish the inbox entry ("" for none), or
         None if the turn has already finished it."""
-        address = pending.address
+        address, session_id = pending.address, running.session_id
         adapter = self._adapters[address.platform]
         questions = Questions(self.store, held, address, self._outbound.settle)
         place = self.places.place(address, inbound=pending.inbound, approve=questions.approve)
         writer = self._outbound.writer
-        live = LiveAnswer(self.store, adapter, address, session.id, writer.bubble(address))
+        live = LiveAnswer(self.store, adapter, address, session_id, writer.bubble(address))
+        ids, interrupt = [pending.inbox_id], running.interrupt
+        turn = self.turns.take_turn(
+            session_id, said, place, held=held, interrupt=interrupt, inbox_ids=ids
+        )
         ended: str | None = None
         spoke = False
         cut_off: list[str] = []
         async with (
             live.shown(writer.lock(address), writer.rate_limiter(adapter.platform)),
-            contextlib.aclosing(
-                self.turns.take_turn(
-                    session.id,
-                    said,
-                    place,
-                    held=held,
-                    interrupt=running.interrupt,
-                    inbox_ids=[pending.inbox_id],
-                )
-            ) as stream,
+            contextlib.aclosing(turn) as stream,
         ):
             async for event in stream:
                 live.handle(event)
@@ -205,8 +192,7 @@ class ChatTurns:
 
     @contextlib.asynccontextmanager
     async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[HeldLease]:
-        """Hold the session of a chat. Wait up to HOLD_TIMEOUT seconds for another holder to release
-        it."""
+        """Hold the session of a chat. Wait for another holder, up to HOLD_TIMEOUT seconds."""
         deadline = asyncio.get_running_loop().time() + HOLD_TIMEOUT
         async with contextlib.AsyncExitStack() as stack:
             while True:

@@ -63,8 +63,7 @@ class Brain(Protocol):
         ...
 
     async def title(self, transcript: Transcript) -> str:
-        """Find a title for the conversation, or return an empty string. Raise ModelError on
-        failure."""
+        """A title for the conversation, or an empty string. Raise ModelError on failure."""
         ...
 
     def describe(self) -> str:
@@ -80,8 +79,7 @@ class Brains(Protocol):
         ...
 
     async def model(self, wanted: str | None) -> str:
-        """Return the name of the model `wanted`, or of the default model. Raise ModelError if it
-        cannot be used."""
+        """The full name of the model `wanted`, or of the default one. Raise ModelError."""
         ...
 
     async def close(self) -> None:

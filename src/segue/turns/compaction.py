@@ -1,7 +1,5 @@
 """Compaction: append a summary to the transcript, so that the model's window starts from it.
-
-Nothing is deleted: history, search, export and undo still see every message.
-"""
+Nothing is deleted: history, search, export and undo still see every message."""
 
 from __future__ import annotations
 
@@ -44,21 +42,14 @@ async def compress(
     if split < _MIN_MESSAGES:
         raise NothingToCompress
     written = await brain.summarise(Transcript(window.messages[:split]))
-    summary = Message(
-        Role.SYSTEM,
-        written.text,
-        now,
-        tokens=tokens_in(written.text),
-        kind=Kind.SUMMARY,
-        keeps=keeps,
-    )
+    text, tokens = written.text, tokens_in(written.text)
+    summary = Message(Role.SYSTEM, text, now, tokens=tokens, kind=Kind.SUMMARY, keeps=keeps)
     await store.transcripts.append(lease, [summary], usage=written.usage)
     return Transcript((summary, *window.messages[split:]))
 
 
 def _keeps(messages: Sequence[Message], room: int) -> int:
-    """How many of the newest messages stay as they are: whole turns, and always a user message that
-    has no answer yet."""
+    """How many of the newest messages stay: whole turns, and always an unanswered user message."""
     left = room * KEPT_SHARE
     kept = turns = 0
     for count, message in enumerate(reversed(messages), 1):

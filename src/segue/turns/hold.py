@@ -24,15 +24,10 @@ async def hold(
     address: Address | None = None,
     seconds: float = LEASE_SECONDS,
 ) -> AsyncGenerator[HeldLease]:
-    """Hold the session while this context is open, so that no other process can append to it.
-
-    Raise SessionHeld if another process holds it, unless `take_over` is set. With an `address`,
-    also bind the session there.
-    """
+    """Hold the session while this context is open, so that no other process can append to it. Raise
+    SessionHeld if another has it, unless `take_over` is set. With `address`, bind it there."""
     take = store.write if address is not None else store.mark
-    lease = await take(
-        _take, session_id, holder, take_over=take_over, address=address, seconds=seconds
-    )
+    lease = await take(_take, session_id, holder, take_over, address, seconds)
     held = store.keeper.keep(lease, seconds)
     try:
         yield held
@@ -43,13 +38,7 @@ async def hold(
 
 
 def _take(
-    tx: Tx,
-    session_id: str,
-    holder: str,
-    *,
-    take_over: bool,
-    address: Address | None,
-    seconds: float,
+    tx: Tx, session_id: str, holder: str, take_over: bool, address: Address | None, seconds: float
 ) -> Lease:
     lease = leases.acquire(tx, session_id, holder, seconds=seconds, take_over=take_over)
     if address is not None:

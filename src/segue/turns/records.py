@@ -1,8 +1,5 @@
-"""The transactions of a turn: its start, and each message that the agent adds.
-
-The answer to a chat message takes this path: `begin` assigns the inbox entry to the session, and
-`add` appends the answer, queues it for the chat and finishes the entry.
-"""
+"""The transactions of a turn. For a chat message, `begin` assigns the inbox entry to the session,
+and `add` appends the answer, queues it for the chat and finishes the entry."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Runs a turn: lease → window → brain → append each message → release.
-
-The terminal, the chats and the web page all run their turns here.
-"""
+"""Runs a turn of the terminal, a chat or the page: lease → window → brain → append → release."""
 
 from __future__ import annotations
 
@@ -215,15 +212,12 @@ class Turns:
             now=self._now,
         )
 
-    @contextlib.asynccontextmanager
-    async def _in_hand(
+    def _in_hand(
         self, session_id: str, place: Place, held: HeldLease | None
-    ) -> AsyncGenerator[HeldLease]:
+    ) -> contextlib.AbstractAsyncContextManager[HeldLease]:
         if held is not None:
-            yield held
-            return
-        async with hold(self._store, session_id, place.holder) as held:
-            yield held
+            return contextlib.nullcontext(held)
+        return hold(self._store, session_id, place.holder)
 
     async def _go_on(self, turn: _Turn) -> AsyncGenerator[events.Event]:
         held, place, session = turn.held, turn.place, turn.start.data.session

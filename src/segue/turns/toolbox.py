@@ -28,8 +28,7 @@ _MAX_CHATS = 1000
 def tools(
     store: Store, session: Session, context: Context, environment: dict[str, str], *, small: bool
 ) -> Mapping[str, Tool[Any]]:
-    """The tools by name, in the order in which the model sees them. A small model gets only a
-    few."""
+    """The tools by name, in the order for the model. A small model gets only a few."""
 
     async def find(words: str, limit: int) -> Sequence[Hit]:
         return await store.sessions.search(session.owner, words, limit=limit, without=session.id)

@@ -55,8 +55,7 @@ async def admit(
 
 
 def _check_account(connection: ServerConnection) -> None:
-    """Refuse connections from other accounts: their process could relay between the owner's browser
-    and us."""
+    """Refuse a process of another account: it could relay between the owner's browser and us."""
     if accounts.is_foreign(connection.remote_address, connection.local_address):
         logger.warning("page connection refused: made by another account of this machine")
         raise NotProven

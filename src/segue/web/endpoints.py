@@ -23,8 +23,7 @@ _GET_ADDRESS = {"linux": 0x8915, "darwin": 0xC0206921}
 
 
 class PortHeld(Exception):
-    """The page's port is taken. The page must not move: open pages would then connect to a stranger
-    there."""
+    """The page's port is taken. If the page moved, open pages would connect to a stranger there."""
 
     def __init__(self, port: int, holder: int | None) -> None:
         """`holder` is the user id of the account that listens there; None if unknown."""
@@ -45,9 +44,8 @@ class PortHeld(Exception):
 def bound(
     addresses: Sequence[str], port: int | None, last: int | None = None
 ) -> list[socket.socket]:
-    """Open sockets that listen on the same port of all addresses: on `port`, else on `last`, else
-    on the first free one of USUAL. Raise PortHeld if `port` is taken, or if `last` is held by
-    another or an unknown account."""
+    """Listen on one port of all addresses: on `port`, else on `last`, else on the first free one of
+    USUAL. Raise PortHeld if `port` is taken, or `last` by another or an unknown account."""
     wanted = last if port is None else port
     if wanted is not None:
         if found := _taken(addresses, wanted):

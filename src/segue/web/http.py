@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import h11
 from websockets.asyncio.server import ServerConnection
@@ -20,7 +21,6 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from segue.web import files
-from segue.web.strangers import Strangers
 
 HEAD_LIMIT = 16 * 1024
 """Maximum bytes of a request line and its headers."""
@@ -30,8 +30,44 @@ SENDING = 10.0
 """Seconds for a request's body to arrive."""
 _CHUNKS = 4096
 """Maximum chunks of a body. Parsing millions of tiny ones would block the event loop."""
+MOST_STRANGERS = 64
 
 logger = logging.getLogger(__name__)
+
+
+class _Stranger(NamedTuple):
+    address: str
+    send_away: Callable[[], None]
+
+
+class Strangers:
+    """Connections that are not authenticated. Their number is limited: beyond it, the address with
+    the most connections loses its oldest one."""
+
+    def __init__(self, most: int = MOST_STRANGERS) -> None:
+        self._most = most
+        self._strangers: dict[Hashable, _Stranger] = {}
+        """By connection, oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._strangers)
+
+    def add(self, connection: Hashable, address: str, send_away: Callable[[], None]) -> None:
+        """`send_away` closes the connection, saying that there are too many. A connection that is
+        added again keeps its age."""
+        self._strangers[connection] = _Stranger(address, send_away)
+        if len(self) > self._most:
+            self._make_room()
+
+    def remove(self, connection: Hashable) -> None:
+        """Remove a connection that was closed or authenticated."""
+        self._strangers.pop(connection, None)
+
+    def _make_room(self) -> None:
+        addresses = Counter(stranger.address for stranger in self._strangers.values())
+        [(crowded, _)] = addresses.most_common(1)
+        oldest = next(c for c, s in self._strangers.items() if s.address == crowded)
+        self._strangers.pop(oldest).send_away()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +235,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write_eof()
 
     def send_away(self) -> None:
-        """Answer with 503 and close the connection. A client that is still reading an answer is cut
-        off."""
+        """Answer with 503 and close the connection. Cut off a client that was answered before."""
         if self._is_done:
             self._transport.abort()
         else:

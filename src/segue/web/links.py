@@ -24,9 +24,8 @@ def url(gateway: GatewayRecord | None) -> str | None:
 async def opening(
     store: Store, owner: str, at: Address | None = None, *, seconds: float = CODE_SECONDS
 ) -> str | None:
-    """Create a link that pairs the first browser to open it with the owner, and shows the
-    conversation at that address. In a browser that is already paired, it only shows the
-    conversation. None if no gateway serves the page."""
+    """Create a link that shows the conversation at that address, and pairs the first browser that
+    opens it unless it is paired already. None if no gateway serves the page."""
     gateway = await store.gateways.serving(Platform.WEB)
     page = url(gateway)
     if gateway is None or page is None:

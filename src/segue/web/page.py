@@ -15,8 +15,8 @@ from segue.store import Store
 from segue.web import admission, files, guard
 from segue.web.frames import FRAME_LIMIT
 from segue.web.guard import Names
+from segue.web.http import Strangers
 from segue.web.session import Talk
-from segue.web.strangers import Strangers
 
 LIVE = "/live"
 PROVING = 10.0

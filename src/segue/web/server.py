@@ -29,9 +29,8 @@ from segue.web import endpoints, files, guard, hooks, http
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
 from segue.web.guard import Names
 from segue.web.hooks import Hooks
-from segue.web.http import BodyReceiver, HttpConnection
+from segue.web.http import BodyReceiver, HttpConnection, Strangers
 from segue.web.page import WebPage
-from segue.web.strangers import Strangers
 
 MOST_SENDERS = 16
 """Connections whose bodies arrive at the same time. This limits the memory in use."""

@@ -220,8 +220,7 @@ class Talk:
 
 
 def address_of(owner: str, page: str | None = None) -> Address:
-    """The address of a conversation: a thread in the chat of its owner. Without `page`, that
-    chat."""
+    """The address of a conversation of the owner, or without `page` that of the page itself."""
     return Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id=owner, thread_id=page)
 
 
