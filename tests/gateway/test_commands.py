@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import ScriptedModel
+from segue.config import Approvals
+from segue.core.address import Platform
+from segue.core.approval import Policy
 from segue.core.session import ME
 from segue.testing.platform import Message, Shape
 from tests.gateway.conftest import House, echoing
@@ -52,6 +56,15 @@ async def test_new_begins_another_session_and_resume_brings_the_first_back(house
         await told(house, chat, "**First** continues here")
         await house.hands.say(house.anna, chat, "three")
         await house.hands.message("(2) three", chat=chat)
+
+
+async def test_tools_in_a_new_chat_shows_the_permissions_of_that_chat(house: House):
+    policies = {Platform.TELEGRAM: Policy.AUTO}
+    house.settings = replace(house.settings, approvals=Approvals(platforms=policies))
+    chat = await house.chat()
+    async with house.gateway():
+        await house.hands.say(house.anna, chat, "/tools")
+        assert "asks first" not in (await told(house, chat, "runs at once")).text
 
 
 async def test_resume_lists_titled_sessions_of_all_places_to_choose_from(house: House):

@@ -417,7 +417,7 @@ async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
             await browser.new()
             await before.new()
             assert await own_door.pair(await own_door.store.pages.link("me"))
-        assert len(own_door.server.strangers) <= MOST_STRANGERS
+        assert len(own_door.server.site.strangers) <= MOST_STRANGERS
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 

@@ -34,9 +34,9 @@ from segue.store.processes import machine
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from segue.web import hooks, http
-from segue.web.http import HttpConnection
+from segue.web.http import MOST_SENDERS, HttpConnection
 from segue.web.page import WebPage
-from segue.web.server import MOST_SENDERS, SharedServer
+from segue.web.server import SharedServer
 from tests.gateway.conftest import echoing
 from tests.turns.conftest import Offered
 from tests.web.bare_server import Answer, Door, Headers, parse
@@ -284,7 +284,7 @@ async def test_what_follows_a_request_is_not_kept(door: Door, hook: Recorder):
         for _ in range(10):
             writer.write(b"x" * 100_000)
             await writer.drain()
-        [one] = door.server.connections
+        [one] = door.server.site.connections
         assert len(one._wire.trailing_data[0]) < 1000
         release.set()
         assert parse(await reader.read()).status == 200
@@ -299,7 +299,7 @@ async def test_too_many_bodies_at_once_send_the_oldest_away(door: Door, hook: Re
             for _ in range(MOST_SENDERS + 1)
         ]
         assert parse(await open_ones[0][0].read()).status == 503
-        assert len(door.server.senders) == MOST_SENDERS
+        assert len(door.server.site.senders) == MOST_SENDERS
         assert (await sent(door, post(b"{}"))).status == 200  # the next-oldest makes way
         open_ones[-1][1].write(b"x")
         assert parse(await open_ones[-1][0].read()).status == 200
@@ -334,7 +334,7 @@ async def test_a_client_that_does_not_read_is_cut_off(
     async def unread() -> HttpConnection:
         await until(lambda: bool(hook.requests))
         hook.requests.clear()
-        [one] = door.server.connections
+        [one] = door.server.site.connections
         await until(lambda: one._transport.get_write_buffer_size() > 1_000_000)
         return one
 
@@ -343,13 +343,13 @@ async def test_a_client_that_does_not_read_is_cut_off(
         reader._transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
         (await unread()).send_away()
         async with asyncio.timeout(http.OPENING / 2):
-            await until(lambda: not door.server.connections)
+            await until(lambda: not door.server.site.connections)
     monkeypatch.setattr(http, "OPENING", 0.2)
     async with connection(door, post(b"{}")) as (reader, _):
         reader._transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
         await unread()
-        await until(lambda: not door.server.connections)
-    assert len(door.server.strangers) == 0
+        await until(lambda: not door.server.site.connections)
+    assert len(door.server.site.strangers) == 0
 
 
 async def until(holds: Callable[[], bool]) -> None:

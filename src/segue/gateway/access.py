@@ -105,8 +105,6 @@ def _make_home(tx: Tx, owner: str, inbound: Inbound) -> bool:
         return False
     if any(home.platform is address.platform for home in owners.homes(tx, owner)):
         return False
-    home = HomeChannel(
-        address=replace(address, thread_id=None), name=one_line(inbound.chat_name, 80)
-    )
-    owners.set_home(tx, owner, home)
+    name = one_line(inbound.chat_name, 80)
+    owners.set_home(tx, owner, HomeChannel(address=replace(address, thread_id=None), name=name))
     return True

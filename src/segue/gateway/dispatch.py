@@ -31,7 +31,8 @@ from segue.store.inbox import Incoming
 _QUESTION_POLL_SECONDS = 0.1
 """Seconds between two looks for turns that wait for an answer, while the gateway stops."""
 MAX_STARTS = 20
-"""A message that was started more often is set aside: it may be what kills the gateways."""
+"""A message that was started more often is set aside: it may be what kills the gateways. A harmless
+message never gets close to this number."""
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import h11
 from websockets.asyncio.server import ServerConnection
@@ -31,6 +31,7 @@ SENDING = 10.0
 _CHUNKS = 4096
 """Maximum chunks of a body. Parsing millions of tiny ones would block the event loop."""
 MOST_STRANGERS = 64
+MOST_SENDERS = 16
 
 logger = logging.getLogger(__name__)
 
@@ -78,25 +79,17 @@ class BodyReceiver:
     start: Callable[[bytes], asyncio.Task[Response]]
 
 
-class HttpSite(Protocol):
-    @property
-    def connections(self) -> set[HttpConnection]:
-        """The connections that are not closed and not upgraded."""
-        ...
+@dataclass(frozen=True, slots=True)
+class HttpSite:
+    """What the connections of a server share."""
 
-    @property
-    def strangers(self) -> Strangers:
-        """The connections that are not authenticated."""
-        ...
-
-    @property
-    def senders(self) -> Strangers:
-        """Those of them whose bodies are arriving. They are fewer, to limit the memory in use."""
-        ...
-
-    def route(self, request: Request) -> Response | BodyReceiver | None:
-        """The response, or what receives the request's body. None to upgrade the connection."""
-        ...
+    route: Callable[[Request], Response | BodyReceiver | None]
+    """Returns the response, or what receives the request's body, or None for a WebSocket."""
+    connections: set[HttpConnection] = field(default_factory=set["HttpConnection"])
+    """Those that are not closed and not upgraded."""
+    strangers: Strangers = field(default_factory=Strangers)
+    senders: Strangers = field(default_factory=lambda: Strangers(MOST_SENDERS))
+    """Strangers whose bodies are arriving. They are fewer, to limit the memory in use."""
 
 
 class HttpConnection(asyncio.Protocol):

@@ -29,11 +29,9 @@ from segue.web import endpoints, files, guard, hooks, http
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
 from segue.web.guard import Names
 from segue.web.hooks import Hooks
-from segue.web.http import BodyReceiver, HttpConnection, Strangers
+from segue.web.http import BodyReceiver, HttpConnection, HttpSite, Strangers
 from segue.web.page import WebPage
 
-MOST_SENDERS = 16
-"""Connections whose bodies arrive at the same time. This limits the memory in use."""
 _NO_NETWORK = (
     "this machine has no address in a private network, so no phone could open the page. Type"
     " `segue gateway start` without --lan, and `segue config set web.lan false`"
@@ -47,9 +45,7 @@ class Server:
         """`addresses` are those of this machine to serve on. Links use the last one."""
         self.page: WebPage | None = None
         self.hooks = Hooks()
-        self.connections: set[HttpConnection] = set()
-        self.strangers = Strangers()
-        self.senders = Strangers(MOST_SENDERS)
+        self.site = HttpSite(self._route)
         self._addresses = tuple(addresses)
         self._names = Names()
         self._servers: list[WebSocketServer] = []
@@ -75,7 +71,8 @@ class Server:
         def connection(
             protocol: ServerProtocol, server: WebSocketServer, **limits: Any
         ) -> HttpConnection:
-            return HttpConnection(self, _WebSocket(self.strangers, protocol, server, **limits))
+            websocket = _WebSocket(self.site.strangers, protocol, server, **limits)
+            return HttpConnection(self.site, websocket)
 
         return await serve(
             self._talk,
@@ -92,7 +89,7 @@ class Server:
     async def stop(self) -> None:
         for server in self._servers:
             server.close()
-        for connection in tuple(self.connections):
+        for connection in tuple(self.site.connections):
             connection.send_away()
         for server in self._servers:
             await server.wait_closed()
@@ -111,7 +108,7 @@ class Server:
         """The open WebSockets."""
         return {one for server in self._servers for one in server.connections}
 
-    def route(self, request: Request) -> Response | BodyReceiver | None:
+    def _route(self, request: Request) -> Response | BodyReceiver | None:
         try:
             if request.path.startswith(hooks.PATH):
                 return self.hooks.receiver(request)
@@ -123,7 +120,7 @@ class Server:
 
     async def _talk(self, connection: ServerConnection) -> None:
         if self.page is not None:
-            await self.page.talk(connection, self.strangers)
+            await self.page.talk(connection, self.site.strangers)
 
 
 class SharedServer:
