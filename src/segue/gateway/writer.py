@@ -72,21 +72,19 @@ class ChatWriter:
             await self._write(self._adapters[outgoing.address.platform], outgoing)
 
     async def _write(self, adapter: Adapter, outgoing: Outgoing) -> None:
+        able, box = adapter.capabilities, self._store.outbox
         buttons = [Button(label, data) for label, data in outgoing.buttons]
-        body = outgoing.body
-        if not adapter.capabilities.buttons:
+        body, file = outgoing.body, None
+        if not able.buttons:
             body, buttons = approvals.without_buttons(body, buttons), []
-        file = await self._file(outgoing, adapter.capabilities)
+        if outgoing.file is not None:
+            file = upload(Path(outgoing.file), await box.data(outgoing), able)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
-        parts = await _parts(body, adapter.capabilities)
+        parts = await _parts(body, able)
         if not parts:  # an invisible message does not count as sent
-            able = adapter.capabilities
             parts = [_NOTHING] if isinstance(file, Upload) else await _parts(NO_ANSWER, able)
-        box = self._store.outbox
-        for number, part in enumerate(parts):
-            if number < len(outgoing.receipts):
-                continue
+        for number, part in list(enumerate(parts))[len(outgoing.receipts) :]:
             is_last = number == len(parts) - 1
             await self.rate_limiter(adapter.platform).wait(outgoing.address)
             with _faults(adapter):
@@ -105,12 +103,6 @@ class ChatWriter:
                 bubble.clear()  # the store deleted it in the same transaction
         if len(parts) <= len(outgoing.receipts):
             await retries.keep(f"end of {outgoing.key}", lambda: box.sent(outgoing))
-
-    async def _file(self, outgoing: Outgoing, able: Capabilities) -> Upload | str | None:
-        if outgoing.file is None:
-            return None
-        data = await self._store.outbox.data(outgoing)
-        return upload(Path(outgoing.file), data, able)
 
     async def _send(
         self, adapter: Adapter, outgoing: Outgoing, number: int, part: Part, buttons: list[Button]
