@@ -18,6 +18,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 # Compiling the tests for every process of every run would take as long as many of them.
 export PYTHONDONTWRITEBYTECODE :=
+# Tests keep their files in memory if there is room: they sync each write to the disk otherwise.
+export PYTEST_DEBUG_TEMPROOT := $(shell df -kP /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 { print $$6 }')
 EXTRAS := telegram discord slack matrix whatsapp signal postgres local all
 
 .DEFAULT_GOAL := help

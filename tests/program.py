@@ -75,7 +75,8 @@ class SharedClock(SystemClock):
 
 
 def constants(values: Mapping[str, float | str]) -> dict[str, str]:
-    """Return an environment that overrides constants, such as `segue.gateway.janitor.POLL_SECONDS`.
+    """Return an environment that overrides constants of modules and classes, such as
+    `segue.gateway.janitor.POLL_SECONDS`.
 
     A string value names an object to import, as `module:function`.
     """
@@ -231,9 +232,10 @@ def _main(started: _Start) -> None:
     if _CLOCK in environment:
         segue.store.SystemClock = partial(SharedClock, Path(environment[_CLOCK]))
     for name, value in json.loads(environment.get(_CONSTANTS, "{}")).items():
-        module, _, constant = name.rpartition(".")
+        owner, _, constant = name.rpartition(".")
         found = resolve_name(value) if isinstance(value, str) else value
-        setattr(sys.modules[module], constant, found)
+        assert hasattr(resolve_name(owner), constant), name
+        setattr(resolve_name(owner), constant, found)
     if not REAL_START.items() <= environment.items():
         background._spawn = partial(_spawn, server)
     sys.argv = [str(Path(segue.__file__).parent / "__main__.py"), *arguments]

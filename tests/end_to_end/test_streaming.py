@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from segue.gateway import texts
-from segue.gateway.streaming import BUBBLE_DELAY
 from segue.store import Topic
 from segue.testing.models.openai import Say
 from segue.testing.models.travel import AT_ONCE, Travel
@@ -46,7 +45,7 @@ async def is_known(home: Household) -> None:
 
 @pytest.fixture(autouse=True)
 def shows_halves(home: Household) -> None:
-    home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": BUBBLE_DELAY})
+    home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": 0.2})
 
 
 async def test_half_a_message_becomes_the_answer(home: Household):

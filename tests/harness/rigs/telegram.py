@@ -14,6 +14,7 @@ from segue.testing.telegram.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
 BOT = f"@{telegram.Settings().username}"
+_ADAPTER = "segue.platforms.telegram.adapter.TelegramAdapter"
 _DM, _DM_WITHOUT = "a direct message with topics", "a direct message without topics"
 
 
@@ -44,7 +45,7 @@ class TelegramRig(PlatformRig):
         Kind(telegram.Kind.SUPERGROUP, ChatType.GROUP),
     )
     constants: ClassVar[Mapping[str, float | str]] = {
-        "segue.platforms.telegram.adapter.CAPABILITIES": "tests.harness.rigs.telegram_pace:QUICK"
+        f"{_ADAPTER}.capabilities": "tests.harness.rigs.telegram_pace:QUICK"
     }
 
     async def user(self, name: str) -> str:
