@@ -7,6 +7,9 @@ waiting ──answer──▶ answered ──use──▶ used
    └──────the session moves or ends──▶ void
 
 They are in the store so that the answer reaches the turn, whichever process resumes it.
+
+A grant allows a call for the rest of its session, wherever the session moves. It is deleted with
+the session.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from segue.core.approval import Answer
 from segue.core.errors import ApprovalOver
 from segue.core.lease import Lease, Ticks
 from segue.store import leases
-from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import moment, text
 
 
@@ -62,59 +65,6 @@ class Approval:
     answer: Answer | None
 
 
-class Approvals:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def ask(
-        self,
-        lease: Lease,
-        call_id: str,
-        fingerprint: str,
-        what: str,
-        address: Address,
-        *,
-        seconds: float,
-    ) -> Approval:
-        """Return the open approval for this call, or create one.
-
-        Open means waiting, or answered but not used yet. Raise SessionMoved if the lease was lost.
-        """
-        return await self._engine.write(
-            ask, lease, call_id, fingerprint, what, address, seconds=seconds
-        )
-
-    async def answer(
-        self, approval_id: int, owner: str, address: Address, answer: Answer
-    ) -> Approval:
-        """Record the answer and wake the turn that waits for it.
-
-        Raise ApprovalOver, with the reason, if the approval is not waiting for this owner at this
-        address.
-        """
-        return await self._engine.write(give, approval_id, owner, address, answer)
-
-    async def use(self, lease: Lease, approval_id: int) -> Answer | None:
-        """Use up the answer and return it, or None if there is no unused answer. Raise SessionMoved
-        if the lease was lost."""
-        return await self._engine.write(use, lease, approval_id)
-
-    async def get(self, approval_id: int) -> Approval | None:
-        return await self._engine.read(get, approval_id)
-
-    async def waiting(self, session_id: str) -> Approval | None:
-        """The session's newest approval that is waiting, or answered but not used."""
-        return await self._engine.read(waiting, session_id)
-
-    async def waiting_at(self, address: Address) -> tuple[Approval, ...]:
-        """The approvals that can be answered at this address, oldest first."""
-        return await self._engine.read(waiting_at, address)
-
-    async def void(self, session_id: str) -> int:
-        """Void the session's open approvals and return how many there were."""
-        return await self._engine.write(void, session_id)
-
-
 _SELECT = """
     SELECT a.id, s.id, a.call_id, a.fingerprint, a.what, a.address, s.owner, a.asked, a.until,
            a.state, a.answer
@@ -133,6 +83,10 @@ def ask(
     *,
     seconds: float,
 ) -> Approval:
+    """Return the open approval for this call, or create one.
+
+    Open means waiting, or answered but not used yet. Raise SessionMoved if the lease was lost.
+    """
     no, _ = leases.own(tx, lease)
     known = tx.row(
         f"{_SELECT} WHERE a.session_no = :no AND a.call_id = :call"
@@ -168,6 +122,11 @@ def ask(
 
 
 def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer) -> Approval:
+    """Record the answer and wake the turn that waits for it.
+
+    Raise ApprovalOver, with the reason, if the approval is not waiting for this owner at this
+    address.
+    """
     asked = get(tx, approval_id)
     if asked is None or (asked.owner, asked.address) != (owner, address):
         raise ApprovalOver(reason=_NOT_YOURS)
@@ -186,6 +145,8 @@ def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer)
 
 
 def use(tx: Tx, lease: Lease, approval_id: int) -> Answer | None:
+    """Use up the answer and return it, or None if there is no unused answer. Raise SessionMoved
+    if the lease was lost."""
     no, _ = leases.own(tx, lease)
     tx.change(
         "UPDATE approvals SET state = 'expired'"
@@ -209,12 +170,14 @@ def get(tx: Tx, approval_id: int) -> Approval | None:
 
 
 def waiting(tx: Tx, session_id: str) -> Approval | None:
+    """The session's newest approval that is waiting, or answered but not used."""
     sql = f"{_SELECT} WHERE s.id = :id AND {_OPEN} ORDER BY a.id DESC LIMIT 1"
     row = tx.row(sql, id=session_id, ticks=tx.ticks)
     return _approval(tx, row) if row else None
 
 
 def waiting_at(tx: Tx, address: Address) -> tuple[Approval, ...]:
+    """The approvals that can be answered at this address, oldest first."""
     rows = tx.rows(
         f"{_SELECT} WHERE a.address = :key AND a.state = 'waiting' AND a.until > :ticks"
         " ORDER BY a.id",
@@ -225,6 +188,7 @@ def waiting_at(tx: Tx, address: Address) -> tuple[Approval, ...]:
 
 
 def void(tx: Tx, session_id: str) -> int:
+    """Void the session's open approvals and return how many there were."""
     changed = tx.change(
         "UPDATE approvals SET state = 'void' WHERE state IN ('waiting', 'answered')"
         " AND session_no = (SELECT no FROM sessions WHERE id = :id)",
@@ -267,3 +231,36 @@ def _approval(tx: Tx, row: Row) -> Approval:
     if approval.state is ApprovalState.WAITING and tx.ticks >= until:
         return replace(approval, state=ApprovalState.EXPIRED)
     return approval
+
+
+def grant(tx: Tx, lease: Lease, fingerprint: str) -> None:
+    """Allow this exact call for the rest of the session. Raise SessionMoved if the lease was
+    lost."""
+    no, _ = leases.own(tx, lease)
+    tx.change(
+        "INSERT INTO grants (session_no, fingerprint, granted) VALUES (:no, :fingerprint, :now)"
+        " ON CONFLICT DO NOTHING",
+        no=no,
+        fingerprint=text(fingerprint),
+        now=tx.now,
+    )
+
+
+def granted(tx: Tx, session_id: str) -> frozenset[str]:
+    """The fingerprints of the calls that are allowed for this session."""
+    rows = tx.rows(
+        "SELECT g.fingerprint FROM grants g JOIN sessions s ON s.no = g.session_no"
+        " WHERE s.id = :id",
+        id=session_id,
+    )
+    return frozenset(row[0] for row in rows)
+
+
+class Approvals(Operations):
+    ask = Write(ask)
+    answer = Write(give)
+    use = Write(use)
+    get = Read(get)
+    waiting = Read(waiting)
+    waiting_at = Read(waiting_at)
+    void = Write(void)

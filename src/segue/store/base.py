@@ -6,9 +6,10 @@ understand. An Engine runs it in a thread, in one transaction, off the event loo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from enum import StrEnum
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from segue.core.lease import Ticks
 from segue.store.wake import Bell
@@ -151,3 +152,35 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Operations:
+    """Operations on one subject, such as `store.notes`. A subclass lists them: with
+    `add = Write(add)`, `await store.notes.add(owner, text)` runs `add(tx, owner, text)`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+
+class Operation(Generic[P, T]):
+    """Runs `work` in a transaction of the engine."""
+
+    method: ClassVar[str]
+
+    def __init__(self, work: Callable[Concatenate[Tx, P], T]) -> None:
+        self._work = work
+
+    def __get__(self, group: Operations, _: object) -> Callable[P, Coroutine[Any, Any, T]]:
+        return partial(getattr(group._engine, self.method), self._work)  # pyright: ignore[reportPrivateUsage]
+
+
+class Read(Operation[P, T]):
+    method = "read"
+
+
+class Write(Operation[P, T]):
+    method = "write"
+
+
+class Mark(Operation[P, T]):
+    method = "mark"

@@ -5,49 +5,21 @@ from __future__ import annotations
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import SECOND, Lease, Ticks
-from segue.store.base import Engine, Topic, Tx
+from segue.store.base import Mark, Operations, Read, Topic, Tx
 from segue.store.values import text
 
 LEASE_SECONDS = 20.0
 """How long a lease lasts without renewal."""
 
 
-class Leases:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+def acquire(
+    tx: Tx, session_id: str, holder: str, *, seconds: float = LEASE_SECONDS, take_over: bool = False
+) -> Lease:
+    """Acquire the lease of a session. Raise SessionHeld, with the holder, if it is held.
 
-    async def acquire(
-        self,
-        session_id: str,
-        holder: str,
-        *,
-        seconds: float = LEASE_SECONDS,
-        take_over: bool = False,
-    ) -> Lease:
-        """Acquire the lease of a session. Raise SessionHeld, with the holder, if it is held.
-
-        With `take_over`, take it from the holder instead: the holder's next append raises
-        SessionMoved, and listeners of Topic.LEASES are woken. An ended session is reopened.
-        """
-        return await self._engine.mark(
-            acquire, session_id, holder, seconds=seconds, take_over=take_over
-        )
-
-    async def renew(self, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
-        """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
-        it."""
-        return await self._engine.mark(renew, lease, seconds=seconds)
-
-    async def release(self, lease: Lease) -> bool:
-        """Release the lease. Return False if it was already lost."""
-        return await self._engine.mark(release, lease)
-
-    async def get(self, session_id: str) -> Lease | None:
-        """The session's current lease, or None if it is not held."""
-        return await self._engine.read(get, session_id)
-
-
-def acquire(tx: Tx, session_id: str, holder: str, *, seconds: float, take_over: bool) -> Lease:
+    With `take_over`, take it from the holder instead: the holder's next append raises
+    SessionMoved, and listeners of Topic.LEASES are woken. An ended session is reopened.
+    """
     sql = f"SELECT epoch, process FROM sessions WHERE id = :id {tx.for_update}"
     if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
@@ -74,7 +46,9 @@ def acquire(tx: Tx, session_id: str, holder: str, *, seconds: float, take_over: 
     return lease
 
 
-def renew(tx: Tx, lease: Lease, *, seconds: float) -> Lease:
+def renew(tx: Tx, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
+    """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
+    it."""
     ends = until(tx, seconds)
     changed = tx.change(
         "UPDATE sessions SET lease_until = :until"
@@ -96,6 +70,7 @@ def renew(tx: Tx, lease: Lease, *, seconds: float) -> Lease:
 
 
 def release(tx: Tx, lease: Lease) -> bool:
+    """Release the lease. Return False if it was already lost."""
     changed = tx.change(
         "UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL"
         " WHERE id = :id AND epoch = :epoch AND process = :process",
@@ -115,6 +90,7 @@ def run_out(tx: Tx, process: str) -> None:
 
 
 def get(tx: Tx, session_id: str) -> Lease | None:
+    """The session's current lease, or None if it is not held."""
     row = tx.row(
         "SELECT holder, process, epoch, lease_until FROM sessions"
         " WHERE id = :id AND holder IS NOT NULL",
@@ -184,3 +160,10 @@ def moved(tx: Tx, session_id: str) -> SessionError:
     if address is not None and not (holder and address.platform is Platform.LOCAL):
         places.append(f"on {address}")
     return SessionMoved(where=", ".join(places) or "set aside", session=session_id)
+
+
+class Leases(Operations):
+    acquire = Mark(acquire)
+    renew = Mark(renew)
+    release = Mark(release)
+    get = Read(get)

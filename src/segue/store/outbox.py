@@ -10,7 +10,7 @@ it arrives, so that another process can resume after the last part that arrived.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,7 +22,7 @@ from segue.core.address import Address, Platform
 from segue.core.handoff import short_reason
 from segue.core.lease import SECOND
 from segue.store import bubbles
-from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.leases import until
 from segue.store.values import (
     Buttons,
@@ -99,134 +99,6 @@ class Draft:
     """The contents of the attached file."""
 
 
-class Outbox:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def enqueue(self, draft: Draft) -> bool:
-        """Queue a message after all others for its address. Return False if its key is known."""
-        return await self._engine.write(enqueue, draft)
-
-    async def data(self, outgoing: Outgoing) -> bytes:
-        """The contents of the attached file. Empty if they are no longer stored."""
-        return await self._engine.read(data, outgoing.key)
-
-    async def claim(
-        self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SEND_TIMEOUT
-    ) -> tuple[Outgoing, ...]:
-        """Claim the next messages to send, at most one per address.
-
-        A message whose row is invalid fails here, and is returned in that state.
-        """
-        return await self._engine.write(claim, platforms, limit, seconds)
-
-    async def progress(self, outgoing: Outgoing, receipt: str) -> bool:
-        """Record that one more part arrived, and allow time for the next. Repeating the last
-        receipt adds nothing.
-
-        Return False, here and below, if this process no longer owns the send attempt.
-        """
-        return await self._engine.write(progress, outgoing, receipt)
-
-    async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
-        """Mark it as sent. `receipt` is that of the last part, unless already recorded."""
-        return await self._engine.write(finish, outgoing, OutgoingState.SENT, receipt=receipt)
-
-    async def failed(self, outgoing: Outgoing, reason: str) -> bool:
-        """Mark it as undeliverable."""
-        return await self._engine.write(finish, outgoing, OutgoingState.FAILED, error=reason)
-
-    async def uncertain(self, outgoing: Outgoing, reason: str) -> bool:
-        """Mark it as possibly delivered: it must not be sent again."""
-        return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)
-
-    async def retry(
-        self, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False
-    ) -> bool:
-        """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
-        address wait.
-
-        `asked` means that the platform itself asked for the pause.
-        """
-        return await self._engine.write(retry, outgoing, reason, seconds, asked=asked)
-
-    async def asked_to_wait(self, address: Address) -> float:
-        """Seconds until messages may be sent there again, if the platform asked for a pause."""
-        return await self._engine.read(asked_to_wait, address)
-
-    async def recover(
-        self,
-        repeatable: Collection[Platform],
-        *,
-        platforms: Collection[Platform] | None = None,
-        alive: Collection[str] | None = None,
-        besides: Collection[int] = (),
-    ) -> tuple[Outgoing, ...]:
-        """Recover what dead processes were sending, and return the messages that are now uncertain.
-
-        A message is queued again if its platform is `repeatable` (it accepts a key), or if it
-        replaces a live bubble. Otherwise it becomes uncertain. The receipts of parts that arrived
-        are kept.
-
-        `platforms` of None means all. `alive` names the only processes that may still be sending,
-        if the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT.
-        `besides` are the numbers of messages that the caller itself is sending.
-        """
-        return await self._engine.write(recover, repeatable, platforms, alive, besides)
-
-    async def troubled(
-        self, *, reported: bool | None = None, limit: int = 50
-    ) -> tuple[Outgoing, ...]:
-        """Failed and uncertain messages, newest first: all of them, or only those that were (or
-        were not) reported in their session."""
-        return await self._engine.read(troubled, reported, limit)
-
-    async def reported(self, no: int) -> bool:
-        """Mark a failed or uncertain message as reported in its session. Return False if it already
-        was, or is in another state."""
-        return await self._engine.write(report, no)
-
-    async def waiting(self, address: Address) -> int:
-        """How many messages to this address are queued or being sent."""
-        return await self._engine.read(waiting, address)
-
-    async def due(self, platforms: Collection[Platform]) -> int:
-        """How many messages on these platforms are being sent or could be sent now."""
-        return await self._engine.read(due, platforms)
-
-    async def begin_bubble(
-        self, address: Address, key: str, body: str, session_id: str | None = None
-    ) -> None:
-        """Record the live bubble of `address` before it is sent under `key`."""
-        await self._engine.write(
-            bubbles.begin, address, bubbles.UnconfirmedBubble(key, body), session_id
-        )
-
-    async def bubble(
-        self, address: Address, receipt: str | None, session_id: str | None = None
-    ) -> None:
-        """Set the live bubble of `address`, or remove it if `receipt` is None. It is also removed
-        when its receipt is recorded for a sent message."""
-        await self._engine.write(bubbles.put, address, receipt, session_id)
-
-    async def bubbles(self, platforms: Collection[Platform]) -> Mapping[Address, str]:
-        """The receipt of each live bubble."""
-        return await self._engine.read(bubbles.of, platforms)
-
-    async def begun_bubbles(
-        self, platforms: Collection[Platform]
-    ) -> Mapping[Address, bubbles.UnconfirmedBubble]:
-        """The bubbles that may or may not have been sent."""
-        return await self._engine.read(bubbles.begun, platforms)
-
-    async def get(self, key: str) -> Outgoing | None:
-        return await self._engine.read(get, key)
-
-    async def prune(self, before: datetime) -> int:
-        """Delete messages that were sent before this time, and the files of finished ones."""
-        return await self._engine.write(prune, before)
-
-
 _COLUMNS = (
     "no, key, address, session_id, body, state, attempt, buttons, receipts, error, queued,"
     " finished, reported, file"
@@ -234,6 +106,7 @@ _COLUMNS = (
 
 
 def enqueue(tx: Tx, draft: Draft) -> bool:
+    """Queue a message after all others for its address. Return False if its key is known."""
     queued = tx.change(
         "INSERT INTO outbox"
         " (key, platform, address, session_id, body, buttons, file, state, queued)"
@@ -256,14 +129,19 @@ def enqueue(tx: Tx, draft: Draft) -> bool:
     return queued == 1
 
 
-def data(tx: Tx, key: str) -> bytes:
-    row = tx.row("SELECT data FROM uploads WHERE key = :key", key=key)
+def data(tx: Tx, outgoing: Outgoing) -> bytes:
+    """The contents of the attached file. Empty if they are no longer stored."""
+    row = tx.row("SELECT data FROM uploads WHERE key = :key", key=outgoing.key)
     return bytes(row[0]) if row else b""
 
 
 def claim(
-    tx: Tx, platforms: Collection[Platform], limit: int, seconds: float
+    tx: Tx, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SEND_TIMEOUT
 ) -> tuple[Outgoing, ...]:
+    """Claim the next messages to send, at most one per address.
+
+    A message whose row is invalid fails here, and is returned in that state.
+    """
     skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
     rows = tx.rows(
         "SELECT no FROM outbox o WHERE state = 'queued' AND not_before <= :ticks"
@@ -293,6 +171,11 @@ def claim(
 
 
 def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
+    """Record that one more part arrived, and allow time for the next. Repeating the last
+    receipt adds nothing.
+
+    Return False, like every change to an attempt, if this process no longer owns it.
+    """
     bubbles.become(tx, outgoing.address, receipt)
     last = "substr(receipts, length(receipts) - length(:line) + 1)"
     change = f"receipts = receipts || CASE WHEN {last} = :line THEN '' ELSE :line END"
@@ -324,7 +207,12 @@ def finish(
     return settled
 
 
-def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float, *, asked: bool) -> bool:
+def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False) -> bool:
+    """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
+    address wait.
+
+    `asked` means that the platform itself asked for the pause.
+    """
     tx.nudge(Topic.SENT)
     return _settle(
         tx,
@@ -337,6 +225,7 @@ def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float, *, asked: boo
 
 
 def asked_to_wait(tx: Tx, address: Address) -> float:
+    """Seconds until messages may be sent there again, if the platform asked for a pause."""
     (until,) = tx.one(
         "SELECT coalesce(max(not_before), 0) FROM outbox"
         " WHERE address = :key AND state = 'queued' AND asked = 1",
@@ -365,10 +254,21 @@ def _change(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
 def recover(
     tx: Tx,
     repeatable: Collection[Platform],
-    platforms: Collection[Platform] | None,
-    alive: Collection[str] | None,
-    besides: Collection[int],
+    *,
+    platforms: Collection[Platform] | None = None,
+    alive: Collection[str] | None = None,
+    besides: Collection[int] = (),
 ) -> tuple[Outgoing, ...]:
+    """Recover what dead processes were sending, and return the messages that are now uncertain.
+
+    A message is queued again if its platform is `repeatable` (it accepts a key), or if it
+    replaces a live bubble. Otherwise it becomes uncertain. The receipts of parts that arrived
+    are kept.
+
+    `platforms` of None means all. `alive` names the only processes that may still be sending,
+    if the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT.
+    `besides` are the numbers of messages that the caller itself is sending.
+    """
     among = listed(Platform if platforms is None else platforms)
     # A message that replaces a bubble is an edit, and can be repeated on any platform.
     rows = tx.rows(
@@ -399,7 +299,9 @@ def recover(
     return tuple(lost)
 
 
-def troubled(tx: Tx, reported: bool | None, limit: int) -> tuple[Outgoing, ...]:
+def troubled(tx: Tx, *, reported: bool | None = None, limit: int = 50) -> tuple[Outgoing, ...]:
+    """Failed and uncertain messages, newest first: all of them, or only those that were (or
+    were not) reported in their session."""
     # Messages without a session cannot be reported, and must not crowd out the rest.
     only = "" if reported is None else f" AND reported = {int(reported)} AND session_id IS NOT NULL"
     rows = tx.rows(
@@ -411,6 +313,8 @@ def troubled(tx: Tx, reported: bool | None, limit: int) -> tuple[Outgoing, ...]:
 
 
 def report(tx: Tx, no: int) -> bool:
+    """Mark a failed or uncertain message as reported in its session. Return False if it already
+    was, or is in another state."""
     sql = (
         "UPDATE outbox SET reported = 1"
         " WHERE no = :no AND state IN ('failed', 'uncertain') AND reported = 0"
@@ -436,11 +340,13 @@ def offer_again(tx: Tx, address: Address) -> None:
 
 
 def waiting(tx: Tx, address: Address) -> int:
+    """How many messages to this address are queued or being sent."""
     sql = "SELECT count(*) FROM outbox WHERE address = :key AND state IN ('queued', 'sending')"
     return tx.one(sql, key=address.key)[0]
 
 
 def due(tx: Tx, platforms: Collection[Platform]) -> int:
+    """How many messages on these platforms are being sent or could be sent now."""
     among = listed(platforms)
     (count,) = tx.one(
         "SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending')"
@@ -456,6 +362,7 @@ def get(tx: Tx, key: str) -> Outgoing | None:
 
 
 def prune(tx: Tx, before: datetime) -> int:
+    """Delete messages that were sent before this time, and the files of finished ones."""
     tx.change(
         "DELETE FROM uploads WHERE NOT EXISTS (SELECT 1 FROM outbox o"
         " WHERE o.key = uploads.key AND o.state IN ('queued', 'sending'))"
@@ -531,3 +438,35 @@ def _read(row: Row) -> Outgoing:
         finished=moment_or_none(finished),
         reported=bool(reported),
     )
+
+
+class Outbox(Operations):
+    enqueue = Write(enqueue)
+    data = Read(data)
+    claim = Write(claim)
+    progress = Write(progress)
+    retry = Write(retry)
+    asked_to_wait = Read(asked_to_wait)
+    recover = Write(recover)
+    troubled = Read(troubled)
+    reported = Write(report)
+    waiting = Read(waiting)
+    due = Read(due)
+    get = Read(get)
+    prune = Write(prune)
+    begin_bubble = Write(bubbles.begin)
+    bubble = Write(bubbles.put)
+    begun_bubbles = Read(bubbles.begun)
+    bubbles = Read(bubbles.shown)
+
+    async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
+        """Mark it as sent. `receipt` is that of the last part, unless already recorded."""
+        return await self._engine.write(finish, outgoing, OutgoingState.SENT, receipt=receipt)
+
+    async def failed(self, outgoing: Outgoing, reason: str) -> bool:
+        """Mark it as undeliverable."""
+        return await self._engine.write(finish, outgoing, OutgoingState.FAILED, error=reason)
+
+    async def uncertain(self, outgoing: Outgoing, reason: str) -> bool:
+        """Mark it as possibly delivered: it must not be sent again."""
+        return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)

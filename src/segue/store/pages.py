@@ -15,7 +15,7 @@ from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.store import owners, pairings
-from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.leases import until
 from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
 
@@ -90,105 +90,19 @@ class PageLocation:
     addresses: tuple[str, ...]
 
 
-class Pages:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    # Browsers
-
-    async def link(
-        self, owner: str, *, process: str | None = None, seconds: float = pairings.CODE_SECONDS
-    ) -> str:
-        """Create a token. The first browser that proves it has the token is paired with `owner`.
-
-        Only the gateway `process` accepts it; None means this one. The token itself is not stored.
-        """
-        token = secrets.token_urlsafe(16)  # short, so that the link fits on a line and in a QR code
-        await self._engine.write(link, owner, token, process, seconds)
-        return token
-
-    async def credential(self, key: str, origin: str) -> Credential | None:
-        """The credential that a page loaded from `origin` must prove, or None.
-
-        `key` is the id of a browser that was paired at this origin, or of a link to this gateway.
-        """
-        return await self._engine.read(credential, key, origin)
-
-    async def admit(self, key: str, sender: Sender, secret: str, origin: str) -> None:
-        """Pair a browser through the link with this id: the browser becomes a platform user linked
-        to the owner. Raise PairingRefused if the link was used or has expired."""
-        await self._engine.write(admit, key, sender, secret, origin)
-
-    async def forget(self, port: int) -> int:
-        """Unpair the browsers that were paired on this port, and return how many there were."""
-        return await self._engine.write(forget, port)
-
-    # Where it is served
-
-    async def place(self, machine: str) -> PageLocation | None:
-        """Where the page was last served on this machine, or None."""
-        return await self._engine.read(place, machine)
-
-    async def settle(self, machine: str, place: PageLocation) -> None:
-        """Record where the page is served."""
-        await self._engine.write(settle, machine, place)
-
-    # Conversations
-
-    async def begin(self, owner: str, title: str, *, key: str) -> Page:
-        """Start a conversation, or return the one started with the same key."""
-        return await self._engine.write(begin, owner, title, key)
-
-    async def get(self, page: str) -> Page | None:
-        return await self._engine.read(get, page)
-
-    async def list(self, owner: str, *, limit: int = 100) -> tuple[Page, ...]:
-        """The owner's conversations, most recently active first."""
-        return await self._engine.read(list_pages, owner, limit)
-
-    async def changes(self, page: str, after: int, *, limit: int = 200) -> tuple[PageMessage, ...]:
-        """The newest messages that were added or changed after rev `after`, in order."""
-        return await self._engine.read(changes, page, after, limit)
-
-    async def message(self, no: int) -> PageMessage | None:
-        return await self._engine.read(message, no)
-
-    # Messages from the agent
-
-    async def show(self, page: str, key: str, body: str, buttons: Buttons = ()) -> PageMessage:
-        """Show a message from the agent, or return the one shown with the same key."""
-        return await self._engine.write(show, page, key, Author.AGENT, body, buttons)
-
-    async def edit(self, no: int, body: str, buttons: Buttons = ()) -> PageMessage | None:
-        """Replace the text and buttons of a message. Return None if it no longer exists."""
-        return await self._engine.write(edit, no, body, buttons)
-
-    # Actions of the user
-
-    async def say(self, page: str, key: str, browser: str, body: str) -> PageMessage:
-        """Record a message from the user, or return the one recorded with the same key."""
-        return await self._engine.write(say, page, key, browser, body)
-
-    async def press(self, page: str, key: str, browser: str, no: int, data: str) -> bool:
-        """Record a button press and remove the message's buttons. Return False if it has no such
-        button, True if the press was already recorded with the same key."""
-        return await self._engine.write(press, page, key, browser, no, data)
-
-    async def unheard(self, *, limit: int = 100) -> tuple[PageUpdate, ...]:
-        """The user's actions that the adapter has not confirmed yet, in order."""
-        return await self._engine.read(unheard, limit)
-
-    async def heard(self, no: int) -> None:
-        """Confirm that this action is recorded elsewhere."""
-        await self._engine.write(heard, no)
-
-
 # Browsers
 
 
-def link(tx: Tx, owner: str, token: str, process: str | None, seconds: float) -> None:
+def link(
+    tx: Tx, owner: str, *, process: str | None = None, seconds: float = pairings.CODE_SECONDS
+) -> str:
+    """Create a token. The first browser that proves it has the token is paired with `owner`.
+
+    Only the gateway `process` accepts it; None means this one. The token itself is not stored.
+    """
     owners.found(tx, owner)
     tx.lock(f"page links of {owner}")
+    token = secrets.token_urlsafe(16)  # short, so that the link fits on a line and in a QR code
     key, secret = proof.of_link(token)
     tx.change(
         "INSERT INTO page_links (id, secret, owner, process, until)"
@@ -199,16 +113,15 @@ def link(tx: Tx, owner: str, token: str, process: str | None, seconds: float) ->
         process=process or tx.process,
         until=until(tx, seconds),
     )
-    tx.change("DELETE FROM page_links WHERE until <= :ticks", ticks=tx.ticks)
-    tx.change(
-        "DELETE FROM page_links WHERE owner = :owner AND no NOT IN (SELECT no FROM page_links"
-        " WHERE owner = :owner ORDER BY no DESC LIMIT :most)",
-        owner=owner,
-        most=pairings.MAX_OPEN,
-    )
+    pairings.forget_old(tx, "page_links", owner)
+    return token
 
 
 def credential(tx: Tx, key: str, origin: str) -> Credential | None:
+    """The credential that a page loaded from `origin` must prove, or None.
+
+    `key` is the id of a browser that was paired at this origin, or of a link to this gateway.
+    """
     browser = tx.row(
         "SELECT b.secret, i.owner FROM browsers b"
         " JOIN identities i ON i.platform = 'web' AND i.user_id = b.id"
@@ -228,6 +141,8 @@ def credential(tx: Tx, key: str, origin: str) -> Credential | None:
 
 
 def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
+    """Pair a browser through the link with this id: the browser becomes a platform user linked
+    to the owner. Raise PairingRefused if the link was used or has expired."""
     used = tx.row(
         "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks"
         " RETURNING owner",
@@ -248,6 +163,7 @@ def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
 
 
 def forget(tx: Tx, port: int) -> int:
+    """Unpair the browsers that were paired on this port, and return how many there were."""
     found = tx.rows("SELECT id FROM browsers WHERE origin LIKE :origin", origin=f"%:{port}")
     for (browser,) in found:
         tx.change("DELETE FROM browsers WHERE id = :id", id=browser)
@@ -259,12 +175,14 @@ def forget(tx: Tx, port: int) -> int:
 
 
 def place(tx: Tx, machine: str) -> PageLocation | None:
+    """Where the page was last served on this machine, or None."""
     sql = "SELECT port, addresses FROM page_places WHERE machine = :machine"
     row = tx.row(sql, machine=text(machine))
     return PageLocation(port=row[0], addresses=tuple(row[1].split())) if row else None
 
 
 def settle(tx: Tx, machine: str, place: PageLocation) -> None:
+    """Record where the page is served."""
     tx.change(
         "INSERT INTO page_places (machine, port, addresses) VALUES (:machine, :port, :addresses)"
         " ON CONFLICT (machine) DO UPDATE"
@@ -280,7 +198,8 @@ def settle(tx: Tx, machine: str, place: PageLocation) -> None:
 _PAGE = "SELECT id, owner, title, rev, active, session FROM pages"
 
 
-def begin(tx: Tx, owner: str, title: str, key: str) -> Page:
+def begin(tx: Tx, owner: str, title: str, *, key: str) -> Page:
+    """Start a conversation, or return the one started with the same key."""
     owners.found(tx, owner)
     tx.change(
         "INSERT INTO pages (id, owner, title, key, active)"
@@ -299,7 +218,8 @@ def get(tx: Tx, page: str) -> Page | None:
     return _page(row) if row else None
 
 
-def list_pages(tx: Tx, owner: str, limit: int) -> tuple[Page, ...]:
+def list_pages(tx: Tx, owner: str, *, limit: int = 100) -> tuple[Page, ...]:
+    """The owner's conversations, most recently active first."""
     sql = f"{_PAGE} WHERE owner = :owner ORDER BY active DESC, id LIMIT :limit"
     return tuple(map(_page, tx.rows(sql, owner=owner, limit=limit)))
 
@@ -315,7 +235,8 @@ def arrived(tx: Tx, page: str, session_id: str) -> None:
 _MESSAGE = "SELECT no, page, key, rev, author, text, buttons, at FROM page_messages"
 
 
-def changes(tx: Tx, page: str, after: int, limit: int) -> tuple[PageMessage, ...]:
+def changes(tx: Tx, page: str, after: int, *, limit: int = 200) -> tuple[PageMessage, ...]:
+    """The newest messages that were added or changed after rev `after`, in order."""
     rows = tx.rows(
         f"{_MESSAGE} WHERE page = :page AND rev > :after ORDER BY no DESC LIMIT :limit",
         page=text(page),
@@ -330,7 +251,15 @@ def message(tx: Tx, no: int) -> PageMessage | None:
     return _message(row) if row else None
 
 
-def show(tx: Tx, page: str, key: str, author: Author, body: str, buttons: Buttons) -> PageMessage:
+def show(
+    tx: Tx,
+    page: str,
+    key: str,
+    body: str,
+    buttons: Buttons = (),
+    author: Author = Author.AGENT,
+) -> PageMessage:
+    """Show a message, or return the one shown with the same key."""
     if said := tx.row(f"{_MESSAGE} WHERE key = :key", key=text(key)):
         return _message(said)
     tx.change(
@@ -347,7 +276,8 @@ def show(tx: Tx, page: str, key: str, author: Author, body: str, buttons: Button
     return _message(tx.one(f"{_MESSAGE} WHERE key = :key", key=text(key)))
 
 
-def edit(tx: Tx, no: int, body: str, buttons: Buttons) -> PageMessage | None:
+def edit(tx: Tx, no: int, body: str, buttons: Buttons = ()) -> PageMessage | None:
+    """Replace the text and buttons of a message. Return None if it no longer exists."""
     if (there := message(tx, no)) is None:
         return None
     tx.change(
@@ -369,13 +299,16 @@ def _next_rev(tx: Tx, page: str) -> int:
 
 
 def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
+    """Record a message from the user, or return the one recorded with the same key."""
     key = own_key(page, key)
-    said = show(tx, page, key, Author.PERSON, body, ())
+    said = show(tx, page, key, body, author=Author.PERSON)
     _record(tx, page, key, browser, PageAction.SAY, body, said.no)
     return said
 
 
 def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
+    """Record a button press and remove the message's buttons. Return False if it has no such
+    button, True if the press was already recorded with the same key."""
     if tx.row("SELECT 1 FROM page_updates WHERE key = :key", key=own_key(page, key)):
         return True
     # Every change to a message updates its page first, so this lock blocks them all.
@@ -408,7 +341,8 @@ def _record(tx: Tx, page: str, key: str, browser: str, act: PageAction, body: st
         tx.nudge(Topic.PAGES)
 
 
-def unheard(tx: Tx, limit: int) -> tuple[PageUpdate, ...]:
+def unheard(tx: Tx, *, limit: int = 100) -> tuple[PageUpdate, ...]:
+    """The user's actions that the adapter has not confirmed yet, in order."""
     rows = tx.rows(
         "SELECT no, page, browser, kind, text, message FROM page_updates WHERE heard = 0"
         " ORDER BY no LIMIT :limit",
@@ -423,6 +357,7 @@ def unheard(tx: Tx, limit: int) -> tuple[PageUpdate, ...]:
 
 
 def heard(tx: Tx, no: int) -> None:
+    """Confirm that this action is recorded elsewhere."""
     # Only this one: on PostgreSQL, a lower number may be committed later.
     tx.change("UPDATE page_updates SET heard = 1 WHERE no = :no", no=no)
 
@@ -444,3 +379,23 @@ def _message(row: Row) -> PageMessage:
         buttons=parse_buttons(buttons),
         at=moment(at),
     )
+
+
+class Pages(Operations):
+    link = Write(link)
+    credential = Read(credential)
+    admit = Write(admit)
+    forget = Write(forget)
+    place = Read(place)
+    settle = Write(settle)
+    begin = Write(begin)
+    get = Read(get)
+    list = Read(list_pages)
+    changes = Read(changes)
+    message = Read(message)
+    show = Write(show)
+    edit = Write(edit)
+    say = Write(say)
+    press = Write(press)
+    unheard = Read(unheard)
+    heard = Write(heard)

@@ -10,7 +10,7 @@ from segue.core.address import Sender
 from segue.core.errors import PairingRefused
 from segue.core.session import Owner
 from segue.store import owners
-from segue.store.base import Engine, Tx
+from segue.store.base import Operations, Read, Tx, Write
 from segue.store.leases import until
 from segue.store.values import text
 
@@ -20,46 +20,29 @@ MAX_OPEN = 5
 """How many open codes an owner can have."""
 
 
-class Pairings:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+def begin(tx: Tx, owner: str, *, seconds: float = CODE_SECONDS) -> str:
+    """Create a code. The first platform user who sends it is linked to `owner`.
 
-    async def begin(self, owner: str, *, seconds: float = CODE_SECONDS) -> str:
-        """Create a code. The first platform user who sends it is linked to `owner`.
-
-        Only its digest is stored. The oldest code is void when more than MAX_OPEN are open.
-        """
-        code = pairing.new_code(secrets.token_bytes(16))
-        await self._engine.write(begin, owner, digest(code), seconds)
-        return code
-
-    async def redeem(self, code: str, sender: Sender) -> Owner:
-        """Link `sender` to the owner of `code`, in any spelling, and return the owner.
-
-        Raise PairingRefused if the code is invalid, used or expired. Raise IdentityTaken if the
-        sender is already linked to another owner: the code stays valid.
-        """
-        if not pairing.looks_like_code(code):
-            raise PairingRefused
-        return await self._engine.write(redeem, digest(code), sender)
-
-    async def open_codes(self) -> int:
-        """How many codes of all owners are still valid."""
-        return await self._engine.read(open_codes)
-
-
-def begin(tx: Tx, owner: str, digest: str, seconds: float) -> None:
+    Only its digest is stored. The oldest code is void when more than MAX_OPEN are open.
+    """
     owners.found(tx, owner)
     tx.lock(f"pairings of {owner}")
+    code = pairing.new_code(secrets.token_bytes(16))
     tx.change(
         "INSERT INTO pairings (digest, owner, until) VALUES (:digest, :owner, :until)",
-        digest=digest,
+        digest=digest(code),
         owner=owner,
         until=until(tx, seconds),
     )
-    tx.change("DELETE FROM pairings WHERE until <= :ticks", ticks=tx.ticks)
+    forget_old(tx, "pairings", owner)
+    return code
+
+
+def forget_old(tx: Tx, table: str, owner: str) -> None:
+    """Delete the expired rows of `table`, and those of the owner that exceed MAX_OPEN."""
+    tx.change(f"DELETE FROM {table} WHERE until <= :ticks", ticks=tx.ticks)
     tx.change(
-        "DELETE FROM pairings WHERE owner = :owner AND no NOT IN (SELECT no FROM pairings"
+        f"DELETE FROM {table} WHERE owner = :owner AND no NOT IN (SELECT no FROM {table}"
         " WHERE owner = :owner ORDER BY no DESC LIMIT :most)",
         owner=owner,
         most=MAX_OPEN,
@@ -92,9 +75,25 @@ def _take(tx: Tx, digest: str) -> str | None:
 
 
 def open_codes(tx: Tx) -> int:
+    """How many codes of all owners are still valid."""
     return tx.one("SELECT count(*) FROM pairings WHERE until > :ticks", ticks=tx.ticks)[0]
 
 
 def digest(code: str) -> str:
     """The stored digest of a code, the same for every spelling."""
     return hashlib.sha256(pairing.normal(code).encode()).hexdigest()
+
+
+class Pairings(Operations):
+    begin = Write(begin)
+    open_codes = Read(open_codes)
+
+    async def redeem(self, code: str, sender: Sender) -> Owner:
+        """Link `sender` to the owner of `code`, in any spelling, and return the owner.
+
+        Raise PairingRefused if the code is invalid, used or expired. Raise IdentityTaken if the
+        sender is already linked to another owner: the code stays valid.
+        """
+        if not pairing.looks_like_code(code):
+            raise PairingRefused
+        return await self._engine.write(redeem, digest(code), sender)
