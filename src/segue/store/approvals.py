@@ -106,19 +106,19 @@ def ask(
         no=no,
         call=text(call_id),
     )
-    (approval_id,) = tx.one(
-        "INSERT INTO approvals (session_no, call_id, fingerprint, what, address, asked, until,"
-        " state) VALUES (:no, :call, :fingerprint, :what, :address, :now, :until, 'waiting')"
-        " RETURNING id",
-        no=no,
-        call=text(call_id),
+    made = tx.insert(
+        "approvals",
+        returning="id",
+        session_no=no,
+        call_id=text(call_id),
         fingerprint=text(fingerprint),
         what=text(what),
         address=address.key,
-        now=tx.now,
+        asked=tx.now,
         until=leases.until(tx, seconds),
+        state="waiting",
     )
-    return _approval(tx, tx.one(f"{_SELECT} WHERE a.id = :id", id=approval_id))
+    return _approval(tx, tx.one(f"{_SELECT} WHERE a.id = :id", id=made and made[0]))
 
 
 def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer) -> Approval:
@@ -202,19 +202,8 @@ def void(tx: Tx, session_id: str) -> int:
 def _approval(tx: Tx, row: Row) -> Approval:
     """Return the approval in `row`. A waiting one past its deadline is expired, even if the row
     does not say so yet."""
-    (
-        approval_id,
-        session_id,
-        call_id,
-        fingerprint,
-        what,
-        address,
-        owner,
-        asked,
-        until,
-        state,
-        answer,
-    ) = row
+    approval_id, session_id, call_id, fingerprint, what, *rest = row
+    address, owner, asked, until, state, answer = rest
     approval = Approval(
         id=approval_id,
         session_id=session_id,
@@ -237,12 +226,12 @@ def grant(tx: Tx, lease: Lease, fingerprint: str) -> None:
     """Allow this exact call for the rest of the session. Raise SessionMoved if the lease was
     lost."""
     no, _ = leases.own(tx, lease)
-    tx.change(
-        "INSERT INTO grants (session_no, fingerprint, granted) VALUES (:no, :fingerprint, :now)"
-        " ON CONFLICT DO NOTHING",
-        no=no,
+    tx.insert(
+        "grants",
+        conflict="DO NOTHING",
+        session_no=no,
         fingerprint=text(fingerprint),
-        now=tx.now,
+        granted=tx.now,
     )
 
 

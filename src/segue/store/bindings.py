@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.errors import AddressTaken, SessionNotFound
+from segue.core.errors import AddressTaken
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
 from segue.store import approvals, leases, outbox, pages, sessions
@@ -78,7 +78,7 @@ def get_or_create(
     tx.lock(address.key)
     there = get(tx, address)
     if there is not None:  # its lease must not change while we decide
-        tx.row(f"SELECT no FROM sessions WHERE id = :id {tx.for_update}", id=there.session_id)
+        leases.locked(tx, there.session_id, "no")
     if (known := current(tx, address, owner, policy, zone)) is not None:
         return known
     replaced, reason = None, None
@@ -102,24 +102,20 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     leaves is notified. Raise AddressTaken if the address belongs to another owner.
     """
     tx.lock(address.key)
-    sql = f"SELECT no, owner, ended FROM sessions WHERE id = :id {tx.for_update}"
-    if (row := tx.row(sql, id=session_id)) is None:
-        raise SessionNotFound(name=session_id)
-    no, owner, ended = row
+    no, owner, ended = leases.locked(tx, session_id, "no, owner, ended")
     there = get(tx, address)
     if there is not None and sessions.found(tx, there.session_id).owner != owner:
         raise AddressTaken
     left = tx.row("DELETE FROM bindings WHERE session_no = :no RETURNING address", no=no)
-    tx.change(
-        "INSERT INTO bindings (address, session_no, origin, version, bound)"
-        " VALUES (:key, :no, :origin, :version, :now)"
-        " ON CONFLICT (address) DO UPDATE SET session_no = excluded.session_no,"
+    tx.insert(
+        "bindings",
+        conflict="(address) DO UPDATE SET session_no = excluded.session_no,"
         " origin = excluded.origin, version = excluded.version, bound = excluded.bound",
-        key=address.key,
-        no=no,
+        address=address.key,
+        session_no=no,
         origin=origin.value,
         version=there.version + 1 if there else 1,
-        now=tx.now,
+        bound=tx.now,
     )
     if address.platform is Platform.WEB and address.thread_id is not None:
         pages.arrived(tx, address.thread_id, session_id)

@@ -60,8 +60,7 @@ def announce(
 ) -> GatewayRecord:
     """Register this gateway for those of `platforms` that no live gateway serves.
 
-    Call it again to take over from a gateway that died or hangs. The leases of that gateway
-    expire.
+    Call it again to take over from a gateway that died or hangs. The leases of that gateway expire.
     """
     tx.lock("gateways")
     living = {gateway.process for gateway in alive(tx)}
@@ -70,21 +69,21 @@ def announce(
             if process != tx.process:  # if we were only late, we keep our leases
                 leases.run_out(tx, process)
             tx.change("DELETE FROM gateways WHERE process = :process", process=process)
-    tx.change(
-        "INSERT INTO gateways (process, name, started, until) VALUES (:me, :name, :now, :until)"
-        " ON CONFLICT (process) DO UPDATE SET name = excluded.name, until = excluded.until",
-        me=tx.process,
+    tx.insert(
+        "gateways",
+        conflict="(process) DO UPDATE SET name = excluded.name, until = excluded.until",
+        process=tx.process,
         name=text(name),
-        now=tx.now,
+        started=tx.now,
         until=until(tx, seconds),
     )
     for platform in sorted(platforms):
-        tx.change(
-            "INSERT INTO gateway_platforms (platform, process, since)"
-            " VALUES (:platform, :me, :now) ON CONFLICT DO NOTHING",
+        tx.insert(
+            "gateway_platforms",
+            conflict="DO NOTHING",
             platform=platform.value,
-            me=tx.process,
-            now=tx.now,
+            process=tx.process,
+            since=tx.now,
         )
     tx.nudge(Topic.HANDOFFS)
     return next(gateway for gateway in alive(tx) if gateway.process == tx.process)
@@ -102,8 +101,7 @@ def require(tx: Tx, platform: Platform) -> None:
 
 
 def heartbeat(tx: Tx, *, seconds: float = ALIVE_SECONDS) -> bool:
-    """Stay registered. Return False if this gateway is unknown and must announce itself
-    again."""
+    """Stay registered. Return False if this gateway is unknown and must announce itself again."""
     sql = "UPDATE gateways SET until = :until WHERE process = :me"
     return tx.change(sql, until=until(tx, seconds), me=tx.process) == 1
 

@@ -14,11 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.core.address import Address, Platform
-from segue.core.errors import (
-    HandoffInFlight,
-    SessionChanged,
-    SessionNotFound,
-)
+from segue.core.errors import HandoffInFlight, SessionChanged
 from segue.core.handoff import (
     MAX_ATTEMPTS,
     REASONS,
@@ -35,14 +31,7 @@ from segue.core.transcript import Message
 from segue.store import bindings, leases, outbox, sessions, transcripts
 from segue.store.base import Row, Topic, Tx
 from segue.store.leases import until
-from segue.store.values import (
-    address_or_none,
-    listed,
-    moment,
-    moment_or_none,
-    text,
-    unreadable,
-)
+from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
 
 CLAIM_SECONDS = 15.0
 """How long a handoff waits for a gateway: after the request, and after its gateway died."""
@@ -88,10 +77,7 @@ def request(
     HandoffInFlight. Calling it again with the same `key` returns the first request.
     """
     key = key or secrets.token_hex(16)
-    sql = f"SELECT no, epoch, process, last_seq FROM sessions WHERE id = :id {tx.for_update}"
-    if (row := tx.row(sql, id=session_id)) is None:
-        raise SessionNotFound(name=session_id)
-    no, epoch, process, seq = row
+    no, epoch, process, seq = leases.locked(tx, session_id, "no, epoch, process, last_seq")
     if known := tx.row(f"{_SELECT} WHERE h.key = :key", key=key):
         return _handoff(known)
     leases.permit(tx, session_id, lease, epoch=epoch, process=process)
@@ -100,19 +86,18 @@ def request(
         _end(tx, latest.id, _why_void(latest))
     elif latest is not None and latest.in_flight:
         raise HandoffInFlight(platform=latest.platform)
-    tx.change(
-        "INSERT INTO handoffs (session_no, key, platform, home, message, epoch, seq, state,"
-        " claim_by, requested) VALUES (:no, :key, :platform, :home, :message, :epoch, :seq,"
-        " 'pending', :claim_by, :now)",
-        no=no,
+    tx.insert(
+        "handoffs",
+        session_no=no,
         key=key,
         platform=platform.value,
         home=home.key if home else None,
         message=None if message is None else text(message),
         epoch=epoch,
         seq=seq,
+        state=State.PENDING.value,
         claim_by=until(tx, claim_seconds),
-        now=tx.now,
+        requested=tx.now,
     )
     tx.nudge(Topic.HANDOFFS)
     return _handoff(tx.one(f"{_SELECT} WHERE h.key = :key", key=key))
@@ -437,30 +422,9 @@ def _handoff(row: Row) -> Handoff:
 
 
 def _read(row: Row) -> Handoff:
-    (
-        handoff_id,
-        session_id,
-        platform,
-        state,
-        requested,
-        claim_by,
-        key,
-        home,
-        message,
-        attempt,
-        fence,
-        process,
-        lease_until,
-        claimed,
-        finished,
-        step,
-        thread,
-        reply,
-        failure,
-        error,
-        detail,
-        confirmed,
-    ) = row
+    handoff_id, session_id, platform, state, requested, claim_by, key, *rest = row
+    home, message, attempt, fence, process, lease_until, claimed, finished, *rest = rest
+    step, thread, reply, failure, error, detail, confirmed = rest
     return Handoff(
         id=handoff_id,
         session_id=session_id,

@@ -52,17 +52,17 @@ def record(
     this chat, so messages that may not have arrived there are offered again.
     """
     gateways.require(tx, address.platform)
-    row = tx.row(
-        "INSERT INTO inbox (platform, account, update_id, address, body, message_id, received)"
-        " VALUES (:platform, :account, :update_id, :address, :body, :message_id, :now)"
-        " ON CONFLICT DO NOTHING RETURNING no",
+    row = tx.insert(
+        "inbox",
+        conflict="DO NOTHING",
+        returning="no",
         platform=address.platform.value,
         account=text(account),
         update_id=text(update_id),
         address=address.key,
         body=text(body),
         message_id=text(message_id),
-        now=tx.now,
+        received=tx.now,
     )
     if row is None:
         return None
@@ -72,8 +72,7 @@ def record(
 
 
 def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
-    """The body of the newest update for that message, or None if there is none or it was
-    pruned."""
+    """The body of the newest update for that message, or None if there is none or it was pruned."""
     row = tx.row(
         "SELECT body FROM inbox"
         " WHERE address = :address AND message_id = :message_id AND message_id <> ''"
@@ -88,8 +87,7 @@ def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
 def waiting(
     tx: Tx, platforms: Collection[Platform] | None = None, *, limit: int = 1000
 ) -> tuple[Incoming, ...]:
-    """The unfinished entries, taken or not, in order of arrival. `platforms` of None means
-    all."""
+    """The unfinished entries, taken or not, in order of arrival. `platforms` of None means all."""
     among = listed(Platform if platforms is None else platforms)
     rows = tx.rows(
         f"SELECT {_COLUMNS} FROM inbox WHERE finished IS NULL AND platform IN ({among})"
@@ -179,19 +177,19 @@ def set_aside(tx: Tx, no: int, reason: str) -> bool:
 
 def refuse(tx: Tx, account: str, update_id: str, address: Address, reason: str) -> int | None:
     """Set aside an update that may not even be recorded. Return None if it is already finished."""
-    row = tx.row(
-        "INSERT INTO inbox"
-        " (platform, account, update_id, address, body, received, finished, error)"
-        " VALUES (:platform, :account, :update_id, :address, '', :now, :now, :error)"
-        " ON CONFLICT (platform, account, update_id)"
-        " DO UPDATE SET finished = excluded.finished, error = excluded.error"
-        " WHERE inbox.finished IS NULL RETURNING no",
+    row = tx.insert(
+        "inbox",
+        conflict="(platform, account, update_id) DO UPDATE"
+        " SET finished = excluded.finished, error = excluded.error WHERE inbox.finished IS NULL",
+        returning="no",
         platform=address.platform.value,
         account=text(account),
         update_id=text(update_id),
         address=address.key,
+        body="",
+        received=tx.now,
+        finished=tx.now,
         error=short_reason(text(reason)),
-        now=tx.now,
     )
     return row[0] if row else None
 

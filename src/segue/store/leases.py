@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import SECOND, Lease, Ticks
-from segue.store.base import Mark, Operations, Read, Topic, Tx
+from segue.store.base import Mark, Operations, Read, Row, Topic, Tx
 from segue.store.values import text
 
 LEASE_SECONDS = 20.0
 """How long a lease lasts without renewal."""
+
+
+OURS = "id = :id AND epoch = :epoch AND process = :process"
+"""SQL condition: the row of a session is that of a lease, whose values are `named`."""
+
+
+def named(lease: Lease) -> dict[str, str | int]:
+    return {"id": lease.session_id, "epoch": lease.epoch, "process": lease.process}
+
+
+def locked(tx: Tx, session_id: str, columns: str) -> Row:
+    """Return `columns` of the session's row, which does not change until the transaction ends.
+    Raise SessionNotFound."""
+    sql = f"SELECT {columns} FROM sessions WHERE id = :id {tx.for_update}"
+    if (row := tx.row(sql, id=session_id)) is None:
+        raise SessionNotFound(name=session_id)
+    return row
 
 
 def acquire(
@@ -20,10 +39,7 @@ def acquire(
     With `take_over`, take it from the holder instead: the holder's next append raises
     SessionMoved, and listeners of Topic.LEASES are woken. An ended session is reopened.
     """
-    sql = f"SELECT epoch, process FROM sessions WHERE id = :id {tx.for_update}"
-    if (row := tx.row(sql, id=session_id)) is None:
-        raise SessionNotFound(name=session_id)
-    epoch, process = row
+    epoch, process = locked(tx, session_id, "epoch, process")
     if not take_over:
         permit(tx, session_id, None, epoch=epoch, process=process)
     taken_from(tx, process)
@@ -50,35 +66,16 @@ def renew(tx: Tx, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
     """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
     it."""
     ends = until(tx, seconds)
-    changed = tx.change(
-        "UPDATE sessions SET lease_until = :until"
-        " WHERE id = :id AND epoch = :epoch AND process = :process",
-        until=ends,
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
-    )
-    if not changed:
+    sql = f"UPDATE sessions SET lease_until = :until WHERE {OURS}"
+    if not tx.change(sql, until=ends, **named(lease)):
         raise moved(tx, lease.session_id)
-    return Lease(
-        session_id=lease.session_id,
-        holder=lease.holder,
-        process=lease.process,
-        epoch=lease.epoch,
-        until=ends,
-    )
+    return replace(lease, until=ends)
 
 
 def release(tx: Tx, lease: Lease) -> bool:
     """Release the lease. Return False if it was already lost."""
-    changed = tx.change(
-        "UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL"
-        " WHERE id = :id AND epoch = :epoch AND process = :process",
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
-    )
-    return changed == 1
+    sql = f"UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL WHERE {OURS}"
+    return tx.change(sql, **named(lease)) == 1
 
 
 def run_out(tx: Tx, process: str) -> None:
@@ -123,14 +120,8 @@ def permit(
 def own(tx: Tx, lease: Lease) -> tuple[int, int]:
     """Return the session's number and last seq, and keep its lease unchanged until the transaction
     ends. Raise SessionMoved if `lease` was lost."""
-    row = tx.row(
-        "SELECT no, last_seq FROM sessions"
-        f" WHERE id = :id AND epoch = :epoch AND process = :process {tx.for_update}",
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
-    )
-    if row is None:
+    sql = f"SELECT no, last_seq FROM sessions WHERE {OURS} {tx.for_update}"
+    if (row := tx.row(sql, **named(lease))) is None:
         raise moved(tx, lease.session_id)
     return row[0], row[1]
 

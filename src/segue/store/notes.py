@@ -26,13 +26,7 @@ def add(tx: Tx, owner: str, text: str) -> Note:
     number = _last_number(tx, owner) + 1 if notes else 1
     sql = "UPDATE owners SET last_note = :number WHERE id = :owner"
     tx.change(sql, number=number, owner=owner)
-    tx.change(
-        "INSERT INTO notes (owner, number, text, written) VALUES (:owner, :number, :text, :now)",
-        owner=owner,
-        number=number,
-        text=wanted,
-        now=tx.now,
-    )
+    tx.insert("notes", owner=owner, number=number, text=wanted, written=tx.now)
     return Note(number=number, text=wanted, written=moment(tx.now))
 
 

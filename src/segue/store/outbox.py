@@ -11,7 +11,7 @@ it arrives, so that another process can resume after the last part that arrived.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -107,26 +107,24 @@ _COLUMNS = (
 
 def enqueue(tx: Tx, draft: Draft) -> bool:
     """Queue a message after all others for its address. Return False if its key is known."""
-    queued = tx.change(
-        "INSERT INTO outbox"
-        " (key, platform, address, session_id, body, buttons, file, state, queued)"
-        " VALUES (:key, :platform, :address, :session, :body, :buttons, :file, 'queued', :now)"
-        " ON CONFLICT DO NOTHING",
+    queued = tx.insert(
+        "outbox",
+        conflict="DO NOTHING",
         key=draft.key,
         platform=draft.address.platform.value,
         address=draft.address.key,
-        session=draft.session_id,
+        session_id=draft.session_id,
         body=text(draft.body),
         buttons=buttons_json(draft.buttons),
         file=text(draft.file) if draft.file else None,
-        now=tx.now,
+        state=OutgoingState.QUEUED.value,
+        queued=tx.now,
     )
     if queued:
         if draft.data:
-            sql = "INSERT INTO uploads (key, data) VALUES (:key, :data)"
-            tx.change(sql, key=draft.key, data=draft.data)
+            tx.insert("uploads", key=draft.key, data=draft.data)
         tx.nudge(Topic.OUTBOX)
-    return queued == 1
+    return queued is not None
 
 
 def data(tx: Tx, outgoing: Outgoing) -> bytes:
@@ -261,13 +259,12 @@ def recover(
 ) -> tuple[Outgoing, ...]:
     """Recover what dead processes were sending, and return the messages that are now uncertain.
 
-    A message is queued again if its platform is `repeatable` (it accepts a key), or if it
-    replaces a live bubble. Otherwise it becomes uncertain. The receipts of parts that arrived
-    are kept.
+    A message is queued again if its platform is `repeatable` (it accepts a key), or if it replaces
+    a live bubble. Otherwise it becomes uncertain. The receipts of parts that arrived are kept.
 
-    `platforms` of None means all. `alive` names the only processes that may still be sending,
-    if the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT.
-    `besides` are the numbers of messages that the caller itself is sending.
+    `platforms` of None means all. `alive` names the only processes that may still be sending, if
+    the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT. `besides`
+    are the numbers of messages that the caller itself is sending.
     """
     among = listed(Platform if platforms is None else platforms)
     # A message that replaces a bubble is an edit, and can be repeated on any platform.
@@ -379,15 +376,9 @@ def _line(receipt: str) -> str:
 def _outgoing(row: Row) -> Outgoing:
     """Return the message in `row`. If the row is invalid, return a failed message without the
     invalid values: one bad row must not keep the others from being read."""
-    try:
-        return _read(row)
-    except ValueError as error:
-        return _without_structure(row, unreadable(error))
-
-
-def _without_structure(row: Row, reason: str) -> Outgoing:
-    no, key, address, session_id, body, _, attempt, _, _, _, queued, finished, reported, _ = row
-    return Outgoing(
+    no, key, address, session_id, body, state, attempt, *rest = row
+    buttons, receipts, error, queued, finished, reported, file = rest
+    plain = Outgoing(
         no=no,
         key=key,
         address=readable_address(address),
@@ -398,46 +389,22 @@ def _without_structure(row: Row, reason: str) -> Outgoing:
         attempt=attempt,
         buttons=(),
         receipts=(),
-        error=reason,
-        queued=moment(queued),
-        finished=moment_or_none(finished),
-        reported=bool(reported),
-    )
-
-
-def _read(row: Row) -> Outgoing:
-    (
-        no,
-        key,
-        address,
-        session_id,
-        body,
-        state,
-        attempt,
-        buttons,
-        receipts,
-        error,
-        queued,
-        finished,
-        reported,
-        file,
-    ) = row
-    return Outgoing(
-        no=no,
-        key=key,
-        address=Address.parse(address),
-        session_id=session_id,
-        body=body,
-        file=file,
-        state=OutgoingState(state),
-        attempt=attempt,
-        buttons=parse_buttons(buttons),
-        receipts=tuple(_receipts.decode_lines(receipts)),
         error=error,
         queued=moment(queued),
         finished=moment_or_none(finished),
         reported=bool(reported),
     )
+    try:
+        return replace(
+            plain,
+            address=Address.parse(address),
+            file=file,
+            state=OutgoingState(state),
+            buttons=parse_buttons(buttons),
+            receipts=tuple(_receipts.decode_lines(receipts)),
+        )
+    except ValueError as problem:
+        return replace(plain, error=unreadable(problem))
 
 
 class Outbox(Operations):

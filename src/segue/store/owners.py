@@ -23,12 +23,7 @@ class Identity:
 
 def ensure(tx: Tx, owner: str, name: str = "") -> Owner:
     """Return the owner with this id, creating it if needed."""
-    tx.change(
-        "INSERT INTO owners (id, name, created) VALUES (:id, :name, :now) ON CONFLICT DO NOTHING",
-        id=owner,
-        name=text(name),
-        now=tx.now,
-    )
+    tx.insert("owners", conflict="DO NOTHING", id=owner, name=text(name), created=tx.now)
     return found(tx, owner)
 
 
@@ -61,23 +56,21 @@ def introduce(tx: Tx, owner: str) -> bool:
 
 
 def link(tx: Tx, sender: Sender, owner: str) -> None:
-    """Link a platform user to an owner. Raise IdentityTaken if the user is linked to
-    another."""
+    """Link a platform user to an owner. Raise IdentityTaken if the user is linked to another."""
     if text(sender.user_id) != sender.user_id:
         raise ValueError("no platform has such a user id")
     found(tx, owner)
-    changed = tx.change(
-        "INSERT INTO identities (platform, user_id, owner, name, linked)"
-        " VALUES (:platform, :user_id, :owner, :name, :now)"
-        " ON CONFLICT (platform, user_id) DO UPDATE SET name = excluded.name"
+    linked = tx.insert(
+        "identities",
+        conflict="(platform, user_id) DO UPDATE SET name = excluded.name"
         " WHERE identities.owner = excluded.owner",
         platform=sender.platform.value,
         user_id=sender.user_id,
         owner=owner,
         name=text(sender.name),
-        now=tx.now,
+        linked=tx.now,
     )
-    if not changed:
+    if not linked:
         raise IdentityTaken(platform=sender.platform, user_id=sender.user_id)
 
 
@@ -121,11 +114,9 @@ def identities(tx: Tx, owner: str) -> tuple[Identity, ...]:
 def set_home(tx: Tx, owner: str, home: HomeChannel) -> None:
     """Set the owner's home channel on its platform."""
     found(tx, owner)
-    tx.change(
-        "INSERT INTO homes (owner, platform, address, name)"
-        " VALUES (:owner, :platform, :address, :name)"
-        " ON CONFLICT (owner, platform)"
-        " DO UPDATE SET address = excluded.address, name = excluded.name",
+    tx.insert(
+        "homes",
+        conflict="(owner, platform) DO UPDATE SET address = excluded.address, name = excluded.name",
         owner=owner,
         platform=home.platform.value,
         address=home.address.key,

@@ -104,9 +104,8 @@ def link(
     tx.lock(f"page links of {owner}")
     token = secrets.token_urlsafe(16)  # short, so that the link fits on a line and in a QR code
     key, secret = proof.of_link(token)
-    tx.change(
-        "INSERT INTO page_links (id, secret, owner, process, until)"
-        " VALUES (:id, :secret, :owner, :process, :until)",
+    tx.insert(
+        "page_links",
         id=key,
         secret=secret,
         owner=owner,
@@ -153,13 +152,7 @@ def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
     if used is None:
         raise PairingRefused
     owners.link(tx, sender, used[0])
-    tx.change(
-        "INSERT INTO browsers (id, secret, origin, made) VALUES (:id, :secret, :origin, :now)",
-        id=sender.user_id,
-        secret=secret,
-        origin=text(origin),
-        now=tx.now,
-    )
+    tx.insert("browsers", id=sender.user_id, secret=secret, origin=text(origin), made=tx.now)
 
 
 def forget(tx: Tx, port: int) -> int:
@@ -183,10 +176,9 @@ def place(tx: Tx, machine: str) -> PageLocation | None:
 
 def settle(tx: Tx, machine: str, place: PageLocation) -> None:
     """Record where the page is served."""
-    tx.change(
-        "INSERT INTO page_places (machine, port, addresses) VALUES (:machine, :port, :addresses)"
-        " ON CONFLICT (machine) DO UPDATE"
-        " SET port = excluded.port, addresses = excluded.addresses",
+    tx.insert(
+        "page_places",
+        conflict="(machine) DO UPDATE SET port = excluded.port, addresses = excluded.addresses",
         machine=text(machine),
         port=place.port,
         addresses=" ".join(place.addresses),
@@ -201,14 +193,14 @@ _PAGE = "SELECT id, owner, title, rev, active, session FROM pages"
 def begin(tx: Tx, owner: str, title: str, *, key: str) -> Page:
     """Start a conversation, or return the one started with the same key."""
     owners.found(tx, owner)
-    tx.change(
-        "INSERT INTO pages (id, owner, title, key, active)"
-        " VALUES (:id, :owner, :title, :key, :now) ON CONFLICT (key) DO NOTHING",
+    tx.insert(
+        "pages",
+        conflict="(key) DO NOTHING",
         id=secrets.token_hex(8),
         owner=owner,
         title=text(title),
         key=text(key),
-        now=tx.now,
+        active=tx.now,
     )
     return _page(tx.one(f"{_PAGE} WHERE key = :key", key=text(key)))
 
@@ -262,16 +254,15 @@ def show(
     """Show a message, or return the one shown with the same key."""
     if said := tx.row(f"{_MESSAGE} WHERE key = :key", key=text(key)):
         return _message(said)
-    tx.change(
-        "INSERT INTO page_messages (page, key, rev, author, text, buttons, at)"
-        " VALUES (:page, :key, :rev, :author, :text, :buttons, :now)",
+    tx.insert(
+        "page_messages",
         page=page,
         key=text(key),
         rev=_next_rev(tx, page),
         author=author.value,
         text=text(body),
         buttons=buttons_json(buttons),
-        now=tx.now,
+        at=tx.now,
     )
     return _message(tx.one(f"{_MESSAGE} WHERE key = :key", key=text(key)))
 
@@ -327,15 +318,15 @@ def own_key(page: str, key: str) -> str:
 
 
 def _record(tx: Tx, page: str, key: str, browser: str, act: PageAction, body: str, no: int) -> None:
-    recorded = tx.change(
-        "INSERT INTO page_updates (page, key, browser, kind, text, message)"
-        " VALUES (:page, :key, :browser, :act, :text, :no) ON CONFLICT (key) DO NOTHING",
+    recorded = tx.insert(
+        "page_updates",
+        conflict="(key) DO NOTHING",
         page=page,
         key=text(key),
         browser=browser,
-        act=act.value,
+        kind=act.value,
         text=text(body),
-        no=no,
+        message=no,
     )
     if recorded:
         tx.nudge(Topic.PAGES)

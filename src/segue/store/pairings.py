@@ -28,12 +28,7 @@ def begin(tx: Tx, owner: str, *, seconds: float = CODE_SECONDS) -> str:
     owners.found(tx, owner)
     tx.lock(f"pairings of {owner}")
     code = pairing.new_code(secrets.token_bytes(16))
-    tx.change(
-        "INSERT INTO pairings (digest, owner, until) VALUES (:digest, :owner, :until)",
-        digest=digest(code),
-        owner=owner,
-        until=until(tx, seconds),
-    )
+    tx.insert("pairings", digest=digest(code), owner=owner, until=until(tx, seconds))
     forget_old(tx, "pairings", owner)
     return code
 

@@ -29,7 +29,7 @@ from segue.core.errors import (
 )
 from segue.core.lease import Ticks
 from segue.store import schema
-from segue.store.base import Row, SqlDialect, Topic, Tx
+from segue.store.base import Row, SqlDialect, Tx
 from segue.store.clock import Clock
 from segue.store.jobs import Job, JobResult, Threads
 from segue.store.processes import new_process_name
@@ -63,7 +63,7 @@ def _native(sql: str) -> bytes:
     return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%")).encode()
 
 
-class PostgresTx:
+class PostgresTx(Tx):
     """One transaction on one connection."""
 
     dialect = SqlDialect.POSTGRES
@@ -79,28 +79,19 @@ class PostgresTx:
         *,
         was_cut_off: bool,
     ) -> None:
-        self._connection = connection
-        self.process = process
-        self.was_cut_off = was_cut_off
         cursor = connection.execute(begin.encode())
         cursor.nextset()
         ((server,),) = cursor.fetchall()
         # The server's clock is the one that all machines share.
-        self.now: int = micros(clock.now()) if clock else server
-        self.ticks: Ticks = clock.ticks() if clock else Ticks(server)
-        self.nudges: set[Topic] = set()
+        now, ticks = (micros(clock.now()), clock.ticks()) if clock else (server, Ticks(server))
+        super().__init__(process, now, ticks, was_cut_off=was_cut_off)
+        self._connection = connection
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         return self._connection.execute(_native(sql), values).fetchall()
 
     def each(self, sql: str, **values: Any) -> Iterator[Row]:
         return iter(self._connection.execute(_native(sql), values))
-
-    def row(self, sql: str, **values: Any) -> Row | None:
-        return self._connection.execute(_native(sql), values).fetchone()
-
-    def one(self, sql: str, **values: Any) -> Row:
-        return self.rows(sql, **values)[0]
 
     def change(self, sql: str, **values: Any) -> int:
         return self._connection.execute(_native(sql), values).rowcount
@@ -121,9 +112,6 @@ class PostgresTx:
         # transaction ends, so a process that was only cut off cannot come back in the middle of it.
         sql = f"SELECT pg_try_advisory_xact_lock_shared({LOCK})"
         return self._connection.execute(sql.encode(), {"process": process}).fetchall() == [(True,)]
-
-    def nudge(self, topic: Topic) -> None:
-        self.nudges.add(topic)
 
     def commit(self, slot: str, number: int) -> None:
         """Commit, and record `number` in `slot` as proof that the commit took effect."""

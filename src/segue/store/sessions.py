@@ -56,16 +56,16 @@ def create(
     """Create a session. If its title is taken, it becomes the next of that lineage."""
     owners.found(tx, owner)
     session_id = new_session_id(moment(tx.now), secrets.token_hex(4))
-    tx.change(
-        "INSERT INTO sessions (id, owner, source, parent, cwd, model, started, active)"
-        " VALUES (:id, :owner, :source, :parent, :cwd, :model, :now, :now)",
+    tx.insert(
+        "sessions",
         id=session_id,
         owner=owner,
         source=source.value,
         parent=parent,
         cwd=None if cwd is None else text(cwd),
         model=model,
-        now=tx.now,
+        started=tx.now,
+        active=tx.now,
     )
     if title is not None:
         return _name(tx, found(tx, session_id), title, chosen=True, numbered=True)
@@ -206,12 +206,10 @@ def describe(tx: Tx, lease: Lease, *, cwd: str | None = None, model: str | None 
     changed = tx.change(
         "UPDATE sessions SET cwd = coalesce(CAST(:cwd AS TEXT), cwd),"
         " model = coalesce(CAST(:model AS TEXT), model)"
-        " WHERE id = :id AND epoch = :epoch AND process = :process",
+        f" WHERE {leases.OURS}",
         cwd=None if cwd is None else text(cwd),
         model=model,
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
+        **leases.named(lease),
     )
     if not changed:
         raise leases.moved(tx, lease.session_id)
@@ -265,10 +263,7 @@ def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
     The caller may if `lease` is the session's lease or the session is not held (else SessionMoved
     or SessionHeld), and if it is not being handed off (else SessionBusy).
     """
-    sql = f"SELECT no, epoch, process FROM sessions WHERE id = :id {tx.for_update}"
-    if (row := tx.row(sql, id=session_id)) is None:
-        raise SessionNotFound(name=session_id)
-    no, epoch, process = row
+    no, epoch, process = leases.locked(tx, session_id, "no, epoch, process")
     leases.permit(tx, session_id, lease, epoch=epoch, process=process)
     if is_moving(tx, no):
         raise SessionBusy
@@ -288,25 +283,9 @@ def is_moving(tx: Tx, no: int) -> bool:
 
 
 def _session(row: Row) -> Session:
-    (
-        session_id,
-        owner,
-        source,
-        started,
-        active,
-        title,
-        title_chosen,
-        parent,
-        cwd,
-        model,
-        input_tokens,
-        output_tokens,
-        cached_tokens,
-        last_seq,
-        ended,
-        end_reason,
-        address,
-    ) = row
+    session_id, owner, source, started, active, title, title_chosen, parent, *rest = row
+    cwd, model, input_tokens, output_tokens, cached_tokens, last_seq, *rest = rest
+    ended, end_reason, address = rest
     return Session(
         id=session_id,
         owner=owner,

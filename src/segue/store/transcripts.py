@@ -49,15 +49,13 @@ def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | 
         " input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,"
         " cached_tokens = cached_tokens + :cached,"
         " summary_seq = CASE WHEN :summary > 0 THEN last_seq + :summary ELSE summary_seq END"
-        " WHERE id = :id AND epoch = :epoch AND process = :process RETURNING no, last_seq, active",
+        f" WHERE {leases.OURS} RETURNING no, last_seq, active",
         count=len(messages),
         input=spent.input,
         output=spent.output,
         cached=spent.cached,
         summary=_last_summary(messages),
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
+        **leases.named(lease),
     )
     if row is None:
         raise leases.moved(tx, lease.session_id)
@@ -144,8 +142,7 @@ def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
 
 
 def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
-    """Hide the last turns, and return what was hidden. Raise NothingToUndo if there are
-    fewer."""
+    """Hide the last turns, and return what was hidden. Raise NothingToUndo if there are fewer."""
     no, last = _own(tx, lease)
     if turns < 1:
         raise NothingToUndo
