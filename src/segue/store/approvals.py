@@ -88,14 +88,11 @@ def ask(
     Open means waiting, or answered but not used yet. Raise SessionMoved if the lease was lost.
     """
     no, _ = leases.own(tx, lease)
-    known = tx.row(
+    sql = (
         f"{_SELECT} WHERE a.session_no = :no AND a.call_id = :call"
-        f" AND a.fingerprint = :fingerprint AND {_OPEN} ORDER BY a.id DESC LIMIT 1",
-        no=no,
-        call=text(call_id),
-        fingerprint=text(fingerprint),
-        ticks=tx.ticks,
+        f" AND a.fingerprint = :fingerprint AND {_OPEN} ORDER BY a.id DESC LIMIT 1"
     )
+    known = tx.row(sql, no=no, call=text(call_id), fingerprint=text(fingerprint), ticks=tx.ticks)
     if known:
         return _approval(tx, known)
     # An open approval for the same call with another fingerprint, such as for another file, is
@@ -130,13 +127,11 @@ def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer)
     asked = get(tx, approval_id)
     if asked is None or (asked.owner, asked.address) != (owner, address):
         raise ApprovalOver(reason=_NOT_YOURS)
-    changed = tx.change(
+    sql = (
         "UPDATE approvals SET state = 'answered', answer = :answer"
-        " WHERE id = :id AND state = 'waiting' AND until > :ticks",
-        answer=answer.value,
-        id=approval_id,
-        ticks=tx.ticks,
+        " WHERE id = :id AND state = 'waiting' AND until > :ticks"
     )
+    changed = tx.change(sql, answer=answer.value, id=approval_id, ticks=tx.ticks)
     now = get(tx, approval_id) or asked
     if not changed:
         raise ApprovalOver(reason=_OVER[now.state])
@@ -148,13 +143,11 @@ def use(tx: Tx, lease: Lease, approval_id: int) -> Answer | None:
     """Use up the answer and return it, or None if there is no unused answer. Raise SessionMoved
     if the lease was lost."""
     no, _ = leases.own(tx, lease)
-    tx.change(
+    sql = (
         "UPDATE approvals SET state = 'expired'"
-        " WHERE id = :id AND session_no = :no AND state = 'waiting' AND until <= :ticks",
-        id=approval_id,
-        no=no,
-        ticks=tx.ticks,
+        " WHERE id = :id AND session_no = :no AND state = 'waiting' AND until <= :ticks"
     )
+    tx.change(sql, id=approval_id, no=no, ticks=tx.ticks)
     used = tx.row(
         "UPDATE approvals SET state = 'used'"
         " WHERE id = :id AND session_no = :no AND state = 'answered' RETURNING answer",

@@ -150,11 +150,8 @@ def chat_moved(tx: Tx, old: Address, new: Address) -> None:
     for key in sorted((old.key, new.key)):
         tx.lock(key)
     if get(tx, new) is None:
-        tx.change(
-            "UPDATE bindings SET address = :new, version = version + 1 WHERE address = :old",
-            old=old.key,
-            new=new.key,
-        )
+        sql = "UPDATE bindings SET address = :new, version = version + 1 WHERE address = :old"
+        tx.change(sql, old=old.key, new=new.key)
     for table, which in _STAYING.items():
         sql = f"UPDATE {table} SET address = :new WHERE address = :old AND {which}"
         tx.change(sql, old=old.key, new=new.key)

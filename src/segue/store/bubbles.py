@@ -60,13 +60,11 @@ def forget(tx: Tx, address: Address) -> None:
 
 def become(tx: Tx, address: Address, receipt: str) -> None:
     """Remove the bubble if `receipt` is its message, which is now final."""
-    tx.change(
+    sql = (
         "DELETE FROM bubbles"
-        " WHERE platform = :platform AND address = :address AND receipt = :receipt",
-        platform=address.platform.value,
-        address=address.key,
-        receipt=text(receipt),
+        " WHERE platform = :platform AND address = :address AND receipt = :receipt"
     )
+    tx.change(sql, platform=address.platform.value, address=address.key, receipt=text(receipt))
 
 
 def shown(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:

@@ -393,12 +393,8 @@ _FAILED = (
 
 def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
     """Change a running handoff if `claimed` is its newest claim. Return False if it is not."""
-    changed = tx.change(
-        f"UPDATE handoffs SET {change} WHERE id = :id AND state = 'running' AND fence = :fence",
-        id=claimed.id,
-        fence=claimed.fence,
-        **values,
-    )
+    sql = f"UPDATE handoffs SET {change} WHERE id = :id AND state = 'running' AND fence = :fence"
+    changed = tx.change(sql, id=claimed.id, fence=claimed.fence, **values)
     return changed == 1
 
 

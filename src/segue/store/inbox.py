@@ -73,14 +73,12 @@ def record(
 
 def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
     """The body of the newest update for that message, or None if there is none or it was pruned."""
-    row = tx.row(
+    sql = (
         "SELECT body FROM inbox"
         " WHERE address = :address AND message_id = :message_id AND message_id <> ''"
-        " AND account = :account ORDER BY no DESC LIMIT 1",
-        address=address.key,
-        message_id=text(message_id),
-        account=text(account),
+        " AND account = :account ORDER BY no DESC LIMIT 1"
     )
+    row = tx.row(sql, address=address.key, message_id=text(message_id), account=text(account))
     return None if row is None else row[0]
 
 

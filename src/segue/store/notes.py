@@ -51,13 +51,8 @@ def edit(tx: Tx, owner: str, number: int, text: str) -> Note:
     wanted = clean_note(text)
     _lock(tx, owner)
     _found(tx, owner, number)
-    tx.change(
-        "UPDATE notes SET text = :text, written = :now WHERE owner = :owner AND number = :number",
-        text=wanted,
-        now=tx.now,
-        owner=owner,
-        number=number,
-    )
+    sql = "UPDATE notes SET text = :text, written = :now WHERE owner = :owner AND number = :number"
+    tx.change(sql, text=wanted, now=tx.now, owner=owner, number=number)
     return Note(number=number, text=wanted, written=moment(tx.now))
 
 

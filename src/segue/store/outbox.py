@@ -238,14 +238,11 @@ def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
 
 def _change(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
     """Change the row if this is still the current attempt, and made by this process."""
-    changed = tx.change(
+    sql = (
         f"UPDATE outbox SET {change}"
-        " WHERE no = :no AND state = 'sending' AND attempt = :attempt AND process = :process",
-        no=outgoing.no,
-        attempt=outgoing.attempt,
-        process=tx.process,
-        **values,
+        " WHERE no = :no AND state = 'sending' AND attempt = :attempt AND process = :process"
     )
+    changed = tx.change(sql, no=outgoing.no, attempt=outgoing.attempt, process=tx.process, **values)
     return changed == 1
 
 
@@ -323,13 +320,11 @@ def offer_again(tx: Tx, address: Address) -> None:
     """Queue again, with an introduction, the handoff messages that may not have arrived there. Each
     is offered once."""
     # Handoff.recap_key and Handoff.reply_key
-    rows = tx.rows(
+    sql = (
         "SELECT no, key, session_id, body FROM outbox WHERE address = :key AND state = 'uncertain'"
-        " AND offered = 0 AND (key LIKE :recap OR key LIKE :reply) ORDER BY no",
-        key=address.key,
-        recap="handoff:%:recap",
-        reply="handoff:%:reply",
+        " AND offered = 0 AND (key LIKE :recap OR key LIKE :reply) ORDER BY no"
     )
+    rows = tx.rows(sql, key=address.key, recap="handoff:%:recap", reply="handoff:%:reply")
     for no, key, session_id, body in rows:
         tx.change("UPDATE outbox SET offered = 1 WHERE no = :no", no=no)
         offer = f"{OFFER}\n\n{body}"

@@ -130,25 +130,18 @@ def credential(tx: Tx, key: str, origin: str) -> Credential | None:
     )
     if browser is not None:
         return Credential(secret=browser[0], owner=browser[1], is_link=False)
-    link = tx.row(
-        "SELECT secret, owner FROM page_links WHERE id = :id AND process = :me AND until > :ticks",
-        id=text(key),
-        me=tx.process,
-        ticks=tx.ticks,
-    )
+    sql = "SELECT secret, owner FROM page_links WHERE id = :id AND process = :me AND until > :ticks"
+    link = tx.row(sql, id=text(key), me=tx.process, ticks=tx.ticks)
     return Credential(secret=link[0], owner=link[1], is_link=True) if link else None
 
 
 def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
     """Pair a browser through the link with this id: the browser becomes a platform user linked
     to the owner. Raise PairingRefused if the link was used or has expired."""
-    used = tx.row(
-        "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks"
-        " RETURNING owner",
-        id=text(key),
-        me=tx.process,
-        ticks=tx.ticks,
+    sql = (
+        "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks RETURNING owner"
     )
+    used = tx.row(sql, id=text(key), me=tx.process, ticks=tx.ticks)
     if used is None:
         raise PairingRefused
     owners.link(tx, sender, used[0])
@@ -229,12 +222,8 @@ _MESSAGE = "SELECT no, page, key, rev, author, text, buttons, at FROM page_messa
 
 def changes(tx: Tx, page: str, after: int, *, limit: int = 200) -> tuple[PageMessage, ...]:
     """The newest messages that were added or changed after rev `after`, in order."""
-    rows = tx.rows(
-        f"{_MESSAGE} WHERE page = :page AND rev > :after ORDER BY no DESC LIMIT :limit",
-        page=text(page),
-        after=after,
-        limit=limit,
-    )
+    sql = f"{_MESSAGE} WHERE page = :page AND rev > :after ORDER BY no DESC LIMIT :limit"
+    rows = tx.rows(sql, page=text(page), after=after, limit=limit)
     return tuple(map(_message, reversed(rows)))
 
 

@@ -61,11 +61,8 @@ def void(tx: Tx, digest: str) -> bool:
 
 def _take(tx: Tx, digest: str) -> str | None:
     """Delete a valid code and return its owner, or None if there is none."""
-    row = tx.row(
-        "DELETE FROM pairings WHERE digest = :digest AND until > :ticks RETURNING owner",
-        digest=digest,
-        ticks=tx.ticks,
-    )
+    sql = "DELETE FROM pairings WHERE digest = :digest AND until > :ticks RETURNING owner"
+    row = tx.row(sql, digest=digest, ticks=tx.ticks)
     return row[0] if row else None
 
 

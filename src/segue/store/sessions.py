@@ -177,13 +177,11 @@ def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool)
     tx.lock(f"titles of {session.owner}")
     base, number = split_title(clean_title(title))
     lineage = lineage_key(base)
-    rows = tx.rows(
+    sql = (
         "SELECT lineage_no FROM sessions WHERE owner = :owner AND lineage = :lineage"
-        " AND id <> :id AND title IS NOT NULL",
-        owner=session.owner,
-        lineage=lineage,
-        id=session.id,
+        " AND id <> :id AND title IS NOT NULL"
     )
+    rows = tx.rows(sql, owner=session.owner, lineage=lineage, id=session.id)
     taken = {row[0] for row in rows}
     if number in taken:
         number = max(taken) + 1
@@ -219,10 +217,8 @@ def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = Non
     """End the session and remove its binding. Refused while another process holds it or a
     handoff is in flight."""
     close(tx, session_id, lease, reason)
-    tx.change(
-        "DELETE FROM bindings WHERE session_no = (SELECT no FROM sessions WHERE id = :id)",
-        id=session_id,
-    )
+    sql = "DELETE FROM bindings WHERE session_no = (SELECT no FROM sessions WHERE id = :id)"
+    tx.change(sql, id=session_id)
 
 
 def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> None:
@@ -230,13 +226,11 @@ def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> No
     while another process holds the session or a handoff is in flight."""
     no = in_hand(tx, session_id, lease)
     approvals.void(tx, session_id)
-    tx.change(
+    sql = (
         "UPDATE sessions SET ended = :now, end_reason = :reason, epoch = epoch + 1,"
-        " holder = NULL, process = NULL, lease_until = NULL WHERE no = :no",
-        now=tx.now,
-        reason=reason.value,
-        no=no,
+        " holder = NULL, process = NULL, lease_until = NULL WHERE no = :no"
     )
+    tx.change(sql, now=tx.now, reason=reason.value, no=no)
 
 
 def reopen(tx: Tx, session_id: str) -> None:

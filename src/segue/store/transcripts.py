@@ -20,7 +20,7 @@ from segue.core.lease import SECOND, Lease
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import leases, sessions
-from segue.store.base import Operations, Read, Tx, Write
+from segue.store.base import Operations, Read, Row, Tx, Write
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
 _PAGE = 256
@@ -146,41 +146,33 @@ def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
     no, last = _own(tx, lease)
     if turns < 1:
         raise NothingToUndo
-    row = tx.row(
+    sql = (
         "SELECT id FROM messages WHERE id > :low AND id <= :high AND role = 'user'"
-        " AND kind = 'said' AND undone = 0 ORDER BY id DESC LIMIT 1 OFFSET :skip",
-        low=no << 32,
-        high=no << 32 | _SEQ,
-        skip=turns - 1,
+        " AND kind = 'said' AND undone = 0 ORDER BY id DESC LIMIT 1 OFFSET :skip"
     )
+    row = tx.row(sql, low=no << 32, high=no << 32 | _SEQ, skip=turns - 1)
     if row is None:
         raise NothingToUndo
-    rows = tx.rows(
+    sql = (
         "UPDATE messages SET undone = :last WHERE id >= :first AND id <= :high AND undone = 0"
-        f" RETURNING {MESSAGE_COLUMNS}",
-        last=last,
-        first=row[0],
-        high=no << 32 | _SEQ,
+        f" RETURNING {MESSAGE_COLUMNS}"
     )
-    _find_summary(tx, no)
-    return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
+    rows = tx.rows(sql, last=last, first=row[0], high=no << 32 | _SEQ)
+    return _changed(tx, no, rows)
 
 
 def restore(tx: Tx, lease: Lease) -> Transcript:
     """Restore what was undone since the last message. Raise NothingToRestore if the
     conversation has continued since."""
     no, last = _own(tx, lease)
-    rows = tx.rows(
+    sql = (
         "UPDATE messages SET undone = 0 WHERE id > :low AND id <= :high AND undone = :last"
-        f" AND undone > 0 RETURNING {MESSAGE_COLUMNS}",
-        low=no << 32,
-        high=no << 32 | _SEQ,
-        last=last,
+        f" AND undone > 0 RETURNING {MESSAGE_COLUMNS}"
     )
+    rows = tx.rows(sql, low=no << 32, high=no << 32 | _SEQ, last=last)
     if not rows:
         raise NothingToRestore
-    _find_summary(tx, no)
-    return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
+    return _changed(tx, no, rows)
 
 
 def _place(tx: Tx, session_id: str) -> tuple[int, int, int]:
@@ -202,25 +194,22 @@ def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
 
 def _back(tx: Tx, no: int, low: int, before: int, count: int, condition: str = "") -> list[Message]:
     """Up to `count` messages from `before` (excluded) back to `low`, newest first."""
-    rows = tx.rows(
+    sql = (
         f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id >= :low AND id < :before AND undone = 0"
-        f" {condition} ORDER BY id DESC LIMIT :count",
-        low=no << 32 | low,
-        before=(no << 32) + before,
-        count=count,
+        f" {condition} ORDER BY id DESC LIMIT :count"
     )
+    rows = tx.rows(sql, low=no << 32 | low, before=(no << 32) + before, count=count)
     return [message(row) for row in rows]
 
 
-def _find_summary(tx: Tx, no: int) -> None:
-    tx.change(
+def _changed(tx: Tx, no: int, rows: list[Row]) -> Transcript:
+    """Find the last summary again, after these messages were hidden or restored. Return them."""
+    sql = (
         "UPDATE sessions SET summary_seq = coalesce((SELECT max(id) & :mask FROM messages"
-        " WHERE id > :low AND id <= :high AND kind = 'summary' AND undone = 0), 0) WHERE no = :no",
-        mask=_SEQ,
-        low=no << 32,
-        high=no << 32 | _SEQ,
-        no=no,
+        " WHERE id > :low AND id <= :high AND kind = 'summary' AND undone = 0), 0) WHERE no = :no"
     )
+    tx.change(sql, mask=_SEQ, low=no << 32, high=no << 32 | _SEQ, no=no)
+    return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
 
 
 def _header(tx: Tx, owner: str, session_id: str) -> Header:
@@ -240,13 +229,11 @@ def _header(tx: Tx, owner: str, session_id: str) -> Header:
 
 def _page(tx: Tx, session_id: str, after: int) -> list[Message]:
     no, _, _ = _place(tx, session_id)
-    rows = tx.rows(
+    sql = (
         f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id > :after AND id <= :high"
-        " AND undone = 0 ORDER BY id LIMIT :count",
-        after=no << 32 | after,
-        high=no << 32 | _SEQ,
-        count=_PAGE,
+        " AND undone = 0 ORDER BY id LIMIT :count"
     )
+    rows = tx.rows(sql, after=no << 32 | after, high=no << 32 | _SEQ, count=_PAGE)
     return [message(row) for row in rows]
 
 
