@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from segue.core.address import Address, Platform
@@ -401,47 +401,39 @@ def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
 def _handoff(row: Row) -> Handoff:
     """Return the handoff in `row`. If the row is invalid, return a failed handoff without the
     invalid values: one bad row must not keep the others from being read."""
-    try:
-        return _read(row)
-    except ValueError as error:
-        return Handoff(
-            id=row[0],
-            session_id=row[1],
-            platform=Platform(row[2]) if row[2] in set(Platform) else Platform.LOCAL,
-            state=State.FAILED,
-            requested=moment(row[4]),
-            claim_by=Ticks(row[5]),
-            key=row[6],
-            failure=Failure.ERROR,
-            error=unreadable(error),
-        )
-
-
-def _read(row: Row) -> Handoff:
     handoff_id, session_id, platform, state, requested, claim_by, key, *rest = row
     home, message, attempt, fence, process, lease_until, claimed, finished, *rest = rest
     step, thread, reply, failure, error, detail, confirmed = rest
-    return Handoff(
+    plain = Handoff(
         id=handoff_id,
         session_id=session_id,
-        platform=Platform(platform),
-        state=State(state),
+        platform=Platform(platform) if platform in set(Platform) else Platform.LOCAL,
+        state=State.FAILED,
         requested=moment(requested),
         claim_by=Ticks(claim_by),
         key=key,
-        home=address_or_none(home),
-        message=message,
-        attempt=attempt,
-        fence=fence,
-        claimed_by=process,
-        lease_until=None if lease_until is None else Ticks(lease_until),
-        claimed=moment_or_none(claimed),
-        finished=moment_or_none(finished),
-        step=None if step is None else Step(step),
-        detail=detail,
-        thread=address_or_none(thread),
-        reply=None if reply is None else reply.encode(),
-        failure=None if failure is None else Failure(failure),
-        error=error,
-        confirmed=bool(confirmed),
+        failure=Failure.ERROR,
     )
+    try:
+        return replace(
+            plain,
+            platform=Platform(platform),
+            state=State(state),
+            home=address_or_none(home),
+            message=message,
+            attempt=attempt,
+            fence=fence,
+            claimed_by=process,
+            lease_until=None if lease_until is None else Ticks(lease_until),
+            claimed=moment_or_none(claimed),
+            finished=moment_or_none(finished),
+            step=None if step is None else Step(step),
+            detail=detail,
+            thread=address_or_none(thread),
+            reply=None if reply is None else reply.encode(),
+            failure=None if failure is None else Failure(failure),
+            error=error,
+            confirmed=bool(confirmed),
+        )
+    except ValueError as problem:
+        return replace(plain, error=unreadable(problem))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import Concatenate, ParamSpec, TypeVar
 
 from segue.core.handoff import Handoff
@@ -36,6 +35,7 @@ class Store(Operations):
     grouped by subject.
     """
 
+    health = Read(health.look)
     # For the terminal
     request_handoff = Mark(handoffs.request)
     list_handoffs = Read(handoffs.history)
@@ -51,7 +51,6 @@ class Store(Operations):
     complete_handoff = Write(handoffs.complete)
     fail_handoff = Write(handoffs.fail)
     expire_handoffs = Write(handoffs.expire)
-    health = Read(health.look)
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -110,12 +109,7 @@ class Store(Operations):
     async def __aenter__(self) -> Store:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def get_handoff_state(self, session_id: str) -> Handoff | None:
