@@ -233,12 +233,7 @@ def message(tx: Tx, no: int) -> PageMessage | None:
 
 
 def show(
-    tx: Tx,
-    page: str,
-    key: str,
-    body: str,
-    buttons: Buttons = (),
-    author: Author = Author.AGENT,
+    tx: Tx, page: str, key: str, body: str, buttons: Buttons = (), author: Author = Author.AGENT
 ) -> PageMessage:
     """Show a message, or return the one shown with the same key."""
     if said := tx.row(f"{_MESSAGE} WHERE key = :key", key=text(key)):

@@ -26,13 +26,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import apsw
 
-from segue.core.errors import (
-    StoreBusy,
-    StoreError,
-    StoreMissing,
-    StoreTooOld,
-    StoreUncertain,
-)
+from segue.core.errors import StoreBusy, StoreError, StoreMissing, StoreTooOld, StoreUncertain
 from segue.store import files
 from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
