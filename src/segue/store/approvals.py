@@ -103,19 +103,19 @@ def ask(
         no=no,
         call=text(call_id),
     )
-    made = tx.insert(
+    tx.insert(
         "approvals",
-        returning="id",
         session_no=no,
         call_id=text(call_id),
         fingerprint=text(fingerprint),
         what=text(what),
         address=address.key,
         asked=tx.now,
-        until=leases.until(tx, seconds),
+        until=tx.after(seconds),
         state="waiting",
     )
-    return _approval(tx, tx.one(f"{_SELECT} WHERE a.id = :id", id=made and made[0]))
+    newest = f"{_SELECT} WHERE a.session_no = :no ORDER BY a.id DESC LIMIT 1"
+    return _approval(tx, tx.one(newest, no=no))
 
 
 def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer) -> Approval:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from segue.core.lease import Ticks
+from segue.core.lease import SECOND, Ticks
 from segue.store.wake import Bell
 
 P = ParamSpec("P")
@@ -55,6 +55,7 @@ class Tx(ABC):
 
     def row(self, sql: str, **values: Any) -> Row | None:
         """The first row, or None."""
+        # Fetch all rows, so that an UPDATE … RETURNING runs to its end.
         rows = self.rows(sql, **values)
         return rows[0] if rows else None
 
@@ -86,6 +87,10 @@ class Tx(ABC):
     @abstractmethod
     def dead(self, process: str) -> bool:
         """Whether `process` is known to have ended. False means alive or unknown."""
+
+    def after(self, seconds: float) -> Ticks:
+        """The time `seconds` from now, for leases and deadlines."""
+        return Ticks(self.ticks + int(seconds * SECOND))
 
     def nudge(self, topic: Topic) -> None:
         """Wake the listeners of `topic` once this transaction is committed."""

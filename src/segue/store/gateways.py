@@ -11,7 +11,6 @@ from segue.core.address import Platform
 from segue.core.errors import PlatformLost
 from segue.store import leases
 from segue.store.base import Mark, Operations, Read, Topic, Tx
-from segue.store.leases import until
 from segue.store.values import moment, text
 
 ALIVE_SECONDS = 10.0
@@ -75,7 +74,7 @@ def announce(
         process=tx.process,
         name=text(name),
         started=tx.now,
-        until=until(tx, seconds),
+        until=tx.after(seconds),
     )
     for platform in sorted(platforms):
         tx.insert(
@@ -103,7 +102,7 @@ def require(tx: Tx, platform: Platform) -> None:
 def heartbeat(tx: Tx, *, seconds: float = ALIVE_SECONDS) -> bool:
     """Stay registered. Return False if this gateway is unknown and must announce itself again."""
     sql = "UPDATE gateways SET until = :until WHERE process = :me"
-    return tx.change(sql, until=until(tx, seconds), me=tx.process) == 1
+    return tx.change(sql, until=tx.after(seconds), me=tx.process) == 1
 
 
 def withdraw(tx: Tx) -> bool:

@@ -30,7 +30,6 @@ from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Message
 from segue.store import bindings, leases, outbox, sessions, transcripts
 from segue.store.base import Row, Topic, Tx
-from segue.store.leases import until
 from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
 
 CLAIM_SECONDS = 15.0
@@ -96,7 +95,7 @@ def request(
         epoch=epoch,
         seq=seq,
         state=State.PENDING.value,
-        claim_by=until(tx, claim_seconds),
+        claim_by=tx.after(claim_seconds),
         requested=tx.now,
     )
     tx.nudge(Topic.HANDOFFS)
@@ -165,8 +164,8 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
         " WHERE id = :id AND state IN ('pending', 'running') AND claim_by > :ticks"
         " AND attempt < :most",
         process=tx.process,
-        lease=until(tx, seconds),
-        claim_by=until(tx, seconds + CLAIM_SECONDS),
+        lease=tx.after(seconds),
+        claim_by=tx.after(seconds + CLAIM_SECONDS),
         now=tx.now,
         step=Step.CLAIMED.value,
         id=handoff_id,
@@ -219,8 +218,8 @@ def heartbeat(tx: Tx, claimed: Handoff, *, seconds: float = LEASE_SECONDS) -> bo
         tx,
         claimed,
         "lease_until = :lease, claim_by = :claim_by",
-        lease=until(tx, seconds),
-        claim_by=until(tx, seconds + CLAIM_SECONDS),
+        lease=tx.after(seconds),
+        claim_by=tx.after(seconds + CLAIM_SECONDS),
     )
 
 

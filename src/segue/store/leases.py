@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
-from segue.core.lease import SECOND, Lease, Ticks
+from segue.core.lease import Lease, Ticks
 from segue.store.base import Mark, Operations, Read, Row, Topic, Tx
 from segue.store.values import text
 
@@ -48,7 +48,7 @@ def acquire(
         holder=text(holder),
         process=tx.process,
         epoch=epoch + 1,
-        until=until(tx, seconds),
+        until=tx.after(seconds),
     )
     tx.change(
         "UPDATE sessions SET epoch = :epoch, holder = :holder, process = :process,"
@@ -65,7 +65,7 @@ def acquire(
 def renew(tx: Tx, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
     """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
     it."""
-    ends = until(tx, seconds)
+    ends = tx.after(seconds)
     sql = f"UPDATE sessions SET lease_until = :until WHERE {OURS}"
     if not tx.change(sql, until=ends, **named(lease)):
         raise moved(tx, lease.session_id)
@@ -130,10 +130,6 @@ def taken_from(tx: Tx, process: str | None) -> None:
     """Notify the session's holder, if its row names a `process`, that it has lost the lease."""
     if process is not None:  # even if it lapsed: the holder may still rely on it
         tx.nudge(Topic.LEASES)
-
-
-def until(tx: Tx, seconds: float) -> Ticks:
-    return Ticks(tx.ticks + int(seconds * SECOND))
 
 
 def moved(tx: Tx, session_id: str) -> SessionError:

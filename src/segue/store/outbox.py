@@ -23,7 +23,6 @@ from segue.core.handoff import short_reason
 from segue.core.lease import SECOND
 from segue.store import bubbles
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
-from segue.store.leases import until
 from segue.store.values import (
     Buttons,
     buttons_json,
@@ -154,7 +153,7 @@ def claim(
             "UPDATE outbox SET state = 'sending', attempt = attempt + 1, process = :process,"
             f" until = :until WHERE no = :no AND state = 'queued' RETURNING {_COLUMNS}",
             process=tx.process,
-            until=until(tx, seconds),
+            until=tx.after(seconds),
             no=row[0],
         )
         for row in rows
@@ -182,7 +181,7 @@ def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
         outgoing,
         f"{change}, until = :until",
         line=_line(receipt),
-        until=until(tx, SEND_TIMEOUT),
+        until=tx.after(SEND_TIMEOUT),
     )
 
 
@@ -217,7 +216,7 @@ def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: boo
         outgoing,
         "state = 'queued', error = :error, not_before = :after, asked = :asked",
         error=short_reason(text(reason)),
-        after=until(tx, seconds),
+        after=tx.after(seconds),
         asked=int(asked),
     )
 

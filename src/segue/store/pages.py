@@ -16,7 +16,6 @@ from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.store import owners, pairings
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
-from segue.store.leases import until
 from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
 
 
@@ -110,7 +109,7 @@ def link(
         secret=secret,
         owner=owner,
         process=process or tx.process,
-        until=until(tx, seconds),
+        until=tx.after(seconds),
     )
     pairings.forget_old(tx, "page_links", owner)
     return token

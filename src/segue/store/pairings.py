@@ -11,7 +11,6 @@ from segue.core.errors import PairingRefused
 from segue.core.session import Owner
 from segue.store import owners
 from segue.store.base import Operations, Read, Tx, Write
-from segue.store.leases import until
 from segue.store.values import text
 
 CODE_SECONDS = 600.0
@@ -28,7 +27,7 @@ def begin(tx: Tx, owner: str, *, seconds: float = CODE_SECONDS) -> str:
     owners.found(tx, owner)
     tx.lock(f"pairings of {owner}")
     code = pairing.new_code(secrets.token_bytes(16))
-    tx.insert("pairings", digest=digest(code), owner=owner, until=until(tx, seconds))
+    tx.insert("pairings", digest=digest(code), owner=owner, until=tx.after(seconds))
     forget_old(tx, "pairings", owner)
     return code
 
