@@ -27,7 +27,7 @@ def begin(tx: Tx, owner: str, *, seconds: float = CODE_SECONDS) -> str:
     owners.found(tx, owner)
     tx.lock(f"pairings of {owner}")
     code = pairing.new_code(secrets.token_bytes(16))
-    tx.insert("pairings", digest=digest(code), owner=owner, until=tx.after(seconds))
+    tx.insert("pairings", digest=_digest(code), owner=owner, until=tx.after(seconds))
     forget_old(tx, "pairings", owner)
     return code
 
@@ -43,25 +43,30 @@ def forget_old(tx: Tx, table: str, owner: str) -> None:
     )
 
 
-def redeem(tx: Tx, digest: str, sender: Sender) -> Owner:
-    if text(sender.user_id) != sender.user_id:  # not a valid user id
-        raise PairingRefused
-    owner = _take(tx, digest)
-    if owner is None:
+def redeem(tx: Tx, code: str, sender: Sender) -> Owner:
+    """Link `sender` to the owner of `code`, in any spelling, and return the owner.
+
+    Raise PairingRefused if the code is invalid, used or expired. Raise IdentityTaken if the sender
+    is already linked to another owner: the code stays valid.
+    """
+    is_valid_id = text(sender.user_id) == sender.user_id
+    if not is_valid_id or (owner := _take(tx, code)) is None:
         raise PairingRefused
     owners.link(tx, sender, owner)
     return owners.found(tx, owner)
 
 
-def void(tx: Tx, digest: str) -> bool:
+def void(tx: Tx, code: str) -> bool:
     """Use up a code without linking its sender. Return False if the code is not valid."""
-    return _take(tx, digest) is not None
+    return _take(tx, code) is not None
 
 
-def _take(tx: Tx, digest: str) -> str | None:
+def _take(tx: Tx, code: str) -> str | None:
     """Delete a valid code and return its owner, or None if there is none."""
+    if not pairing.looks_like_code(code):
+        return None
     sql = "DELETE FROM pairings WHERE digest = :digest AND until > :ticks RETURNING owner"
-    row = tx.row(sql, digest=digest, ticks=tx.ticks)
+    row = tx.row(sql, digest=_digest(code), ticks=tx.ticks)
     return row[0] if row else None
 
 
@@ -70,21 +75,12 @@ def open_codes(tx: Tx) -> int:
     return tx.one("SELECT count(*) FROM pairings WHERE until > :ticks", ticks=tx.ticks)[0]
 
 
-def digest(code: str) -> str:
+def _digest(code: str) -> str:
     """The stored digest of a code, the same for every spelling."""
     return hashlib.sha256(pairing.normal(code).encode()).hexdigest()
 
 
 class Pairings(Operations):
     begin = Write(begin)
+    redeem = Write(redeem)
     open_codes = Read(open_codes)
-
-    async def redeem(self, code: str, sender: Sender) -> Owner:
-        """Link `sender` to the owner of `code`, in any spelling, and return the owner.
-
-        Raise PairingRefused if the code is invalid, used or expired. Raise IdentityTaken if the
-        sender is already linked to another owner: the code stays valid.
-        """
-        if not pairing.looks_like_code(code):
-            raise PairingRefused
-        return await self._engine.write(redeem, digest(code), sender)
