@@ -97,7 +97,7 @@ async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     at_once = 20
-    defaults = inbox.Inbox.waiting.__kwdefaults__ or {}
+    defaults = inbox.waiting.__kwdefaults__ or {}
     monkeypatch.setitem(defaults, "limit", at_once)
     chat = await house.chat()
     address = Address(platform=TELEGRAM, chat_type=ChatType.DM, chat_id=chat)

@@ -221,7 +221,7 @@ class StoreWorld:
             epoch=row[0],
             texts=tuple(message.content for message in transcripts.load(tx, session)),
             address=Address.parse(row[1]) if row[1] else None,
-            handoffs=handoffs.history(tx, session, 1000),
+            handoffs=handoffs.history(tx, session, limit=1000),
             lines=tuple(Line(_about(key), address) for key, address in queued),
         )
 

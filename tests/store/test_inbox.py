@@ -223,7 +223,7 @@ async def test_a_gateway_that_loses_a_platform_at_that_moment_records_nothing(
     loop = asyncio.get_running_loop()
 
     def take_over(tx: Tx) -> None:
-        gateways.announce(tx, "takes over", [DM.platform], ALIVE_SECONDS)
+        gateways.announce(tx, "takes over", [DM.platform], seconds=ALIVE_SECONDS)
         loop.call_soon_threadsafe(taken.set)
         go.wait()
 

@@ -39,21 +39,13 @@ class ResetPolicy:
         if not 0 <= self.hour <= 23:
             raise ValueError("the hour of a reset must be from 0 to 23")
 
-    def expires(self, *, active: datetime, zone: tzinfo) -> datetime | None:
-        """Return when a session last active at `active` ends, in UTC, or None for never.
-
-        The result is always later than `active`, so a clock that jumps back ends nothing.
-        """
-        end = self._end(active, zone)
-        return end and end[0]
-
     def expired(self, *, active: datetime, now: datetime, zone: tzinfo) -> EndReason | None:
         """Return why a session last active at `active` has ended by `now`, or None if it has not.
 
         Of two reasons the earlier one counts, so the result does not depend on when the check runs.
         At the same instant it is the daily reset, which the user can predict.
         """
-        end = self._end(active, zone)
+        end = self.end(active=active, zone=zone)
         return end[1] if end and end[0] <= now else None
 
     def latest_over(self, *, now: datetime, zone: tzinfo) -> datetime | None:
@@ -68,7 +60,11 @@ class ResetPolicy:
             last.append(now.astimezone(UTC) - self.idle)
         return max(last, default=None)
 
-    def _end(self, active: datetime, zone: tzinfo) -> tuple[datetime, EndReason] | None:
+    def end(self, *, active: datetime, zone: tzinfo) -> tuple[datetime, EndReason] | None:
+        """Return when a session last active at `active` ends, in UTC, and why; None for never.
+
+        It is always later than `active`, so a clock that jumps back ends nothing.
+        """
         # Use UTC from here on: within one zone, Python adds and compares wall-clock times.
         active = active.astimezone(UTC)
         ends: list[tuple[datetime, EndReason]] = []

@@ -230,9 +230,7 @@ class Transcript:
         """
         if _is_whole(self.messages):
             return self
-        return Transcript(
-            tuple(m for group in _groups(self.messages) for m in _whole(group, at)),
-        )
+        return Transcript(tuple(m for group in _groups(self.messages) for m in _whole(group, at)))
 
     def exchanges(self, last: int) -> tuple[Exchange, ...]:
         """Return the last few turns, oldest first, without synthetic prompts and summaries."""

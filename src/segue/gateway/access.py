@@ -55,9 +55,9 @@ class Gate:
             return False
         if not self._may_guess(inbound.sender):
             logger.warning("too many pairing codes platform=%s", inbound.sender.platform)
-            return await self._store.write(_refuse, account, inbound, pairings.digest(code))
+            return await self._store.write(_refuse, account, inbound, code)
         try:
-            await self._store.write(_pair, account, inbound, pairings.digest(code))
+            await self._store.write(_pair, account, inbound, code)
         except (PairingRefused, IdentityTaken):
             logger.warning("wrong pairing code platform=%s", inbound.sender.platform)
             return False
@@ -78,14 +78,14 @@ class Gate:
         return True
 
 
-def _pair(tx: Tx, account: str, inbound: Inbound, digest: str) -> None:
-    owner = pairings.redeem(tx, digest, inbound.sender)
+def _pair(tx: Tx, account: str, inbound: Inbound, code: str) -> None:
+    owner = pairings.redeem(tx, code, inbound.sender)
     is_home = _make_home(tx, owner.id, inbound)
     _answer(tx, account, inbound, texts.PAIRED_AT_HOME if is_home else texts.PAIRED)
 
 
-def _refuse(tx: Tx, account: str, inbound: Inbound, digest: str) -> bool:
-    if not pairings.void(tx, digest):
+def _refuse(tx: Tx, account: str, inbound: Inbound, code: str) -> bool:
+    if not pairings.void(tx, code):
         return False
     _answer(tx, account, inbound, texts.TOO_MANY_CODES)
     return True

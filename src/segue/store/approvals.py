@@ -7,6 +7,9 @@ waiting ──answer──▶ answered ──use──▶ used
    └──────the session moves or ends──▶ void
 
 They are in the store so that the answer reaches the turn, whichever process resumes it.
+
+A grant allows a call for the rest of its session, wherever the session moves. It is deleted with
+the session.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from segue.core.approval import Answer
 from segue.core.errors import ApprovalOver
 from segue.core.lease import Lease, Ticks
 from segue.store import leases
-from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import moment, text
 
 
@@ -62,59 +65,6 @@ class Approval:
     answer: Answer | None
 
 
-class Approvals:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def ask(
-        self,
-        lease: Lease,
-        call_id: str,
-        fingerprint: str,
-        what: str,
-        address: Address,
-        *,
-        seconds: float,
-    ) -> Approval:
-        """Return the open approval for this call, or create one.
-
-        Open means waiting, or answered but not used yet. Raise SessionMoved if the lease was lost.
-        """
-        return await self._engine.write(
-            ask, lease, call_id, fingerprint, what, address, seconds=seconds
-        )
-
-    async def answer(
-        self, approval_id: int, owner: str, address: Address, answer: Answer
-    ) -> Approval:
-        """Record the answer and wake the turn that waits for it.
-
-        Raise ApprovalOver, with the reason, if the approval is not waiting for this owner at this
-        address.
-        """
-        return await self._engine.write(give, approval_id, owner, address, answer)
-
-    async def use(self, lease: Lease, approval_id: int) -> Answer | None:
-        """Use up the answer and return it, or None if there is no unused answer. Raise SessionMoved
-        if the lease was lost."""
-        return await self._engine.write(use, lease, approval_id)
-
-    async def get(self, approval_id: int) -> Approval | None:
-        return await self._engine.read(get, approval_id)
-
-    async def waiting(self, session_id: str) -> Approval | None:
-        """The session's newest approval that is waiting, or answered but not used."""
-        return await self._engine.read(waiting, session_id)
-
-    async def waiting_at(self, address: Address) -> tuple[Approval, ...]:
-        """The approvals that can be answered at this address, oldest first."""
-        return await self._engine.read(waiting_at, address)
-
-    async def void(self, session_id: str) -> int:
-        """Void the session's open approvals and return how many there were."""
-        return await self._engine.write(void, session_id)
-
-
 _SELECT = """
     SELECT a.id, s.id, a.call_id, a.fingerprint, a.what, a.address, s.owner, a.asked, a.until,
            a.state, a.answer
@@ -133,15 +83,16 @@ def ask(
     *,
     seconds: float,
 ) -> Approval:
+    """Return the open approval for this call, or create one.
+
+    Open means waiting, or answered but not used yet. Raise SessionMoved if the lease was lost.
+    """
     no, _ = leases.own(tx, lease)
-    known = tx.row(
+    sql = (
         f"{_SELECT} WHERE a.session_no = :no AND a.call_id = :call"
-        f" AND a.fingerprint = :fingerprint AND {_OPEN} ORDER BY a.id DESC LIMIT 1",
-        no=no,
-        call=text(call_id),
-        fingerprint=text(fingerprint),
-        ticks=tx.ticks,
+        f" AND a.fingerprint = :fingerprint AND {_OPEN} ORDER BY a.id DESC LIMIT 1"
     )
+    known = tx.row(sql, no=no, call=text(call_id), fingerprint=text(fingerprint), ticks=tx.ticks)
     if known:
         return _approval(tx, known)
     # An open approval for the same call with another fingerprint, such as for another file, is
@@ -152,32 +103,35 @@ def ask(
         no=no,
         call=text(call_id),
     )
-    (approval_id,) = tx.one(
-        "INSERT INTO approvals (session_no, call_id, fingerprint, what, address, asked, until,"
-        " state) VALUES (:no, :call, :fingerprint, :what, :address, :now, :until, 'waiting')"
-        " RETURNING id",
-        no=no,
-        call=text(call_id),
+    tx.insert(
+        "approvals",
+        session_no=no,
+        call_id=text(call_id),
         fingerprint=text(fingerprint),
         what=text(what),
         address=address.key,
-        now=tx.now,
-        until=leases.until(tx, seconds),
+        asked=tx.now,
+        until=tx.after(seconds),
+        state="waiting",
     )
-    return _approval(tx, tx.one(f"{_SELECT} WHERE a.id = :id", id=approval_id))
+    newest = f"{_SELECT} WHERE a.session_no = :no ORDER BY a.id DESC LIMIT 1"
+    return _approval(tx, tx.one(newest, no=no))
 
 
 def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer) -> Approval:
+    """Record the answer and wake the turn that waits for it.
+
+    Raise ApprovalOver, with the reason, if the approval is not waiting for this owner at this
+    address.
+    """
     asked = get(tx, approval_id)
     if asked is None or (asked.owner, asked.address) != (owner, address):
         raise ApprovalOver(reason=_NOT_YOURS)
-    changed = tx.change(
+    sql = (
         "UPDATE approvals SET state = 'answered', answer = :answer"
-        " WHERE id = :id AND state = 'waiting' AND until > :ticks",
-        answer=answer.value,
-        id=approval_id,
-        ticks=tx.ticks,
+        " WHERE id = :id AND state = 'waiting' AND until > :ticks"
     )
+    changed = tx.change(sql, answer=answer.value, id=approval_id, ticks=tx.ticks)
     now = get(tx, approval_id) or asked
     if not changed:
         raise ApprovalOver(reason=_OVER[now.state])
@@ -186,14 +140,14 @@ def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer)
 
 
 def use(tx: Tx, lease: Lease, approval_id: int) -> Answer | None:
+    """Use up the answer and return it, or None if there is no unused answer. Raise SessionMoved
+    if the lease was lost."""
     no, _ = leases.own(tx, lease)
-    tx.change(
+    sql = (
         "UPDATE approvals SET state = 'expired'"
-        " WHERE id = :id AND session_no = :no AND state = 'waiting' AND until <= :ticks",
-        id=approval_id,
-        no=no,
-        ticks=tx.ticks,
+        " WHERE id = :id AND session_no = :no AND state = 'waiting' AND until <= :ticks"
     )
+    tx.change(sql, id=approval_id, no=no, ticks=tx.ticks)
     used = tx.row(
         "UPDATE approvals SET state = 'used'"
         " WHERE id = :id AND session_no = :no AND state = 'answered' RETURNING answer",
@@ -209,12 +163,14 @@ def get(tx: Tx, approval_id: int) -> Approval | None:
 
 
 def waiting(tx: Tx, session_id: str) -> Approval | None:
+    """The session's newest approval that is waiting, or answered but not used."""
     sql = f"{_SELECT} WHERE s.id = :id AND {_OPEN} ORDER BY a.id DESC LIMIT 1"
     row = tx.row(sql, id=session_id, ticks=tx.ticks)
     return _approval(tx, row) if row else None
 
 
 def waiting_at(tx: Tx, address: Address) -> tuple[Approval, ...]:
+    """The approvals that can be answered at this address, oldest first."""
     rows = tx.rows(
         f"{_SELECT} WHERE a.address = :key AND a.state = 'waiting' AND a.until > :ticks"
         " ORDER BY a.id",
@@ -225,6 +181,7 @@ def waiting_at(tx: Tx, address: Address) -> tuple[Approval, ...]:
 
 
 def void(tx: Tx, session_id: str) -> int:
+    """Void the session's open approvals and return how many there were."""
     changed = tx.change(
         "UPDATE approvals SET state = 'void' WHERE state IN ('waiting', 'answered')"
         " AND session_no = (SELECT no FROM sessions WHERE id = :id)",
@@ -238,19 +195,8 @@ def void(tx: Tx, session_id: str) -> int:
 def _approval(tx: Tx, row: Row) -> Approval:
     """Return the approval in `row`. A waiting one past its deadline is expired, even if the row
     does not say so yet."""
-    (
-        approval_id,
-        session_id,
-        call_id,
-        fingerprint,
-        what,
-        address,
-        owner,
-        asked,
-        until,
-        state,
-        answer,
-    ) = row
+    approval_id, session_id, call_id, fingerprint, what, *rest = row
+    address, owner, asked, until, state, answer = rest
     approval = Approval(
         id=approval_id,
         session_id=session_id,
@@ -267,3 +213,36 @@ def _approval(tx: Tx, row: Row) -> Approval:
     if approval.state is ApprovalState.WAITING and tx.ticks >= until:
         return replace(approval, state=ApprovalState.EXPIRED)
     return approval
+
+
+def grant(tx: Tx, lease: Lease, fingerprint: str) -> None:
+    """Allow this exact call for the rest of the session. Raise SessionMoved if the lease was
+    lost."""
+    no, _ = leases.own(tx, lease)
+    tx.insert(
+        "grants",
+        conflict="DO NOTHING",
+        session_no=no,
+        fingerprint=text(fingerprint),
+        granted=tx.now,
+    )
+
+
+def granted(tx: Tx, session_id: str) -> frozenset[str]:
+    """The fingerprints of the calls that are allowed for this session."""
+    rows = tx.rows(
+        "SELECT g.fingerprint FROM grants g JOIN sessions s ON s.no = g.session_no"
+        " WHERE s.id = :id",
+        id=session_id,
+    )
+    return frozenset(row[0] for row in rows)
+
+
+class Approvals(Operations):
+    ask = Write(ask)
+    answer = Write(give)
+    use = Write(use)
+    get = Read(get)
+    waiting = Read(waiting)
+    waiting_at = Read(waiting_at)
+    void = Write(void)

@@ -6,11 +6,13 @@ understand. An Engine runs it in a thread, in one transaction, off the event loo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from enum import StrEnum
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from segue.core.lease import Ticks
+from segue.core.lease import SECOND, Ticks
 from segue.store.wake import Notifier
 
 P = ParamSpec("P")
@@ -23,75 +25,76 @@ class SqlDialect(StrEnum):
     POSTGRES = "postgres"
 
 
-class Tx(Protocol):
+class Tx(ABC):
     """A transaction in progress. Parameters are written `:name`."""
 
-    @property
-    def dialect(self) -> SqlDialect: ...
+    dialect: ClassVar[SqlDialect]
+    for_update: ClassVar[str]
+    """SQL suffix for a SELECT whose row this transaction goes on to change."""
+    for_share: ClassVar[str]
+    """SQL suffix for a SELECT whose row must not be deleted before this transaction ends."""
 
-    @property
-    def process(self) -> str:
+    def __init__(self, process: str, now: int, ticks: Ticks, *, was_cut_off: bool = False) -> None:
+        self.process = process
         """The unique name of this opening of the store."""
-        ...
-
-    @property
-    def now(self) -> int:
+        self.now = now
         """Wall time in microseconds, for display."""
-        ...
-
-    @property
-    def ticks(self) -> Ticks:
+        self.ticks = ticks
         """The current time for leases and deadlines."""
-        ...
+        self.was_cut_off = was_cut_off
+        """Whether this process recently lost its connection to the database. Others may have lost
+        theirs too, so a missed heartbeat means nothing yet."""
+        self.nudges: set[Topic] = set()
 
+    @abstractmethod
     def rows(self, sql: str, **values: Any) -> list[Row]: ...
 
+    @abstractmethod
     def each(self, sql: str, **values: Any) -> Iterator[Row]:
         """Iterate over the rows, for results that need not be in memory at once."""
-        ...
 
     def row(self, sql: str, **values: Any) -> Row | None:
         """The first row, or None."""
-        ...
+        # Fetch all rows, so that an UPDATE … RETURNING runs to its end.
+        rows = self.rows(sql, **values)
+        return rows[0] if rows else None
 
     def one(self, sql: str, **values: Any) -> Row:
         """The first row, which must exist."""
-        ...
+        return self.rows(sql, **values)[0]
 
+    @abstractmethod
     def change(self, sql: str, **values: Any) -> int:
         """Run an INSERT, UPDATE or DELETE and return how many rows it changed. For a guarded
         UPDATE, 0 means that another transaction won."""
-        ...
 
+    @abstractmethod
     def change_many(self, sql: str, values: Iterable[dict[str, Any]]) -> None: ...
 
+    def insert(
+        self, table: str, *, conflict: str = "", returning: str = "1", **columns: Any
+    ) -> Row | None:
+        """Insert a row and return its `returning` columns. `conflict` says what to do if it exists;
+        return None if that changed nothing."""
+        names, values = ", ".join(columns), ", ".join(f":{name}" for name in columns)
+        rest = f"{f'ON CONFLICT {conflict}' if conflict else ''} RETURNING {returning}"
+        return self.row(f"INSERT INTO {table} ({names}) VALUES ({values}) {rest}", **columns)
+
+    @abstractmethod
     def lock(self, name: str) -> None:
         """Block other transactions that lock `name` until this one ends."""
-        ...
 
-    @property
-    def for_update(self) -> str:
-        """SQL suffix for a SELECT whose row this transaction goes on to change."""
-        ...
-
-    @property
-    def for_share(self) -> str:
-        """SQL suffix for a SELECT whose row must not be deleted before this transaction ends."""
-        ...
-
+    @abstractmethod
     def dead(self, process: str) -> bool:
         """Whether `process` is known to have ended. False means alive or unknown."""
-        ...
 
-    @property
-    def was_cut_off(self) -> bool:
-        """Whether this process recently lost its connection to the database. Others may have lost
-        theirs too, so a missed heartbeat means nothing yet."""
-        ...
+    def after(self, seconds: float) -> Ticks:
+        """The time `seconds` from now, for leases and deadlines."""
+        return Ticks(self.ticks + int(seconds * SECOND))
 
     def nudge(self, topic: Topic) -> None:
         """Wake the listeners of `topic` once this transaction is committed."""
-        ...
+        self.nudges.add(topic)
 
 
 class Topic(StrEnum):
@@ -151,3 +154,35 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Operations:
+    """Operations on one subject, such as `store.notes`. A subclass lists them: with
+    `add = Write(add)`, `await store.notes.add(owner, text)` runs `add(tx, owner, text)`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+
+class Operation(Generic[P, T]):
+    """Runs `work` in a transaction of the engine."""
+
+    method: ClassVar[str]
+
+    def __init__(self, work: Callable[Concatenate[Tx, P], T]) -> None:
+        self._work = work
+
+    def __get__(self, group: Operations, _: object) -> Callable[P, Coroutine[Any, Any, T]]:
+        return partial(getattr(group._engine, self.method), self._work)  # pyright: ignore[reportPrivateUsage]
+
+
+class Read(Operation[P, T]):
+    method = "read"
+
+
+class Write(Operation[P, T]):
+    method = "write"
+
+
+class Mark(Operation[P, T]):
+    method = "mark"

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.errors import AddressTaken, SessionNotFound
-from segue.core.lease import Lease
+from segue.core.errors import AddressTaken
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
 from segue.store import approvals, leases, outbox, pages, sessions
-from segue.store.base import Engine, Row, Tx
+from segue.store.base import Operations, Read, Row, Tx, Write
 from segue.store.values import micros, moment
 
 
@@ -26,75 +25,6 @@ class BoundSession:
     replaced: str | None = None
     """The expired session that was bound here before. It is ended, not deleted."""
     reason: EndReason | None = None
-
-
-class Bindings:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def get(self, address: Address) -> Binding | None:
-        return await self._engine.read(get, address)
-
-    async def get_or_create(
-        self,
-        address: Address,
-        owner: str,
-        *,
-        policy: ResetPolicy,
-        zone: tzinfo,
-        cwd: str | None = None,
-        model: str | None = None,
-    ) -> BoundSession:
-        """Return the session bound to `address`, or create one.
-
-        A new session is created if none is bound, if the bound one has expired under `policy`, or
-        if `expire` has ended it. A session never expires while it is held or being handed off, or
-        if a handoff brought it here.
-        """
-        known = await self._engine.read(current, address, owner, policy, zone)
-        if known is not None:
-            return known
-        return await self._engine.write(
-            get_or_create, address, owner, policy=policy, zone=zone, cwd=cwd, model=model
-        )
-
-    async def rebind(self, session_id: str, address: Address, origin: Origin) -> str | None:
-        """Move the session to `address`. Return the session that was bound there, if any, which is
-        now set aside.
-
-        Approvals that either session asked for elsewhere are voided, and the chat that the session
-        leaves is notified. Raise AddressTaken if the address belongs to another owner.
-        """
-        return await self._engine.write(rebind, session_id, address, origin)
-
-    async def chat_moved(self, old: Address, new: Address) -> None:
-        """Follow a chat to the new address that its platform gave it.
-
-        The binding moves, unless the new address already has a session. So do the home channel,
-        waiting approvals, unanswered inbox entries and queued messages. Users are not notified: to
-        them it is the same chat.
-        """
-        await self._engine.write(chat_moved, old, new)
-
-    async def stale(
-        self,
-        policies: ResetPolicies,
-        zone: tzinfo,
-        platforms: Collection[Platform],
-        limit: int = 20,
-    ) -> tuple[Session, ...]:
-        """Sessions in chats on `platforms` that `get_or_create` would replace by policy, the
-        longest inactive first."""
-        return await self._engine.read(stale, policies, zone, platforms, limit)
-
-    async def expire(self, session_id: str, lease: Lease | None, reason: EndReason) -> None:
-        """End a stale session but keep its binding: the next message there replaces it and says so.
-        Refused while another process holds the session or a handoff is in flight."""
-        await self._engine.write(sessions.close, session_id, reason, lease)
-
-    async def list(self, owner: str, *, limit: int = 50) -> tuple[Binding, ...]:
-        """The owner's bindings, most recently active first."""
-        return await self._engine.read(list_bindings, owner, limit)
 
 
 _SELECT = "SELECT b.address, s.id, b.origin, b.version, b.bound FROM bindings b JOIN sessions s"
@@ -148,7 +78,7 @@ def get_or_create(
     tx.lock(address.key)
     there = get(tx, address)
     if there is not None:  # its lease must not change while we decide
-        tx.row(f"SELECT no FROM sessions WHERE id = :id {tx.for_update}", id=there.session_id)
+        leases.locked(tx, there.session_id, "no")
     if (known := current(tx, address, owner, policy, zone)) is not None:
         return known
     replaced, reason = None, None
@@ -157,7 +87,7 @@ def get_or_create(
         session = sessions.found(tx, replaced)
         reason = over(tx, there, session, policy, zone)
         if session.ended is None:
-            sessions.close(tx, replaced, reason or EndReason.CLOSED, None)
+            sessions.close(tx, replaced, None, reason or EndReason.CLOSED)
     fresh = sessions.create(tx, owner, address.platform, parent=replaced, cwd=cwd, model=model)
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
@@ -165,25 +95,27 @@ def get_or_create(
 
 
 def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | None:
+    """Move the session to `address`. Return the session that was bound there, if any, which is
+    now set aside.
+
+    Approvals that either session asked for elsewhere are voided, and the chat that the session
+    leaves is notified. Raise AddressTaken if the address belongs to another owner.
+    """
     tx.lock(address.key)
-    sql = f"SELECT no, owner, ended FROM sessions WHERE id = :id {tx.for_update}"
-    if (row := tx.row(sql, id=session_id)) is None:
-        raise SessionNotFound(name=session_id)
-    no, owner, ended = row
+    no, owner, ended = leases.locked(tx, session_id, "no, owner, ended")
     there = get(tx, address)
     if there is not None and sessions.found(tx, there.session_id).owner != owner:
         raise AddressTaken
     left = tx.row("DELETE FROM bindings WHERE session_no = :no RETURNING address", no=no)
-    tx.change(
-        "INSERT INTO bindings (address, session_no, origin, version, bound)"
-        " VALUES (:key, :no, :origin, :version, :now)"
-        " ON CONFLICT (address) DO UPDATE SET session_no = excluded.session_no,"
+    tx.insert(
+        "bindings",
+        conflict="(address) DO UPDATE SET session_no = excluded.session_no,"
         " origin = excluded.origin, version = excluded.version, bound = excluded.bound",
-        key=address.key,
-        no=no,
+        address=address.key,
+        session_no=no,
         origin=origin.value,
         version=there.version + 1 if there else 1,
-        now=tx.now,
+        bound=tx.now,
     )
     if address.platform is Platform.WEB and address.thread_id is not None:
         pages.arrived(tx, address.thread_id, session_id)
@@ -209,14 +141,17 @@ _STAYING = {
 
 
 def chat_moved(tx: Tx, old: Address, new: Address) -> None:
+    """Follow a chat to the new address that its platform gave it.
+
+    The binding moves, unless the new address already has a session. So do the home channel,
+    waiting approvals, unanswered inbox entries and queued messages. Users are not notified: to
+    them it is the same chat.
+    """
     for key in sorted((old.key, new.key)):
         tx.lock(key)
     if get(tx, new) is None:
-        tx.change(
-            "UPDATE bindings SET address = :new, version = version + 1 WHERE address = :old",
-            old=old.key,
-            new=new.key,
-        )
+        sql = "UPDATE bindings SET address = :new, version = version + 1 WHERE address = :old"
+        tx.change(sql, old=old.key, new=new.key)
     for table, which in _STAYING.items():
         sql = f"UPDATE {table} SET address = :new WHERE address = :old AND {which}"
         tx.change(sql, old=old.key, new=new.key)
@@ -235,8 +170,10 @@ def _tell_left(tx: Tx, left: Address, session: Session) -> None:
 
 
 def stale(
-    tx: Tx, policies: ResetPolicies, zone: tzinfo, platforms: Collection[Platform], limit: int
+    tx: Tx, policies: ResetPolicies, zone: tzinfo, platforms: Collection[Platform], limit: int = 20
 ) -> tuple[Session, ...]:
+    """Sessions in chats on `platforms` that `get_or_create` would replace by policy, the
+    longest inactive first."""
     if not (silent := _silent(tx, policies, zone, platforms)):
         return ()
     rows = tx.rows(
@@ -267,7 +204,8 @@ def _silent(tx: Tx, policies: ResetPolicies, zone: tzinfo, platforms: Collection
     )
 
 
-def list_bindings(tx: Tx, owner: str, limit: int) -> tuple[Binding, ...]:
+def list_bindings(tx: Tx, owner: str, *, limit: int = 50) -> tuple[Binding, ...]:
+    """The owner's bindings, most recently active first."""
     rows = tx.rows(
         f"{_SELECT} ON s.no = b.session_no WHERE s.owner = :owner"
         " ORDER BY s.active DESC, s.no DESC LIMIT :limit",
@@ -286,3 +224,35 @@ def _binding(row: Row) -> Binding:
         version=version,
         bound=moment(bound),
     )
+
+
+class Bindings(Operations):
+    get = Read(get)
+    rebind = Write(rebind)
+    chat_moved = Write(chat_moved)
+    stale = Read(stale)
+    expire = Write(sessions.close)
+    list = Read(list_bindings)
+
+    async def get_or_create(
+        self,
+        address: Address,
+        owner: str,
+        *,
+        policy: ResetPolicy,
+        zone: tzinfo,
+        cwd: str | None = None,
+        model: str | None = None,
+    ) -> BoundSession:
+        """Return the session bound to `address`, or create one.
+
+        A new session is created if none is bound, if the bound one has expired under `policy`, or
+        if `expire` has ended it. A session never expires while it is held or being handed off, or
+        if a handoff brought it here.
+        """
+        known = await self._engine.read(current, address, owner, policy, zone)
+        if known is not None:
+            return known
+        return await self._engine.write(
+            get_or_create, address, owner, policy=policy, zone=zone, cwd=cwd, model=model
+        )

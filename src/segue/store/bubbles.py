@@ -21,21 +21,23 @@ class UnconfirmedBubble:
     body: str
 
 
-def begin(tx: Tx, address: Address, begun: UnconfirmedBubble, session_id: str | None) -> None:
-    """Record a bubble before it is sent, so that it is known however the send ends."""
+def begin(tx: Tx, address: Address, key: str, body: str, session_id: str | None = None) -> None:
+    """Record a bubble before it is sent under `key`, so that it is known however the send ends."""
     forget(tx, address)
     tx.change(
         "INSERT INTO bubbles (platform, address, key, body, session_id)"
         " VALUES (:platform, :address, :key, :body, :session)",
         platform=address.platform.value,
         address=address.key,
-        key=text(begun.key),
-        body=text(begun.body),
+        key=text(key),
+        body=text(body),
         session=session_id,
     )
 
 
-def put(tx: Tx, address: Address, receipt: str | None, session_id: str | None) -> None:
+def put(tx: Tx, address: Address, receipt: str | None, session_id: str | None = None) -> None:
+    """Set the live bubble of `address`, or remove it if `receipt` is None. It is also removed when
+    its receipt is recorded for a sent message."""
     if receipt is None:
         forget(tx, address)
         return
@@ -58,16 +60,15 @@ def forget(tx: Tx, address: Address) -> None:
 
 def become(tx: Tx, address: Address, receipt: str) -> None:
     """Remove the bubble if `receipt` is its message, which is now final."""
-    tx.change(
+    sql = (
         "DELETE FROM bubbles"
-        " WHERE platform = :platform AND address = :address AND receipt = :receipt",
-        platform=address.platform.value,
-        address=address.key,
-        receipt=text(receipt),
+        " WHERE platform = :platform AND address = :address AND receipt = :receipt"
     )
+    tx.change(sql, platform=address.platform.value, address=address.key, receipt=text(receipt))
 
 
-def of(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:
+def shown(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:
+    """The receipt of each live bubble."""
     rows = tx.rows(
         f"SELECT address, receipt FROM bubbles WHERE platform IN ({listed(platforms)})"
         " AND receipt <> '' ORDER BY address"
@@ -76,6 +77,7 @@ def of(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:
 
 
 def begun(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, UnconfirmedBubble]:
+    """The bubbles that may or may not have been sent."""
     rows = tx.rows(
         f"SELECT address, key, body FROM bubbles WHERE platform IN ({listed(platforms)})"
         " AND receipt = '' ORDER BY address"

@@ -18,7 +18,6 @@ from pathlib import Path
 import apsw
 
 from segue.core.errors import (
-    SegueError,
     StoreBusy,
     StoreCorrupt,
     StoreError,
@@ -191,6 +190,18 @@ def _make_private(path: Path) -> None:
 # Errors, as the user sees them
 
 
+_ERRORS: dict[type[Exception], type[StoreError]] = {
+    apsw.FullError: StoreFull,
+    apsw.CorruptError: StoreCorrupt,
+    apsw.NotADBError: StoreCorrupt,
+    apsw.ReadOnlyError: StoreReadOnly,
+    apsw.PermissionsError: StoreReadOnly,
+    apsw.BusyError: StoreBusy,
+    apsw.LockedError: StoreBusy,
+    apsw.IOError: StoreFailed,
+}
+
+
 def no_folder(path: Path) -> StoreError:
     """The error for a `path` whose folder does not exist."""
     folder = path.parent
@@ -213,25 +224,12 @@ def refused(error: OSError, path: Path) -> StoreError:
 
 def translate(error: Exception, path: Path) -> Exception:
     """Map a database or OS error to a StoreError. Return any other error unchanged."""
-    match error:
-        case SegueError():
-            return error
-        case apsw.FullError():
-            return StoreFull(path=path)
-        case apsw.CorruptError() | apsw.NotADBError():
-            return StoreCorrupt(path=path, reason=str(error))
-        case apsw.CantOpenError():
-            return _cannot_open(error, path)
-        case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return StoreReadOnly(path=path, reason=str(error))
-        case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy(path=path)
-        case apsw.IOError():
-            return StoreFailed(path=path, reason=str(error))
-        case OSError():  # such as a lock file that cannot be opened
-            return refused(error, path)
-        case _:
-            return error
+    if isinstance(error, apsw.CantOpenError):
+        return _cannot_open(error, path)
+    if isinstance(error, OSError):  # such as a lock file that cannot be opened
+        return refused(error, path)
+    told = _ERRORS.get(type(error))
+    return told(path=path, reason=str(error)) if told else error
 
 
 def _cannot_open(error: apsw.CantOpenError, path: Path) -> StoreError:

@@ -10,8 +10,7 @@ from enum import StrEnum
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
 from segue.store import leases
-from segue.store.base import Engine, Topic, Tx
-from segue.store.leases import until
+from segue.store.base import Mark, Operations, Read, Topic, Tx
 from segue.store.values import moment, text
 
 ALIVE_SECONDS = 10.0
@@ -55,53 +54,13 @@ class GatewayRecord:
     """The state of each of its platforms."""
 
 
-class Gateways:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+def announce(
+    tx: Tx, name: str, platforms: Collection[Platform], *, seconds: float = ALIVE_SECONDS
+) -> GatewayRecord:
+    """Register this gateway for those of `platforms` that no live gateway serves.
 
-    async def announce(
-        self, name: str, platforms: Collection[Platform], *, seconds: float = ALIVE_SECONDS
-    ) -> GatewayRecord:
-        """Register this gateway for those of `platforms` that no live gateway serves.
-
-        Call it again to take over from a gateway that died or hangs. The leases of that gateway
-        expire.
-        """
-        return await self._engine.mark(announce, name, platforms, seconds)
-
-    async def heartbeat(self, *, seconds: float = ALIVE_SECONDS) -> bool:
-        """Stay registered. Return False if this gateway is unknown and must announce itself
-        again."""
-        return await self._engine.mark(heartbeat, seconds)
-
-    async def withdraw(self) -> bool:
-        """Unregister this gateway and free its platforms."""
-        return await self._engine.mark(withdraw)
-
-    async def report(
-        self,
-        platform: Platform,
-        state: LinkState,
-        *,
-        detail: str = "",
-        account: str = "",
-        link: str | None = None,
-    ) -> bool:
-        """Record the state of `platform`. Return False if this gateway does not serve it. An empty
-        account, or a link of None, keeps the one reported before."""
-        return await self._engine.mark(
-            report, platform, state, detail=detail, account=account, link=link
-        )
-
-    async def alive(self) -> tuple[GatewayRecord, ...]:
-        return await self._engine.read(alive)
-
-    async def serving(self, platform: Platform) -> GatewayRecord | None:
-        """The live gateway that serves `platform`, or None."""
-        return await self._engine.read(serving, platform)
-
-
-def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float) -> GatewayRecord:
+    Call it again to take over from a gateway that died or hangs. The leases of that gateway expire.
+    """
     tx.lock("gateways")
     living = {gateway.process for gateway in alive(tx)}
     for (process,) in tx.rows("SELECT process FROM gateways"):
@@ -109,21 +68,21 @@ def announce(tx: Tx, name: str, platforms: Collection[Platform], seconds: float)
             if process != tx.process:  # if we were only late, we keep our leases
                 leases.run_out(tx, process)
             tx.change("DELETE FROM gateways WHERE process = :process", process=process)
-    tx.change(
-        "INSERT INTO gateways (process, name, started, until) VALUES (:me, :name, :now, :until)"
-        " ON CONFLICT (process) DO UPDATE SET name = excluded.name, until = excluded.until",
-        me=tx.process,
+    tx.insert(
+        "gateways",
+        conflict="(process) DO UPDATE SET name = excluded.name, until = excluded.until",
+        process=tx.process,
         name=text(name),
-        now=tx.now,
-        until=until(tx, seconds),
+        started=tx.now,
+        until=tx.after(seconds),
     )
     for platform in sorted(platforms):
-        tx.change(
-            "INSERT INTO gateway_platforms (platform, process, since)"
-            " VALUES (:platform, :me, :now) ON CONFLICT DO NOTHING",
+        tx.insert(
+            "gateway_platforms",
+            conflict="DO NOTHING",
             platform=platform.value,
-            me=tx.process,
-            now=tx.now,
+            process=tx.process,
+            since=tx.now,
         )
     tx.nudge(Topic.HANDOFFS)
     return next(gateway for gateway in alive(tx) if gateway.process == tx.process)
@@ -140,19 +99,29 @@ def require(tx: Tx, platform: Platform) -> None:
         raise PlatformLost(platform=platform)
 
 
-def heartbeat(tx: Tx, seconds: float) -> bool:
+def heartbeat(tx: Tx, *, seconds: float = ALIVE_SECONDS) -> bool:
+    """Stay registered. Return False if this gateway is unknown and must announce itself again."""
     sql = "UPDATE gateways SET until = :until WHERE process = :me"
-    return tx.change(sql, until=until(tx, seconds), me=tx.process) == 1
+    return tx.change(sql, until=tx.after(seconds), me=tx.process) == 1
 
 
 def withdraw(tx: Tx) -> bool:
+    """Unregister this gateway and free its platforms."""
     tx.nudge(Topic.HANDOFFS)
     return tx.change("DELETE FROM gateways WHERE process = :me", me=tx.process) == 1
 
 
 def report(
-    tx: Tx, platform: Platform, state: LinkState, *, detail: str, account: str, link: str | None
+    tx: Tx,
+    platform: Platform,
+    state: LinkState,
+    *,
+    detail: str = "",
+    account: str = "",
+    link: str | None = None,
 ) -> bool:
+    """Record the state of `platform`. Return False if this gateway does not serve it. An empty
+    account, or a link of None, keeps the one reported before."""
     changed = tx.change(
         "UPDATE gateway_platforms SET detail = :detail,"
         " account = CASE WHEN :account = '' THEN account ELSE :account END,"
@@ -212,4 +181,14 @@ def _links(tx: Tx) -> dict[str, dict[Platform, PlatformHealth]]:
 
 
 def serving(tx: Tx, platform: Platform) -> GatewayRecord | None:
+    """The live gateway that serves `platform`, or None."""
     return next((gateway for gateway in alive(tx) if platform in gateway.platforms), None)
+
+
+class Gateways(Operations):
+    announce = Mark(announce)
+    heartbeat = Mark(heartbeat)
+    withdraw = Mark(withdraw)
+    report = Mark(report)
+    alive = Read(alive)
+    serving = Read(serving)

@@ -8,16 +8,13 @@ that the handoff is void, even if a gateway starts later.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from segue.core.address import Address, Platform
-from segue.core.errors import (
-    HandoffInFlight,
-    SessionChanged,
-    SessionNotFound,
-)
+from segue.core.errors import HandoffInFlight, SessionChanged
 from segue.core.handoff import (
     MAX_ATTEMPTS,
     REASONS,
@@ -33,15 +30,7 @@ from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Message
 from segue.store import bindings, leases, outbox, sessions, transcripts
 from segue.store.base import Row, Topic, Tx
-from segue.store.leases import until
-from segue.store.values import (
-    address_or_none,
-    listed,
-    moment,
-    moment_or_none,
-    text,
-    unreadable,
-)
+from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
 
 CLAIM_SECONDS = 15.0
 """How long a handoff waits for a gateway: after the request, and after its gateway died."""
@@ -75,16 +64,19 @@ def request(
     session_id: str,
     platform: Platform,
     *,
-    key: str,
-    lease: Lease | None,
-    home: Address | None,
-    message: str | None,
-    claim_seconds: float,
+    lease: Lease | None = None,
+    home: Address | None = None,
+    message: str | None = None,
+    key: str | None = None,
+    claim_seconds: float = CLAIM_SECONDS,
 ) -> Handoff:
-    sql = f"SELECT no, epoch, process, last_seq FROM sessions WHERE id = :id {tx.for_update}"
-    if (row := tx.row(sql, id=session_id)) is None:
-        raise SessionNotFound(name=session_id)
-    no, epoch, process, seq = row
+    """Request that the session moves. `lease` is the caller's lease, if it has one.
+
+    Raise SessionNotFound, SessionMoved, SessionHeld (another process has it open) or
+    HandoffInFlight. Calling it again with the same `key` returns the first request.
+    """
+    key = key or secrets.token_hex(16)
+    no, epoch, process, seq = leases.locked(tx, session_id, "no, epoch, process, last_seq")
     if known := tx.row(f"{_SELECT} WHERE h.key = :key", key=key):
         return _handoff(known)
     leases.permit(tx, session_id, lease, epoch=epoch, process=process)
@@ -93,19 +85,18 @@ def request(
         _end(tx, latest.id, _why_void(latest))
     elif latest is not None and latest.in_flight:
         raise HandoffInFlight(platform=latest.platform)
-    tx.change(
-        "INSERT INTO handoffs (session_no, key, platform, home, message, epoch, seq, state,"
-        " claim_by, requested) VALUES (:no, :key, :platform, :home, :message, :epoch, :seq,"
-        " 'pending', :claim_by, :now)",
-        no=no,
+    tx.insert(
+        "handoffs",
+        session_no=no,
         key=key,
         platform=platform.value,
         home=home.key if home else None,
         message=None if message is None else text(message),
         epoch=epoch,
         seq=seq,
-        claim_by=until(tx, claim_seconds),
-        now=tx.now,
+        state=State.PENDING.value,
+        claim_by=tx.after(claim_seconds),
+        requested=tx.now,
     )
     tx.nudge(Topic.HANDOFFS)
     return _handoff(tx.one(f"{_SELECT} WHERE h.key = :key", key=key))
@@ -113,7 +104,7 @@ def request(
 
 def state(tx: Tx, session_id: str) -> Handoff | None:
     """The session's latest handoff, or None."""
-    latest = history(tx, session_id, 1)
+    latest = history(tx, session_id, limit=1)
     return latest[0] if latest else None
 
 
@@ -123,7 +114,8 @@ def due(tx: Tx, session_id: str) -> tuple[Handoff | None, bool]:
     return latest, latest is not None and _is_void(tx, latest)
 
 
-def history(tx: Tx, session_id: str, limit: int) -> tuple[Handoff, ...]:
+def history(tx: Tx, session_id: str, *, limit: int = 20) -> tuple[Handoff, ...]:
+    """The session's handoffs, newest first."""
     sql = f"{_SELECT} WHERE s.id = :id ORDER BY h.id DESC LIMIT :limit"
     return tuple(map(_handoff, tx.rows(sql, id=session_id, limit=limit)))
 
@@ -133,7 +125,8 @@ def get(tx: Tx, handoff_id: int) -> Handoff | None:
     return _handoff(row) if row else None
 
 
-def recent(tx: Tx, limit: int) -> tuple[Handoff, ...]:
+def recent(tx: Tx, limit: int = 20) -> tuple[Handoff, ...]:
+    """The handoffs of all sessions, newest first."""
     rows = tx.rows(f"{_SELECT} ORDER BY h.id DESC LIMIT :limit", limit=limit)
     return tuple(map(_handoff, rows))
 
@@ -145,12 +138,13 @@ def in_flight(tx: Tx) -> tuple[Handoff, ...]:
 
 
 def pending(tx: Tx) -> tuple[Handoff, ...]:
+    """Handoffs that wait for a gateway and are not void, oldest first."""
     # The state is a literal: with a parameter, PostgreSQL does not use the partial index.
     sql = f"{_SELECT} WHERE h.state = 'pending' AND h.claim_by > :ticks ORDER BY h.id"
     return tuple(map(_handoff, tx.rows(sql, ticks=tx.ticks)))
 
 
-def claim(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
+def claim(tx: Tx, handoff_id: int, *, seconds: float = LEASE_SECONDS) -> Handoff | None:
     """Claim a handoff that is pending, or running with a gateway that is gone. Return None if
     another gateway has it, or if it is over or void."""
     lock = f"{tx.for_update} OF h" if tx.for_update else ""
@@ -170,8 +164,8 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
         " WHERE id = :id AND state IN ('pending', 'running') AND claim_by > :ticks"
         " AND attempt < :most",
         process=tx.process,
-        lease=until(tx, seconds),
-        claim_by=until(tx, seconds + CLAIM_SECONDS),
+        lease=tx.after(seconds),
+        claim_by=tx.after(seconds + CLAIM_SECONDS),
         now=tx.now,
         step=Step.CLAIMED.value,
         id=handoff_id,
@@ -189,7 +183,11 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
 
 
 def claim_next(
-    tx: Tx, platforms: Collection[Platform], seconds: float, besides: Collection[int]
+    tx: Tx,
+    platforms: Collection[Platform],
+    *,
+    seconds: float = LEASE_SECONDS,
+    besides: Collection[int] = (),
 ) -> Handoff | None:
     """Claim the oldest pending handoff to one of `platforms`, or else one whose gateway is gone and
     that is not in `besides`."""
@@ -209,17 +207,19 @@ def claim_next(
     dead = {process for process in {row[1] for row in running} if tx.dead(process)}
     gone = (row[0] for row in running if row[1] in dead or tx.ticks >= row[2])
     stranded = (handoff_id for handoff_id in gone if handoff_id not in besides)
-    claimed = (claim(tx, handoff_id, seconds) for handoff_id in stranded)
+    claimed = (claim(tx, handoff_id, seconds=seconds) for handoff_id in stranded)
     return next((handoff for handoff in claimed if handoff), None)
 
 
-def heartbeat(tx: Tx, claimed: Handoff, seconds: float) -> bool:
+def heartbeat(tx: Tx, claimed: Handoff, *, seconds: float = LEASE_SECONDS) -> bool:
+    """Extend the claim. Return False, like every change to a claim, if it is no longer the newest:
+    stop."""
     return _advance(
         tx,
         claimed,
         "lease_until = :lease, claim_by = :claim_by",
-        lease=until(tx, seconds),
-        claim_by=until(tx, seconds + CLAIM_SECONDS),
+        lease=tx.after(seconds),
+        claim_by=tx.after(seconds + CLAIM_SECONDS),
     )
 
 
@@ -227,10 +227,13 @@ def record_step(
     tx: Tx,
     claimed: Handoff,
     step: Step,
-    thread: Address | None,
-    reply: bytes | None,
-    detail: str | None,
+    *,
+    thread: Address | None = None,
+    reply: bytes | None = None,
+    detail: str | None = None,
 ) -> bool:
+    """Record the step, the thread that was opened, and the agent's reply there, in UTF-8. None
+    keeps the recorded thread and reply, but clears `detail`."""
     tx.nudge(Topic.HANDOFFS)
     recorded = _advance(
         tx,
@@ -253,12 +256,18 @@ def complete(
     claimed: Handoff,
     *,
     address: Address,
-    messages: Sequence[Message],
-    usage: Usage | None,
-    drafts: Sequence[outbox.Draft],
+    messages: Sequence[Message] = (),
+    usage: Usage | None = None,
+    drafts: Sequence[outbox.Draft] = (),
 ) -> Completion | None:
     """Complete the handoff. This is the single commit point: before it nothing has moved, after it
-    everything has."""
+    everything has.
+
+    The session moves to `address`, its epoch rises, the messages of the confirming turn are
+    appended and the drafts are queued. Return None if the claim is no longer the newest or the
+    handoff was cancelled. Raise SessionChanged if the session continued elsewhere meanwhile. In
+    both cases nothing changes.
+    """
     tx.lock(address.key)
     finished = _advance(
         tx,
@@ -300,6 +309,7 @@ def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Sessio
 
 
 def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
+    """Fail the handoff. The session stays where it is, and the thread is notified."""
     tx.nudge(Topic.HANDOFFS)
     error = short_reason(text(reason))
     failed = _advance(tx, claimed, _FAILED, failure=Failure.ERROR.value, error=error, now=tx.now)
@@ -308,10 +318,12 @@ def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
     return failed
 
 
-def cancel(tx: Tx, handoff_id: int, reason: str | None) -> bool:
-    """Cancel a handoff in flight, or fail it for that reason.
+def cancel(tx: Tx, handoff_id: int, reason: str | None = None) -> bool:
+    """Cancel a handoff, or fail it for that reason, even if a gateway is working on it. Return
+    False if it is already over. Races with `complete`: only one of them changes the row.
 
-    Races with `complete`: only one of them changes the row.
+    If a thread was opened for it, a message there says that the session stayed. `fail` and `expire`
+    do the same.
     """
     if reason is None:
         return _end(tx, handoff_id, Failure.CANCELLED)
@@ -351,7 +363,7 @@ def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None
 
 
 def expire(tx: Tx) -> int:
-    """Fail the void handoffs and return how many there were."""
+    """Fail the handoffs that no gateway claimed in time, and return how many there were."""
     void = [handoff for handoff in in_flight(tx) if _is_void(tx, handoff)]
     return sum(_end(tx, handoff.id, _why_void(handoff)) for handoff in void)
 
@@ -380,80 +392,47 @@ _FAILED = (
 
 def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
     """Change a running handoff if `claimed` is its newest claim. Return False if it is not."""
-    changed = tx.change(
-        f"UPDATE handoffs SET {change} WHERE id = :id AND state = 'running' AND fence = :fence",
-        id=claimed.id,
-        fence=claimed.fence,
-        **values,
-    )
+    sql = f"UPDATE handoffs SET {change} WHERE id = :id AND state = 'running' AND fence = :fence"
+    changed = tx.change(sql, id=claimed.id, fence=claimed.fence, **values)
     return changed == 1
 
 
 def _handoff(row: Row) -> Handoff:
     """Return the handoff in `row`. If the row is invalid, return a failed handoff without the
     invalid values: one bad row must not keep the others from being read."""
-    try:
-        return _read(row)
-    except ValueError as error:
-        return Handoff(
-            id=row[0],
-            session_id=row[1],
-            platform=Platform(row[2]) if row[2] in set(Platform) else Platform.LOCAL,
-            state=State.FAILED,
-            requested=moment(row[4]),
-            claim_by=Ticks(row[5]),
-            key=row[6],
-            failure=Failure.ERROR,
-            error=unreadable(error),
-        )
-
-
-def _read(row: Row) -> Handoff:
-    (
-        handoff_id,
-        session_id,
-        platform,
-        state,
-        requested,
-        claim_by,
-        key,
-        home,
-        message,
-        attempt,
-        fence,
-        process,
-        lease_until,
-        claimed,
-        finished,
-        step,
-        thread,
-        reply,
-        failure,
-        error,
-        detail,
-        confirmed,
-    ) = row
-    return Handoff(
+    handoff_id, session_id, platform, state, requested, claim_by, key, *rest = row
+    home, message, attempt, fence, process, lease_until, claimed, finished, *rest = rest
+    step, thread, reply, failure, error, detail, confirmed = rest
+    plain = Handoff(
         id=handoff_id,
         session_id=session_id,
-        platform=Platform(platform),
-        state=State(state),
+        platform=Platform(platform) if platform in set(Platform) else Platform.LOCAL,
+        state=State.FAILED,
         requested=moment(requested),
         claim_by=Ticks(claim_by),
         key=key,
-        home=address_or_none(home),
-        message=message,
-        attempt=attempt,
-        fence=fence,
-        claimed_by=process,
-        lease_until=None if lease_until is None else Ticks(lease_until),
-        claimed=moment_or_none(claimed),
-        finished=moment_or_none(finished),
-        step=None if step is None else Step(step),
-        detail=detail,
-        thread=address_or_none(thread),
-        reply=None if reply is None else reply.encode(),
-        failure=None if failure is None else Failure(failure),
-        error=error,
-        confirmed=bool(confirmed),
+        failure=Failure.ERROR,
     )
+    try:
+        return replace(
+            plain,
+            platform=Platform(platform),
+            state=State(state),
+            home=address_or_none(home),
+            message=message,
+            attempt=attempt,
+            fence=fence,
+            claimed_by=process,
+            lease_until=None if lease_until is None else Ticks(lease_until),
+            claimed=moment_or_none(claimed),
+            finished=moment_or_none(finished),
+            step=None if step is None else Step(step),
+            detail=detail,
+            thread=address_or_none(thread),
+            reply=None if reply is None else reply.encode(),
+            failure=None if failure is None else Failure(failure),
+            error=error,
+            confirmed=bool(confirmed),
+        )
+    except ValueError as problem:
+        return replace(plain, error=unreadable(problem))

@@ -19,6 +19,7 @@ class StoreHealth:
 
 
 def look(tx: Tx) -> StoreHealth:
+    """The size of the store and, where that is quick to check, its integrity."""
     if tx.dialect is SqlDialect.POSTGRES:
         (size,) = tx.one(
             "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"

@@ -14,7 +14,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
 from segue.core.handoff import short_reason
 from segue.store import gateways, outbox
-from segue.store.base import Engine, Row, Topic, Tx
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import listed, micros, moment, readable_address, text, unreadable
 
 ALL = 1_000_000_000
@@ -40,82 +40,29 @@ class Incoming:
     """How many gateways found it waiting when they started."""
 
 
-class Inbox:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def record(
-        self, account: str, update_id: str, address: Address, body: str, message_id: str = ""
-    ) -> int | None:
-        """Record one update of `account` and return its number, or None if it is already recorded.
-
-        `message_id` is the message that was written or edited, for `said`. The user is now reading
-        this chat, so messages that may not have arrived there are offered again.
-        """
-        return await self._engine.write(record, account, update_id, address, body, message_id)
-
-    async def said(self, account: str, address: Address, message_id: str) -> str | None:
-        """The body of the newest update for that message, or None if there is none or it was
-        pruned."""
-        return await self._engine.read(said, account, address, message_id)
-
-    async def waiting(
-        self, platforms: Collection[Platform] | None = None, *, limit: int = 1000
-    ) -> tuple[Incoming, ...]:
-        """The unfinished entries, taken or not, in order of arrival. `platforms` of None means
-        all."""
-        return await self._engine.read(waiting, platforms, limit)
-
-    async def take_over(self, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
-        """Return all unfinished entries on `platforms`, for a gateway that starts, and add one to
-        their start counts."""
-        return await self._engine.write(take_over, platforms)
-
-    async def hand_back(self, platforms: Collection[Platform]) -> None:
-        """Leave the unfinished entries to the next gateway and reset their start counts: a gateway
-        that stops cleanly was not crashed by a message."""
-        await self._engine.write(hand_back, platforms)
-
-    async def rewrite(self, no: int, body: str) -> bool:
-        """Replace the body after its sender edited it. Return False if it is already taken or
-        finished."""
-        return await self._engine.write(rewrite, no, body)
-
-    async def finish(self, numbers: Sequence[int]) -> int:
-        """Finish these entries. A turn finishes its own together with appending the answer."""
-        return await self._engine.write(finish, numbers)
-
-    async def set_aside(self, no: int, reason: str) -> bool:
-        """Mark an entry as impossible to answer. Return False if it already was."""
-        return await self._engine.write(set_aside, no, reason)
-
-    async def troubled(self, limit: int = 50) -> tuple[Incoming, ...]:
-        """The entries that were set aside, newest first."""
-        return await self._engine.read(troubled, limit)
-
-    async def prune(self, before: datetime) -> int:
-        """Delete entries finished before this time: the platform will not send them again."""
-        return await self._engine.write(prune, before)
-
-
 _COLUMNS = "no, platform, account, update_id, address, body, received, session_id, error, starts"
 
 
 def record(
     tx: Tx, account: str, update_id: str, address: Address, body: str, message_id: str = ""
 ) -> int | None:
+    """Record one update of `account` and return its number, or None if it is already recorded.
+
+    `message_id` is the message that was written or edited, for `said`. The user is now reading
+    this chat, so messages that may not have arrived there are offered again.
+    """
     gateways.require(tx, address.platform)
-    row = tx.row(
-        "INSERT INTO inbox (platform, account, update_id, address, body, message_id, received)"
-        " VALUES (:platform, :account, :update_id, :address, :body, :message_id, :now)"
-        " ON CONFLICT DO NOTHING RETURNING no",
+    row = tx.insert(
+        "inbox",
+        conflict="DO NOTHING",
+        returning="no",
         platform=address.platform.value,
         account=text(account),
         update_id=text(update_id),
         address=address.key,
         body=text(body),
         message_id=text(message_id),
-        now=tx.now,
+        received=tx.now,
     )
     if row is None:
         return None
@@ -125,18 +72,20 @@ def record(
 
 
 def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
-    row = tx.row(
+    """The body of the newest update for that message, or None if there is none or it was pruned."""
+    sql = (
         "SELECT body FROM inbox"
         " WHERE address = :address AND message_id = :message_id AND message_id <> ''"
-        " AND account = :account ORDER BY no DESC LIMIT 1",
-        address=address.key,
-        message_id=text(message_id),
-        account=text(account),
+        " AND account = :account ORDER BY no DESC LIMIT 1"
     )
+    row = tx.row(sql, address=address.key, message_id=text(message_id), account=text(account))
     return None if row is None else row[0]
 
 
-def waiting(tx: Tx, platforms: Collection[Platform] | None, limit: int) -> tuple[Incoming, ...]:
+def waiting(
+    tx: Tx, platforms: Collection[Platform] | None = None, *, limit: int = 1000
+) -> tuple[Incoming, ...]:
+    """The unfinished entries, taken or not, in order of arrival. `platforms` of None means all."""
     among = listed(Platform if platforms is None else platforms)
     rows = tx.rows(
         f"SELECT {_COLUMNS} FROM inbox WHERE finished IS NULL AND platform IN ({among})"
@@ -147,19 +96,24 @@ def waiting(tx: Tx, platforms: Collection[Platform] | None, limit: int) -> tuple
 
 
 def take_over(tx: Tx, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
+    """Return all unfinished entries on `platforms`, for a gateway that starts, and add one to
+    their start counts."""
     among = listed(platforms)
     tx.change(
         f"UPDATE inbox SET starts = starts + 1 WHERE finished IS NULL AND platform IN ({among})"
     )
-    return waiting(tx, platforms, ALL)
+    return waiting(tx, platforms, limit=ALL)
 
 
 def hand_back(tx: Tx, platforms: Collection[Platform]) -> None:
+    """Leave the unfinished entries to the next gateway and reset their start counts: a gateway
+    that stops cleanly was not crashed by a message."""
     among = listed(platforms)
     tx.change(f"UPDATE inbox SET starts = 0 WHERE finished IS NULL AND platform IN ({among})")
 
 
-def troubled(tx: Tx, limit: int) -> tuple[Incoming, ...]:
+def troubled(tx: Tx, limit: int = 50) -> tuple[Incoming, ...]:
+    """The entries that were set aside, newest first."""
     sql = f"SELECT {_COLUMNS} FROM inbox WHERE error IS NOT NULL ORDER BY no DESC LIMIT :limit"
     return tuple(map(_incoming, tx.rows(sql, limit=limit)))
 
@@ -196,17 +150,21 @@ def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
 
 
 def rewrite(tx: Tx, no: int, body: str) -> bool:
+    """Replace the body after its sender edited it. Return False if it is already taken or
+    finished."""
     sql = "UPDATE inbox SET body = :body WHERE no = :no AND session_id IS NULL AND finished IS NULL"
     return tx.change(sql, body=text(body), no=no) == 1
 
 
 def finish(tx: Tx, numbers: Sequence[int]) -> int:
+    """Finish these entries. A turn finishes its own together with appending the answer."""
     _require(tx, numbers)
     sql = "UPDATE inbox SET finished = :now WHERE no = :no AND finished IS NULL"
     return sum(tx.change(sql, now=tx.now, no=no) for no in numbers)
 
 
 def set_aside(tx: Tx, no: int, reason: str) -> bool:
+    """Mark an entry as impossible to answer. Return False if it already was."""
     # Commands are already finished: they are marked before they run, so that they never run twice.
     sql = (
         "UPDATE inbox SET finished = coalesce(finished, :now), error = :error"
@@ -217,19 +175,19 @@ def set_aside(tx: Tx, no: int, reason: str) -> bool:
 
 def refuse(tx: Tx, account: str, update_id: str, address: Address, reason: str) -> int | None:
     """Set aside an update that may not even be recorded. Return None if it is already finished."""
-    row = tx.row(
-        "INSERT INTO inbox"
-        " (platform, account, update_id, address, body, received, finished, error)"
-        " VALUES (:platform, :account, :update_id, :address, '', :now, :now, :error)"
-        " ON CONFLICT (platform, account, update_id)"
-        " DO UPDATE SET finished = excluded.finished, error = excluded.error"
-        " WHERE inbox.finished IS NULL RETURNING no",
+    row = tx.insert(
+        "inbox",
+        conflict="(platform, account, update_id) DO UPDATE"
+        " SET finished = excluded.finished, error = excluded.error WHERE inbox.finished IS NULL",
+        returning="no",
         platform=address.platform.value,
         account=text(account),
         update_id=text(update_id),
         address=address.key,
+        body="",
+        received=tx.now,
+        finished=tx.now,
         error=short_reason(text(reason)),
-        now=tx.now,
     )
     return row[0] if row else None
 
@@ -247,4 +205,18 @@ def forget_session(tx: Tx, session_id: str) -> None:
 
 
 def prune(tx: Tx, before: datetime) -> int:
+    """Delete entries finished before this time: the platform will not send them again."""
     return tx.change("DELETE FROM inbox WHERE finished < :before", before=micros(before))
+
+
+class Inbox(Operations):
+    record = Write(record)
+    said = Read(said)
+    waiting = Read(waiting)
+    take_over = Write(take_over)
+    hand_back = Write(hand_back)
+    rewrite = Write(rewrite)
+    finish = Write(finish)
+    set_aside = Write(set_aside)
+    troubled = Read(troubled)
+    prune = Write(prune)

@@ -141,13 +141,8 @@ def _renew(tx: Tx, asked: Sequence[tuple[Lease, float]]) -> list[Lease | Session
 
 
 def _look(tx: Tx, asked: Sequence[Lease]) -> list[Lease | SessionError]:
-    found: list[Lease | SessionError] = []
-    for lease in asked:
-        mine = tx.row(
-            "SELECT 1 FROM sessions WHERE id = :id AND epoch = :epoch AND process = :process",
-            id=lease.session_id,
-            epoch=lease.epoch,
-            process=lease.process,
-        )
-        found.append(lease if mine else leases.moved(tx, lease.session_id))
-    return found
+    sql = f"SELECT 1 FROM sessions WHERE {leases.OURS}"
+    return [
+        lease if tx.row(sql, **leases.named(lease)) else leases.moved(tx, lease.session_id)
+        for lease in asked
+    ]

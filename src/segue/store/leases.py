@@ -2,56 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
-from segue.core.lease import SECOND, Lease, Ticks
-from segue.store.base import Engine, Topic, Tx
+from segue.core.lease import Lease, Ticks
+from segue.store.base import Mark, Operations, Read, Row, Topic, Tx
 from segue.store.values import text
 
 LEASE_SECONDS = 20.0
 """How long a lease lasts without renewal."""
 
 
-class Leases:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def acquire(
-        self,
-        session_id: str,
-        holder: str,
-        *,
-        seconds: float = LEASE_SECONDS,
-        take_over: bool = False,
-    ) -> Lease:
-        """Acquire the lease of a session. Raise SessionHeld, with the holder, if it is held.
-
-        With `take_over`, take it from the holder instead: the holder's next append raises
-        SessionMoved, and listeners of Topic.LEASES are woken. An ended session is reopened.
-        """
-        return await self._engine.mark(
-            acquire, session_id, holder, seconds=seconds, take_over=take_over
-        )
-
-    async def renew(self, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
-        """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
-        it."""
-        return await self._engine.mark(renew, lease, seconds=seconds)
-
-    async def release(self, lease: Lease) -> bool:
-        """Release the lease. Return False if it was already lost."""
-        return await self._engine.mark(release, lease)
-
-    async def get(self, session_id: str) -> Lease | None:
-        """The session's current lease, or None if it is not held."""
-        return await self._engine.read(get, session_id)
+OURS = "id = :id AND epoch = :epoch AND process = :process"
+"""SQL condition: the row of a session is that of a lease, whose values are `named`."""
 
 
-def acquire(tx: Tx, session_id: str, holder: str, *, seconds: float, take_over: bool) -> Lease:
-    sql = f"SELECT epoch, process FROM sessions WHERE id = :id {tx.for_update}"
+def named(lease: Lease) -> dict[str, str | int]:
+    return {"id": lease.session_id, "epoch": lease.epoch, "process": lease.process}
+
+
+def locked(tx: Tx, session_id: str, columns: str) -> Row:
+    """Return `columns` of the session's row, which does not change until the transaction ends.
+    Raise SessionNotFound."""
+    sql = f"SELECT {columns} FROM sessions WHERE id = :id {tx.for_update}"
     if (row := tx.row(sql, id=session_id)) is None:
         raise SessionNotFound(name=session_id)
-    epoch, process = row
+    return row
+
+
+def acquire(
+    tx: Tx, session_id: str, holder: str, *, seconds: float = LEASE_SECONDS, take_over: bool = False
+) -> Lease:
+    """Acquire the lease of a session. Raise SessionHeld, with the holder, if it is held.
+
+    With `take_over`, take it from the holder instead: the holder's next append raises
+    SessionMoved, and listeners of Topic.LEASES are woken. An ended session is reopened.
+    """
+    epoch, process = locked(tx, session_id, "epoch, process")
     if not take_over:
         permit(tx, session_id, None, epoch=epoch, process=process)
     taken_from(tx, process)
@@ -60,7 +48,7 @@ def acquire(tx: Tx, session_id: str, holder: str, *, seconds: float, take_over: 
         holder=text(holder),
         process=tx.process,
         epoch=epoch + 1,
-        until=until(tx, seconds),
+        until=tx.after(seconds),
     )
     tx.change(
         "UPDATE sessions SET epoch = :epoch, holder = :holder, process = :process,"
@@ -74,36 +62,20 @@ def acquire(tx: Tx, session_id: str, holder: str, *, seconds: float, take_over: 
     return lease
 
 
-def renew(tx: Tx, lease: Lease, *, seconds: float) -> Lease:
-    ends = until(tx, seconds)
-    changed = tx.change(
-        "UPDATE sessions SET lease_until = :until"
-        " WHERE id = :id AND epoch = :epoch AND process = :process",
-        until=ends,
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
-    )
-    if not changed:
+def renew(tx: Tx, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
+    """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
+    it."""
+    ends = tx.after(seconds)
+    sql = f"UPDATE sessions SET lease_until = :until WHERE {OURS}"
+    if not tx.change(sql, until=ends, **named(lease)):
         raise moved(tx, lease.session_id)
-    return Lease(
-        session_id=lease.session_id,
-        holder=lease.holder,
-        process=lease.process,
-        epoch=lease.epoch,
-        until=ends,
-    )
+    return replace(lease, until=ends)
 
 
 def release(tx: Tx, lease: Lease) -> bool:
-    changed = tx.change(
-        "UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL"
-        " WHERE id = :id AND epoch = :epoch AND process = :process",
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
-    )
-    return changed == 1
+    """Release the lease. Return False if it was already lost."""
+    sql = f"UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL WHERE {OURS}"
+    return tx.change(sql, **named(lease)) == 1
 
 
 def run_out(tx: Tx, process: str) -> None:
@@ -115,6 +87,7 @@ def run_out(tx: Tx, process: str) -> None:
 
 
 def get(tx: Tx, session_id: str) -> Lease | None:
+    """The session's current lease, or None if it is not held."""
     row = tx.row(
         "SELECT holder, process, epoch, lease_until FROM sessions"
         " WHERE id = :id AND holder IS NOT NULL",
@@ -147,14 +120,8 @@ def permit(
 def own(tx: Tx, lease: Lease) -> tuple[int, int]:
     """Return the session's number and last seq, and keep its lease unchanged until the transaction
     ends. Raise SessionMoved if `lease` was lost."""
-    row = tx.row(
-        "SELECT no, last_seq FROM sessions"
-        f" WHERE id = :id AND epoch = :epoch AND process = :process {tx.for_update}",
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
-    )
-    if row is None:
+    sql = f"SELECT no, last_seq FROM sessions WHERE {OURS} {tx.for_update}"
+    if (row := tx.row(sql, **named(lease))) is None:
         raise moved(tx, lease.session_id)
     return row[0], row[1]
 
@@ -163,10 +130,6 @@ def taken_from(tx: Tx, process: str | None) -> None:
     """Notify the session's holder, if its row names a `process`, that it has lost the lease."""
     if process is not None:  # even if it lapsed: the holder may still rely on it
         tx.nudge(Topic.LEASES)
-
-
-def until(tx: Tx, seconds: float) -> Ticks:
-    return Ticks(tx.ticks + int(seconds * SECOND))
 
 
 def moved(tx: Tx, session_id: str) -> SessionError:
@@ -184,3 +147,10 @@ def moved(tx: Tx, session_id: str) -> SessionError:
     if address is not None and not (holder and address.platform is Platform.LOCAL):
         places.append(f"on {address}")
     return SessionMoved(where=", ".join(places) or "set aside", session=session_id)
+
+
+class Leases(Operations):
+    acquire = Mark(acquire)
+    renew = Mark(renew)
+    release = Mark(release)
+    get = Read(get)

@@ -37,8 +37,8 @@ MAX_PAUSE = 0.4
 Connection = psycopg.AsyncConnection[Any]
 
 LOCK = "hashtextextended('process ' || %(process)s, 0)"
-_BACKEND = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-_END = (
+MY_BACKEND = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+END_BACKEND = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
 )
 
@@ -118,11 +118,11 @@ class Lifeline:
         connection = await self._connect()
         try:
             if self._backend is not None:  # the server may not have noticed the break
-                await connection.execute(_END, self._backend)
+                await connection.execute(END_BACKEND, self._backend)
             await connection.execute(f"LISTEN {CHANNEL}".encode())
             lock = f"SELECT pg_advisory_lock({LOCK})"
             await connection.execute(lock.encode(), {"process": self._process})
-            self._backend = await (await connection.execute(_BACKEND)).fetchone()
+            self._backend = await (await connection.execute(MY_BACKEND)).fetchone()
         except BaseException:
             await connection.close()
             raise

@@ -5,38 +5,15 @@ from __future__ import annotations
 from segue.core.errors import NoteNotFound, TooManyNotes
 from segue.core.note import MAX_NOTES, Note, clean_note, same_note
 from segue.store import owners
-from segue.store.base import Engine, Tx
+from segue.store.base import Operations, Read, Tx, Write
 from segue.store.values import moment
 
 
-class Notes:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def add(self, owner: str, text: str) -> Note:
-        """Add a note, or return the existing one that says the same.
-
-        Raise NoteEmpty, NoteTooLong, TooManyNotes or OwnerNotFound.
-        """
-        return await self._engine.write(add, owner, text)
-
-    async def list(self, owner: str) -> tuple[Note, ...]:
-        """The owner's notes, in order of their numbers."""
-        return await self._engine.read(list_notes, owner)
-
-    async def edit(self, owner: str, number: int, text: str) -> Note:
-        """Replace the text of a note, even if another note says the same.
-
-        Raise NoteNotFound, NoteEmpty or NoteTooLong.
-        """
-        return await self._engine.write(edit, owner, number, text)
-
-    async def remove(self, owner: str, number: int) -> Note:
-        """Delete a note and return it. Raise NoteNotFound if it does not exist."""
-        return await self._engine.write(remove, owner, number)
-
-
 def add(tx: Tx, owner: str, text: str) -> Note:
+    """Add a note, or return the existing one that says the same.
+
+    Raise NoteEmpty, NoteTooLong, TooManyNotes or OwnerNotFound.
+    """
     wanted = clean_note(text)
     owners.found(tx, owner)
     _lock(tx, owner)
@@ -49,13 +26,7 @@ def add(tx: Tx, owner: str, text: str) -> Note:
     number = _last_number(tx, owner) + 1 if notes else 1
     sql = "UPDATE owners SET last_note = :number WHERE id = :owner"
     tx.change(sql, number=number, owner=owner)
-    tx.change(
-        "INSERT INTO notes (owner, number, text, written) VALUES (:owner, :number, :text, :now)",
-        owner=owner,
-        number=number,
-        text=wanted,
-        now=tx.now,
-    )
+    tx.insert("notes", owner=owner, number=number, text=wanted, written=tx.now)
     return Note(number=number, text=wanted, written=moment(tx.now))
 
 
@@ -64,6 +35,7 @@ def _last_number(tx: Tx, owner: str) -> int:
 
 
 def list_notes(tx: Tx, owner: str) -> tuple[Note, ...]:
+    """The owner's notes, in order of their numbers."""
     sql = "SELECT number, text, written FROM notes WHERE owner = :owner ORDER BY number"
     return tuple(
         Note(number=number, text=text, written=moment(written))
@@ -72,20 +44,20 @@ def list_notes(tx: Tx, owner: str) -> tuple[Note, ...]:
 
 
 def edit(tx: Tx, owner: str, number: int, text: str) -> Note:
+    """Replace the text of a note, even if another note says the same.
+
+    Raise NoteNotFound, NoteEmpty or NoteTooLong.
+    """
     wanted = clean_note(text)
     _lock(tx, owner)
     _found(tx, owner, number)
-    tx.change(
-        "UPDATE notes SET text = :text, written = :now WHERE owner = :owner AND number = :number",
-        text=wanted,
-        now=tx.now,
-        owner=owner,
-        number=number,
-    )
+    sql = "UPDATE notes SET text = :text, written = :now WHERE owner = :owner AND number = :number"
+    tx.change(sql, text=wanted, now=tx.now, owner=owner, number=number)
     return Note(number=number, text=wanted, written=moment(tx.now))
 
 
 def remove(tx: Tx, owner: str, number: int) -> Note:
+    """Delete a note and return it. Raise NoteNotFound if it does not exist."""
     _lock(tx, owner)
     note = _found(tx, owner, number)
     sql = "DELETE FROM notes WHERE owner = :owner AND number = :number"
@@ -103,3 +75,10 @@ def _found(tx: Tx, owner: str, number: int) -> Note:
 
 def _lock(tx: Tx, owner: str) -> None:
     tx.lock(f"notes of {owner}")
+
+
+class Notes(Operations):
+    add = Write(add)
+    list = Read(list_notes)
+    edit = Write(edit)
+    remove = Write(remove)

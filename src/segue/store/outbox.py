@@ -10,8 +10,8 @@ it arrives, so that another process can resume after the last part that arrived.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -22,8 +22,7 @@ from segue.core.address import Address, Platform
 from segue.core.handoff import short_reason
 from segue.core.lease import SECOND
 from segue.store import bubbles
-from segue.store.base import Engine, Row, Topic, Tx
-from segue.store.leases import until
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import (
     Buttons,
     buttons_json,
@@ -99,134 +98,6 @@ class Draft:
     """The contents of the attached file."""
 
 
-class Outbox:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def enqueue(self, draft: Draft) -> bool:
-        """Queue a message after all others for its address. Return False if its key is known."""
-        return await self._engine.write(enqueue, draft)
-
-    async def data(self, outgoing: Outgoing) -> bytes:
-        """The contents of the attached file. Empty if they are no longer stored."""
-        return await self._engine.read(data, outgoing.key)
-
-    async def claim(
-        self, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SEND_TIMEOUT
-    ) -> tuple[Outgoing, ...]:
-        """Claim the next messages to send, at most one per address.
-
-        A message whose row is invalid fails here, and is returned in that state.
-        """
-        return await self._engine.write(claim, platforms, limit, seconds)
-
-    async def progress(self, outgoing: Outgoing, receipt: str) -> bool:
-        """Record that one more part arrived, and allow time for the next. Repeating the last
-        receipt adds nothing.
-
-        Return False, here and below, if this process no longer owns the send attempt.
-        """
-        return await self._engine.write(progress, outgoing, receipt)
-
-    async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
-        """Mark it as sent. `receipt` is that of the last part, unless already recorded."""
-        return await self._engine.write(finish, outgoing, OutgoingState.SENT, receipt=receipt)
-
-    async def failed(self, outgoing: Outgoing, reason: str) -> bool:
-        """Mark it as undeliverable."""
-        return await self._engine.write(finish, outgoing, OutgoingState.FAILED, error=reason)
-
-    async def uncertain(self, outgoing: Outgoing, reason: str) -> bool:
-        """Mark it as possibly delivered: it must not be sent again."""
-        return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)
-
-    async def retry(
-        self, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False
-    ) -> bool:
-        """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
-        address wait.
-
-        `asked` means that the platform itself asked for the pause.
-        """
-        return await self._engine.write(retry, outgoing, reason, seconds, asked=asked)
-
-    async def asked_to_wait(self, address: Address) -> float:
-        """Seconds until messages may be sent there again, if the platform asked for a pause."""
-        return await self._engine.read(asked_to_wait, address)
-
-    async def recover(
-        self,
-        repeatable: Collection[Platform],
-        *,
-        platforms: Collection[Platform] | None = None,
-        alive: Collection[str] | None = None,
-        besides: Collection[int] = (),
-    ) -> tuple[Outgoing, ...]:
-        """Recover what dead processes were sending, and return the messages that are now uncertain.
-
-        A message is queued again if its platform is `repeatable` (it accepts a key), or if it
-        replaces a live bubble. Otherwise it becomes uncertain. The receipts of parts that arrived
-        are kept.
-
-        `platforms` of None means all. `alive` names the only processes that may still be sending,
-        if the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT.
-        `besides` are the numbers of messages that the caller itself is sending.
-        """
-        return await self._engine.write(recover, repeatable, platforms, alive, besides)
-
-    async def troubled(
-        self, *, reported: bool | None = None, limit: int = 50
-    ) -> tuple[Outgoing, ...]:
-        """Failed and uncertain messages, newest first: all of them, or only those that were (or
-        were not) reported in their session."""
-        return await self._engine.read(troubled, reported, limit)
-
-    async def reported(self, no: int) -> bool:
-        """Mark a failed or uncertain message as reported in its session. Return False if it already
-        was, or is in another state."""
-        return await self._engine.write(report, no)
-
-    async def waiting(self, address: Address) -> int:
-        """How many messages to this address are queued or being sent."""
-        return await self._engine.read(waiting, address)
-
-    async def due(self, platforms: Collection[Platform]) -> int:
-        """How many messages on these platforms are being sent or could be sent now."""
-        return await self._engine.read(due, platforms)
-
-    async def begin_bubble(
-        self, address: Address, key: str, body: str, session_id: str | None = None
-    ) -> None:
-        """Record the live bubble of `address` before it is sent under `key`."""
-        await self._engine.write(
-            bubbles.begin, address, bubbles.UnconfirmedBubble(key, body), session_id
-        )
-
-    async def bubble(
-        self, address: Address, receipt: str | None, session_id: str | None = None
-    ) -> None:
-        """Set the live bubble of `address`, or remove it if `receipt` is None. It is also removed
-        when its receipt is recorded for a sent message."""
-        await self._engine.write(bubbles.put, address, receipt, session_id)
-
-    async def bubbles(self, platforms: Collection[Platform]) -> Mapping[Address, str]:
-        """The receipt of each live bubble."""
-        return await self._engine.read(bubbles.of, platforms)
-
-    async def begun_bubbles(
-        self, platforms: Collection[Platform]
-    ) -> Mapping[Address, bubbles.UnconfirmedBubble]:
-        """The bubbles that may or may not have been sent."""
-        return await self._engine.read(bubbles.begun, platforms)
-
-    async def get(self, key: str) -> Outgoing | None:
-        return await self._engine.read(get, key)
-
-    async def prune(self, before: datetime) -> int:
-        """Delete messages that were sent before this time, and the files of finished ones."""
-        return await self._engine.write(prune, before)
-
-
 _COLUMNS = (
     "no, key, address, session_id, body, state, attempt, buttons, receipts, error, queued,"
     " finished, reported, file"
@@ -234,36 +105,40 @@ _COLUMNS = (
 
 
 def enqueue(tx: Tx, draft: Draft) -> bool:
-    queued = tx.change(
-        "INSERT INTO outbox"
-        " (key, platform, address, session_id, body, buttons, file, state, queued)"
-        " VALUES (:key, :platform, :address, :session, :body, :buttons, :file, 'queued', :now)"
-        " ON CONFLICT DO NOTHING",
+    """Queue a message after all others for its address. Return False if its key is known."""
+    queued = tx.insert(
+        "outbox",
+        conflict="DO NOTHING",
         key=draft.key,
         platform=draft.address.platform.value,
         address=draft.address.key,
-        session=draft.session_id,
+        session_id=draft.session_id,
         body=text(draft.body),
         buttons=buttons_json(draft.buttons),
         file=text(draft.file) if draft.file else None,
-        now=tx.now,
+        state=OutgoingState.QUEUED.value,
+        queued=tx.now,
     )
     if queued:
         if draft.data:
-            sql = "INSERT INTO uploads (key, data) VALUES (:key, :data)"
-            tx.change(sql, key=draft.key, data=draft.data)
+            tx.insert("uploads", key=draft.key, data=draft.data)
         tx.nudge(Topic.OUTBOX)
-    return queued == 1
+    return queued is not None
 
 
-def data(tx: Tx, key: str) -> bytes:
-    row = tx.row("SELECT data FROM uploads WHERE key = :key", key=key)
+def data(tx: Tx, outgoing: Outgoing) -> bytes:
+    """The contents of the attached file. Empty if they are no longer stored."""
+    row = tx.row("SELECT data FROM uploads WHERE key = :key", key=outgoing.key)
     return bytes(row[0]) if row else b""
 
 
 def claim(
-    tx: Tx, platforms: Collection[Platform], limit: int, seconds: float
+    tx: Tx, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SEND_TIMEOUT
 ) -> tuple[Outgoing, ...]:
+    """Claim the next messages to send, at most one per address.
+
+    A message whose row is invalid fails here, and is returned in that state.
+    """
     skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
     rows = tx.rows(
         "SELECT no FROM outbox o WHERE state = 'queued' AND not_before <= :ticks"
@@ -278,7 +153,7 @@ def claim(
             "UPDATE outbox SET state = 'sending', attempt = attempt + 1, process = :process,"
             f" until = :until WHERE no = :no AND state = 'queued' RETURNING {_COLUMNS}",
             process=tx.process,
-            until=until(tx, seconds),
+            until=tx.after(seconds),
             no=row[0],
         )
         for row in rows
@@ -293,6 +168,11 @@ def claim(
 
 
 def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
+    """Record that one more part arrived, and allow time for the next. Repeating the last
+    receipt adds nothing.
+
+    Return False, like every change to an attempt, if this process no longer owns it.
+    """
     bubbles.become(tx, outgoing.address, receipt)
     last = "substr(receipts, length(receipts) - length(:line) + 1)"
     change = f"receipts = receipts || CASE WHEN {last} = :line THEN '' ELSE :line END"
@@ -301,7 +181,7 @@ def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
         outgoing,
         f"{change}, until = :until",
         line=_line(receipt),
-        until=until(tx, SEND_TIMEOUT),
+        until=tx.after(SEND_TIMEOUT),
     )
 
 
@@ -324,19 +204,25 @@ def finish(
     return settled
 
 
-def retry(tx: Tx, outgoing: Outgoing, reason: str, seconds: float, *, asked: bool) -> bool:
+def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False) -> bool:
+    """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
+    address wait.
+
+    `asked` means that the platform itself asked for the pause.
+    """
     tx.nudge(Topic.SENT)
     return _settle(
         tx,
         outgoing,
         "state = 'queued', error = :error, not_before = :after, asked = :asked",
         error=short_reason(text(reason)),
-        after=until(tx, seconds),
+        after=tx.after(seconds),
         asked=int(asked),
     )
 
 
 def asked_to_wait(tx: Tx, address: Address) -> float:
+    """Seconds until messages may be sent there again, if the platform asked for a pause."""
     (until,) = tx.one(
         "SELECT coalesce(max(not_before), 0) FROM outbox"
         " WHERE address = :key AND state = 'queued' AND asked = 1",
@@ -351,24 +237,31 @@ def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
 
 def _change(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
     """Change the row if this is still the current attempt, and made by this process."""
-    changed = tx.change(
+    sql = (
         f"UPDATE outbox SET {change}"
-        " WHERE no = :no AND state = 'sending' AND attempt = :attempt AND process = :process",
-        no=outgoing.no,
-        attempt=outgoing.attempt,
-        process=tx.process,
-        **values,
+        " WHERE no = :no AND state = 'sending' AND attempt = :attempt AND process = :process"
     )
+    changed = tx.change(sql, no=outgoing.no, attempt=outgoing.attempt, process=tx.process, **values)
     return changed == 1
 
 
 def recover(
     tx: Tx,
     repeatable: Collection[Platform],
-    platforms: Collection[Platform] | None,
-    alive: Collection[str] | None,
-    besides: Collection[int],
+    *,
+    platforms: Collection[Platform] | None = None,
+    alive: Collection[str] | None = None,
+    besides: Collection[int] = (),
 ) -> tuple[Outgoing, ...]:
+    """Recover what dead processes were sending, and return the messages that are now uncertain.
+
+    A message is queued again if its platform is `repeatable` (it accepts a key), or if it replaces
+    a live bubble. Otherwise it becomes uncertain. The receipts of parts that arrived are kept.
+
+    `platforms` of None means all. `alive` names the only processes that may still be sending, if
+    the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT. `besides`
+    are the numbers of messages that the caller itself is sending.
+    """
     among = listed(Platform if platforms is None else platforms)
     # A message that replaces a bubble is an edit, and can be repeated on any platform.
     rows = tx.rows(
@@ -399,7 +292,9 @@ def recover(
     return tuple(lost)
 
 
-def troubled(tx: Tx, reported: bool | None, limit: int) -> tuple[Outgoing, ...]:
+def troubled(tx: Tx, *, reported: bool | None = None, limit: int = 50) -> tuple[Outgoing, ...]:
+    """Failed and uncertain messages, newest first: all of them, or only those that were (or
+    were not) reported in their session."""
     # Messages without a session cannot be reported, and must not crowd out the rest.
     only = "" if reported is None else f" AND reported = {int(reported)} AND session_id IS NOT NULL"
     rows = tx.rows(
@@ -411,6 +306,8 @@ def troubled(tx: Tx, reported: bool | None, limit: int) -> tuple[Outgoing, ...]:
 
 
 def report(tx: Tx, no: int) -> bool:
+    """Mark a failed or uncertain message as reported in its session. Return False if it already
+    was, or is in another state."""
     sql = (
         "UPDATE outbox SET reported = 1"
         " WHERE no = :no AND state IN ('failed', 'uncertain') AND reported = 0"
@@ -422,13 +319,11 @@ def offer_again(tx: Tx, address: Address) -> None:
     """Queue again, with an introduction, the handoff messages that may not have arrived there. Each
     is offered once."""
     # Handoff.recap_key and Handoff.reply_key
-    rows = tx.rows(
+    sql = (
         "SELECT no, key, session_id, body FROM outbox WHERE address = :key AND state = 'uncertain'"
-        " AND offered = 0 AND (key LIKE :recap OR key LIKE :reply) ORDER BY no",
-        key=address.key,
-        recap="handoff:%:recap",
-        reply="handoff:%:reply",
+        " AND offered = 0 AND (key LIKE :recap OR key LIKE :reply) ORDER BY no"
     )
+    rows = tx.rows(sql, key=address.key, recap="handoff:%:recap", reply="handoff:%:reply")
     for no, key, session_id, body in rows:
         tx.change("UPDATE outbox SET offered = 1 WHERE no = :no", no=no)
         offer = f"{OFFER}\n\n{body}"
@@ -436,11 +331,13 @@ def offer_again(tx: Tx, address: Address) -> None:
 
 
 def waiting(tx: Tx, address: Address) -> int:
+    """How many messages to this address are queued or being sent."""
     sql = "SELECT count(*) FROM outbox WHERE address = :key AND state IN ('queued', 'sending')"
     return tx.one(sql, key=address.key)[0]
 
 
 def due(tx: Tx, platforms: Collection[Platform]) -> int:
+    """How many messages on these platforms are being sent or could be sent now."""
     among = listed(platforms)
     (count,) = tx.one(
         "SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending')"
@@ -456,6 +353,7 @@ def get(tx: Tx, key: str) -> Outgoing | None:
 
 
 def prune(tx: Tx, before: datetime) -> int:
+    """Delete messages that were sent before this time, and the files of finished ones."""
     tx.change(
         "DELETE FROM uploads WHERE NOT EXISTS (SELECT 1 FROM outbox o"
         " WHERE o.key = uploads.key AND o.state IN ('queued', 'sending'))"
@@ -472,15 +370,9 @@ def _line(receipt: str) -> str:
 def _outgoing(row: Row) -> Outgoing:
     """Return the message in `row`. If the row is invalid, return a failed message without the
     invalid values: one bad row must not keep the others from being read."""
-    try:
-        return _read(row)
-    except ValueError as error:
-        return _without_structure(row, unreadable(error))
-
-
-def _without_structure(row: Row, reason: str) -> Outgoing:
-    no, key, address, session_id, body, _, attempt, _, _, _, queued, finished, reported, _ = row
-    return Outgoing(
+    no, key, address, session_id, body, state, attempt, *rest = row
+    buttons, receipts, error, queued, finished, reported, file = rest
+    plain = Outgoing(
         no=no,
         key=key,
         address=readable_address(address),
@@ -491,43 +383,51 @@ def _without_structure(row: Row, reason: str) -> Outgoing:
         attempt=attempt,
         buttons=(),
         receipts=(),
-        error=reason,
-        queued=moment(queued),
-        finished=moment_or_none(finished),
-        reported=bool(reported),
-    )
-
-
-def _read(row: Row) -> Outgoing:
-    (
-        no,
-        key,
-        address,
-        session_id,
-        body,
-        state,
-        attempt,
-        buttons,
-        receipts,
-        error,
-        queued,
-        finished,
-        reported,
-        file,
-    ) = row
-    return Outgoing(
-        no=no,
-        key=key,
-        address=Address.parse(address),
-        session_id=session_id,
-        body=body,
-        file=file,
-        state=OutgoingState(state),
-        attempt=attempt,
-        buttons=parse_buttons(buttons),
-        receipts=tuple(_receipts.decode_lines(receipts)),
         error=error,
         queued=moment(queued),
         finished=moment_or_none(finished),
         reported=bool(reported),
     )
+    try:
+        return replace(
+            plain,
+            address=Address.parse(address),
+            file=file,
+            state=OutgoingState(state),
+            buttons=parse_buttons(buttons),
+            receipts=tuple(_receipts.decode_lines(receipts)),
+        )
+    except ValueError as problem:
+        return replace(plain, error=unreadable(problem))
+
+
+class Outbox(Operations):
+    enqueue = Write(enqueue)
+    data = Read(data)
+    claim = Write(claim)
+    progress = Write(progress)
+    retry = Write(retry)
+    asked_to_wait = Read(asked_to_wait)
+    recover = Write(recover)
+    troubled = Read(troubled)
+    reported = Write(report)
+    waiting = Read(waiting)
+    due = Read(due)
+    get = Read(get)
+    prune = Write(prune)
+    begin_bubble = Write(bubbles.begin)
+    bubble = Write(bubbles.put)
+    begun_bubbles = Read(bubbles.begun)
+    bubbles = Read(bubbles.shown)
+
+    async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
+        """Mark it as sent. `receipt` is that of the last part, unless already recorded."""
+        return await self._engine.write(finish, outgoing, OutgoingState.SENT, receipt=receipt)
+
+    async def failed(self, outgoing: Outgoing, reason: str) -> bool:
+        """Mark it as undeliverable."""
+        return await self._engine.write(finish, outgoing, OutgoingState.FAILED, error=reason)
+
+    async def uncertain(self, outgoing: Outgoing, reason: str) -> bool:
+        """Mark it as possibly delivered: it must not be sent again."""
+        return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)

@@ -8,7 +8,7 @@ from datetime import datetime
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import IdentityTaken, OwnerNotFound
 from segue.core.session import Owner
-from segue.store.base import Engine, Topic, Tx
+from segue.store.base import Operations, Read, Topic, Tx, Write
 from segue.store.values import moment, text
 
 
@@ -21,60 +21,9 @@ class Identity:
     linked: datetime
 
 
-class Owners:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def ensure(self, owner: str, name: str = "") -> Owner:
-        """Return the owner with this id, creating it if needed."""
-        return await self._engine.write(ensure, owner, name)
-
-    async def get(self, owner: str) -> Owner | None:
-        return await self._engine.read(get, owner)
-
-    async def all(self) -> tuple[Owner, ...]:
-        return await self._engine.read(all_owners)
-
-    async def introduced(self, owner: str) -> bool:
-        """Whether the agent has already introduced itself to the owner. Calling this records that
-        it has."""
-        if await self._engine.read(is_introduced, owner):
-            return True
-        return await self._engine.write(introduce, owner)
-
-    async def link(self, sender: Sender, owner: str) -> None:
-        """Link a platform user to an owner. Raise IdentityTaken if the user is linked to
-        another."""
-        await self._engine.write(link, sender, owner)
-
-    async def unlink(self, platform: Platform, user_id: str) -> bool:
-        return await self._engine.write(unlink, platform, user_id)
-
-    async def who(self, platform: Platform, user_id: str) -> Owner | None:
-        """The owner linked to a platform user, or None."""
-        return await self._engine.read(who, platform, user_id)
-
-    async def identities(self, owner: str) -> tuple[Identity, ...]:
-        return await self._engine.read(identities, owner)
-
-    async def set_home(self, owner: str, home: HomeChannel) -> None:
-        """Set the owner's home channel on its platform."""
-        await self._engine.write(set_home, owner, home)
-
-    async def clear_home(self, owner: str, platform: Platform) -> bool:
-        return await self._engine.write(clear_home, owner, platform)
-
-    async def homes(self, owner: str) -> tuple[HomeChannel, ...]:
-        return await self._engine.read(homes, owner)
-
-
-def ensure(tx: Tx, owner: str, name: str) -> Owner:
-    tx.change(
-        "INSERT INTO owners (id, name, created) VALUES (:id, :name, :now) ON CONFLICT DO NOTHING",
-        id=owner,
-        name=text(name),
-        now=tx.now,
-    )
+def ensure(tx: Tx, owner: str, name: str = "") -> Owner:
+    """Return the owner with this id, creating it if needed."""
+    tx.insert("owners", conflict="DO NOTHING", id=owner, name=text(name), created=tx.now)
     return found(tx, owner)
 
 
@@ -107,21 +56,21 @@ def introduce(tx: Tx, owner: str) -> bool:
 
 
 def link(tx: Tx, sender: Sender, owner: str) -> None:
+    """Link a platform user to an owner. Raise IdentityTaken if the user is linked to another."""
     if text(sender.user_id) != sender.user_id:
         raise ValueError("no platform has such a user id")
     found(tx, owner)
-    changed = tx.change(
-        "INSERT INTO identities (platform, user_id, owner, name, linked)"
-        " VALUES (:platform, :user_id, :owner, :name, :now)"
-        " ON CONFLICT (platform, user_id) DO UPDATE SET name = excluded.name"
+    linked = tx.insert(
+        "identities",
+        conflict="(platform, user_id) DO UPDATE SET name = excluded.name"
         " WHERE identities.owner = excluded.owner",
         platform=sender.platform.value,
         user_id=sender.user_id,
         owner=owner,
         name=text(sender.name),
-        now=tx.now,
+        linked=tx.now,
     )
-    if not changed:
+    if not linked:
         raise IdentityTaken(platform=sender.platform, user_id=sender.user_id)
 
 
@@ -134,6 +83,7 @@ def unlink(tx: Tx, platform: Platform, user_id: str) -> bool:
 
 
 def who(tx: Tx, platform: Platform, user_id: str) -> Owner | None:
+    """The owner linked to a platform user, or None."""
     if text(user_id) != user_id:  # not a valid id, and once cleaned it might match another
         return None
     row = tx.row(
@@ -162,12 +112,11 @@ def identities(tx: Tx, owner: str) -> tuple[Identity, ...]:
 
 
 def set_home(tx: Tx, owner: str, home: HomeChannel) -> None:
+    """Set the owner's home channel on its platform."""
     found(tx, owner)
-    tx.change(
-        "INSERT INTO homes (owner, platform, address, name)"
-        " VALUES (:owner, :platform, :address, :name)"
-        " ON CONFLICT (owner, platform)"
-        " DO UPDATE SET address = excluded.address, name = excluded.name",
+    tx.insert(
+        "homes",
+        conflict="(owner, platform) DO UPDATE SET address = excluded.address, name = excluded.name",
         owner=owner,
         platform=home.platform.value,
         address=home.address.key,
@@ -184,3 +133,23 @@ def homes(tx: Tx, owner: str) -> tuple[HomeChannel, ...]:
     sql = "SELECT address, name FROM homes WHERE owner = :owner ORDER BY platform"
     rows = tx.rows(sql, owner=owner)
     return tuple(HomeChannel(address=Address.parse(key), name=name) for key, name in rows)
+
+
+class Owners(Operations):
+    ensure = Write(ensure)
+    get = Read(get)
+    all = Read(all_owners)
+    link = Write(link)
+    unlink = Write(unlink)
+    who = Read(who)
+    identities = Read(identities)
+    set_home = Write(set_home)
+    clear_home = Write(clear_home)
+    homes = Read(homes)
+
+    async def introduced(self, owner: str) -> bool:
+        """Whether the agent has already introduced itself to the owner. Calling this records that
+        it has."""
+        if await self._engine.read(is_introduced, owner):
+            return True
+        return await self._engine.write(introduce, owner)

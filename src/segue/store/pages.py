@@ -15,8 +15,7 @@ from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.store import owners, pairings
-from segue.store.base import Engine, Row, Topic, Tx
-from segue.store.leases import until
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
 
 
@@ -90,125 +89,37 @@ class PageLocation:
     addresses: tuple[str, ...]
 
 
-class Pages:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    # Browsers
-
-    async def link(
-        self, owner: str, *, process: str | None = None, seconds: float = pairings.CODE_SECONDS
-    ) -> str:
-        """Create a token. The first browser that proves it has the token is paired with `owner`.
-
-        Only the gateway `process` accepts it; None means this one. The token itself is not stored.
-        """
-        token = secrets.token_urlsafe(16)  # short, so that the link fits on a line and in a QR code
-        await self._engine.write(link, owner, token, process, seconds)
-        return token
-
-    async def credential(self, key: str, origin: str) -> Credential | None:
-        """The credential that a page loaded from `origin` must prove, or None.
-
-        `key` is the id of a browser that was paired at this origin, or of a link to this gateway.
-        """
-        return await self._engine.read(credential, key, origin)
-
-    async def admit(self, key: str, sender: Sender, secret: str, origin: str) -> None:
-        """Pair a browser through the link with this id: the browser becomes a platform user linked
-        to the owner. Raise PairingRefused if the link was used or has expired."""
-        await self._engine.write(admit, key, sender, secret, origin)
-
-    async def forget(self, port: int) -> int:
-        """Unpair the browsers that were paired on this port, and return how many there were."""
-        return await self._engine.write(forget, port)
-
-    # Where it is served
-
-    async def place(self, machine: str) -> PageLocation | None:
-        """Where the page was last served on this machine, or None."""
-        return await self._engine.read(place, machine)
-
-    async def settle(self, machine: str, place: PageLocation) -> None:
-        """Record where the page is served."""
-        await self._engine.write(settle, machine, place)
-
-    # Conversations
-
-    async def begin(self, owner: str, title: str, *, key: str) -> Page:
-        """Start a conversation, or return the one started with the same key."""
-        return await self._engine.write(begin, owner, title, key)
-
-    async def get(self, page: str) -> Page | None:
-        return await self._engine.read(get, page)
-
-    async def list(self, owner: str, *, limit: int = 100) -> tuple[Page, ...]:
-        """The owner's conversations, most recently active first."""
-        return await self._engine.read(list_pages, owner, limit)
-
-    async def changes(self, page: str, after: int, *, limit: int = 200) -> tuple[PageMessage, ...]:
-        """The newest messages that were added or changed after rev `after`, in order."""
-        return await self._engine.read(changes, page, after, limit)
-
-    async def message(self, no: int) -> PageMessage | None:
-        return await self._engine.read(message, no)
-
-    # Messages from the agent
-
-    async def show(self, page: str, key: str, body: str, buttons: Buttons = ()) -> PageMessage:
-        """Show a message from the agent, or return the one shown with the same key."""
-        return await self._engine.write(show, page, key, Author.AGENT, body, buttons)
-
-    async def edit(self, no: int, body: str, buttons: Buttons = ()) -> PageMessage | None:
-        """Replace the text and buttons of a message. Return None if it no longer exists."""
-        return await self._engine.write(edit, no, body, buttons)
-
-    # Actions of the user
-
-    async def say(self, page: str, key: str, browser: str, body: str) -> PageMessage:
-        """Record a message from the user, or return the one recorded with the same key."""
-        return await self._engine.write(say, page, key, browser, body)
-
-    async def press(self, page: str, key: str, browser: str, no: int, data: str) -> bool:
-        """Record a button press and remove the message's buttons. Return False if it has no such
-        button, True if the press was already recorded with the same key."""
-        return await self._engine.write(press, page, key, browser, no, data)
-
-    async def unheard(self, *, limit: int = 100) -> tuple[PageUpdate, ...]:
-        """The user's actions that the adapter has not confirmed yet, in order."""
-        return await self._engine.read(unheard, limit)
-
-    async def heard(self, no: int) -> None:
-        """Confirm that this action is recorded elsewhere."""
-        await self._engine.write(heard, no)
-
-
 # Browsers
 
 
-def link(tx: Tx, owner: str, token: str, process: str | None, seconds: float) -> None:
+def link(
+    tx: Tx, owner: str, *, process: str | None = None, seconds: float = pairings.CODE_SECONDS
+) -> str:
+    """Create a token. The first browser that proves it has the token is paired with `owner`.
+
+    Only the gateway `process` accepts it; None means this one. The token itself is not stored.
+    """
     owners.found(tx, owner)
     tx.lock(f"page links of {owner}")
+    token = secrets.token_urlsafe(16)  # short, so that the link fits on a line and in a QR code
     key, secret = proof.of_link(token)
-    tx.change(
-        "INSERT INTO page_links (id, secret, owner, process, until)"
-        " VALUES (:id, :secret, :owner, :process, :until)",
+    tx.insert(
+        "page_links",
         id=key,
         secret=secret,
         owner=owner,
         process=process or tx.process,
-        until=until(tx, seconds),
+        until=tx.after(seconds),
     )
-    tx.change("DELETE FROM page_links WHERE until <= :ticks", ticks=tx.ticks)
-    tx.change(
-        "DELETE FROM page_links WHERE owner = :owner AND no NOT IN (SELECT no FROM page_links"
-        " WHERE owner = :owner ORDER BY no DESC LIMIT :most)",
-        owner=owner,
-        most=pairings.MAX_OPEN,
-    )
+    pairings.forget_old(tx, "page_links", owner)
+    return token
 
 
 def credential(tx: Tx, key: str, origin: str) -> Credential | None:
+    """The credential that a page loaded from `origin` must prove, or None.
+
+    `key` is the id of a browser that was paired at this origin, or of a link to this gateway.
+    """
     browser = tx.row(
         "SELECT b.secret, i.owner FROM browsers b"
         " JOIN identities i ON i.platform = 'web' AND i.user_id = b.id"
@@ -218,36 +129,26 @@ def credential(tx: Tx, key: str, origin: str) -> Credential | None:
     )
     if browser is not None:
         return Credential(secret=browser[0], owner=browser[1], is_link=False)
-    link = tx.row(
-        "SELECT secret, owner FROM page_links WHERE id = :id AND process = :me AND until > :ticks",
-        id=text(key),
-        me=tx.process,
-        ticks=tx.ticks,
-    )
+    sql = "SELECT secret, owner FROM page_links WHERE id = :id AND process = :me AND until > :ticks"
+    link = tx.row(sql, id=text(key), me=tx.process, ticks=tx.ticks)
     return Credential(secret=link[0], owner=link[1], is_link=True) if link else None
 
 
 def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
-    used = tx.row(
-        "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks"
-        " RETURNING owner",
-        id=text(key),
-        me=tx.process,
-        ticks=tx.ticks,
+    """Pair a browser through the link with this id: the browser becomes a platform user linked
+    to the owner. Raise PairingRefused if the link was used or has expired."""
+    sql = (
+        "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks RETURNING owner"
     )
+    used = tx.row(sql, id=text(key), me=tx.process, ticks=tx.ticks)
     if used is None:
         raise PairingRefused
     owners.link(tx, sender, used[0])
-    tx.change(
-        "INSERT INTO browsers (id, secret, origin, made) VALUES (:id, :secret, :origin, :now)",
-        id=sender.user_id,
-        secret=secret,
-        origin=text(origin),
-        now=tx.now,
-    )
+    tx.insert("browsers", id=sender.user_id, secret=secret, origin=text(origin), made=tx.now)
 
 
 def forget(tx: Tx, port: int) -> int:
+    """Unpair the browsers that were paired on this port, and return how many there were."""
     found = tx.rows("SELECT id FROM browsers WHERE origin LIKE :origin", origin=f"%:{port}")
     for (browser,) in found:
         tx.change("DELETE FROM browsers WHERE id = :id", id=browser)
@@ -259,16 +160,17 @@ def forget(tx: Tx, port: int) -> int:
 
 
 def place(tx: Tx, machine: str) -> PageLocation | None:
+    """Where the page was last served on this machine, or None."""
     sql = "SELECT port, addresses FROM page_places WHERE machine = :machine"
     row = tx.row(sql, machine=text(machine))
     return PageLocation(port=row[0], addresses=tuple(row[1].split())) if row else None
 
 
 def settle(tx: Tx, machine: str, place: PageLocation) -> None:
-    tx.change(
-        "INSERT INTO page_places (machine, port, addresses) VALUES (:machine, :port, :addresses)"
-        " ON CONFLICT (machine) DO UPDATE"
-        " SET port = excluded.port, addresses = excluded.addresses",
+    """Record where the page is served."""
+    tx.insert(
+        "page_places",
+        conflict="(machine) DO UPDATE SET port = excluded.port, addresses = excluded.addresses",
         machine=text(machine),
         port=place.port,
         addresses=" ".join(place.addresses),
@@ -280,16 +182,17 @@ def settle(tx: Tx, machine: str, place: PageLocation) -> None:
 _PAGE = "SELECT id, owner, title, rev, active, session FROM pages"
 
 
-def begin(tx: Tx, owner: str, title: str, key: str) -> Page:
+def begin(tx: Tx, owner: str, title: str, *, key: str) -> Page:
+    """Start a conversation, or return the one started with the same key."""
     owners.found(tx, owner)
-    tx.change(
-        "INSERT INTO pages (id, owner, title, key, active)"
-        " VALUES (:id, :owner, :title, :key, :now) ON CONFLICT (key) DO NOTHING",
+    tx.insert(
+        "pages",
+        conflict="(key) DO NOTHING",
         id=secrets.token_hex(8),
         owner=owner,
         title=text(title),
         key=text(key),
-        now=tx.now,
+        active=tx.now,
     )
     return _page(tx.one(f"{_PAGE} WHERE key = :key", key=text(key)))
 
@@ -299,7 +202,8 @@ def get(tx: Tx, page: str) -> Page | None:
     return _page(row) if row else None
 
 
-def list_pages(tx: Tx, owner: str, limit: int) -> tuple[Page, ...]:
+def list_pages(tx: Tx, owner: str, *, limit: int = 100) -> tuple[Page, ...]:
+    """The owner's conversations, most recently active first."""
     sql = f"{_PAGE} WHERE owner = :owner ORDER BY active DESC, id LIMIT :limit"
     return tuple(map(_page, tx.rows(sql, owner=owner, limit=limit)))
 
@@ -315,13 +219,10 @@ def arrived(tx: Tx, page: str, session_id: str) -> None:
 _MESSAGE = "SELECT no, page, key, rev, author, text, buttons, at FROM page_messages"
 
 
-def changes(tx: Tx, page: str, after: int, limit: int) -> tuple[PageMessage, ...]:
-    rows = tx.rows(
-        f"{_MESSAGE} WHERE page = :page AND rev > :after ORDER BY no DESC LIMIT :limit",
-        page=text(page),
-        after=after,
-        limit=limit,
-    )
+def changes(tx: Tx, page: str, after: int, *, limit: int = 200) -> tuple[PageMessage, ...]:
+    """The newest messages that were added or changed after rev `after`, in order."""
+    sql = f"{_MESSAGE} WHERE page = :page AND rev > :after ORDER BY no DESC LIMIT :limit"
+    rows = tx.rows(sql, page=text(page), after=after, limit=limit)
     return tuple(map(_message, reversed(rows)))
 
 
@@ -330,24 +231,27 @@ def message(tx: Tx, no: int) -> PageMessage | None:
     return _message(row) if row else None
 
 
-def show(tx: Tx, page: str, key: str, author: Author, body: str, buttons: Buttons) -> PageMessage:
+def show(
+    tx: Tx, page: str, key: str, body: str, buttons: Buttons = (), author: Author = Author.AGENT
+) -> PageMessage:
+    """Show a message, or return the one shown with the same key."""
     if said := tx.row(f"{_MESSAGE} WHERE key = :key", key=text(key)):
         return _message(said)
-    tx.change(
-        "INSERT INTO page_messages (page, key, rev, author, text, buttons, at)"
-        " VALUES (:page, :key, :rev, :author, :text, :buttons, :now)",
+    tx.insert(
+        "page_messages",
         page=page,
         key=text(key),
         rev=_next_rev(tx, page),
         author=author.value,
         text=text(body),
         buttons=buttons_json(buttons),
-        now=tx.now,
+        at=tx.now,
     )
     return _message(tx.one(f"{_MESSAGE} WHERE key = :key", key=text(key)))
 
 
-def edit(tx: Tx, no: int, body: str, buttons: Buttons) -> PageMessage | None:
+def edit(tx: Tx, no: int, body: str, buttons: Buttons = ()) -> PageMessage | None:
+    """Replace the text and buttons of a message. Return None if it no longer exists."""
     if (there := message(tx, no)) is None:
         return None
     tx.change(
@@ -369,13 +273,16 @@ def _next_rev(tx: Tx, page: str) -> int:
 
 
 def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
+    """Record a message from the user, or return the one recorded with the same key."""
     key = own_key(page, key)
-    said = show(tx, page, key, Author.PERSON, body, ())
+    said = show(tx, page, key, body, author=Author.PERSON)
     _record(tx, page, key, browser, PageAction.SAY, body, said.no)
     return said
 
 
 def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
+    """Record a button press and remove the message's buttons. Return False if it has no such
+    button, True if the press was already recorded with the same key."""
     if tx.row("SELECT 1 FROM page_updates WHERE key = :key", key=own_key(page, key)):
         return True
     # Every change to a message updates its page first, so this lock blocks them all.
@@ -394,21 +301,22 @@ def own_key(page: str, key: str) -> str:
 
 
 def _record(tx: Tx, page: str, key: str, browser: str, act: PageAction, body: str, no: int) -> None:
-    recorded = tx.change(
-        "INSERT INTO page_updates (page, key, browser, kind, text, message)"
-        " VALUES (:page, :key, :browser, :act, :text, :no) ON CONFLICT (key) DO NOTHING",
+    recorded = tx.insert(
+        "page_updates",
+        conflict="(key) DO NOTHING",
         page=page,
         key=text(key),
         browser=browser,
-        act=act.value,
+        kind=act.value,
         text=text(body),
-        no=no,
+        message=no,
     )
     if recorded:
         tx.nudge(Topic.PAGES)
 
 
-def unheard(tx: Tx, limit: int) -> tuple[PageUpdate, ...]:
+def unheard(tx: Tx, *, limit: int = 100) -> tuple[PageUpdate, ...]:
+    """The user's actions that the adapter has not confirmed yet, in order."""
     rows = tx.rows(
         "SELECT no, page, browser, kind, text, message FROM page_updates WHERE heard = 0"
         " ORDER BY no LIMIT :limit",
@@ -423,6 +331,7 @@ def unheard(tx: Tx, limit: int) -> tuple[PageUpdate, ...]:
 
 
 def heard(tx: Tx, no: int) -> None:
+    """Confirm that this action is recorded elsewhere."""
     # Only this one: on PostgreSQL, a lower number may be committed later.
     tx.change("UPDATE page_updates SET heard = 1 WHERE no = :no", no=no)
 
@@ -444,3 +353,23 @@ def _message(row: Row) -> PageMessage:
         buttons=parse_buttons(buttons),
         at=moment(at),
     )
+
+
+class Pages(Operations):
+    link = Write(link)
+    credential = Read(credential)
+    admit = Write(admit)
+    forget = Write(forget)
+    place = Read(place)
+    settle = Write(settle)
+    begin = Write(begin)
+    get = Read(get)
+    list = Read(list_pages)
+    changes = Read(changes)
+    message = Read(message)
+    show = Write(show)
+    edit = Write(edit)
+    say = Write(say)
+    press = Write(press)
+    unheard = Read(unheard)
+    heard = Write(heard)

@@ -10,8 +10,7 @@ from segue.core.address import Sender
 from segue.core.errors import PairingRefused
 from segue.core.session import Owner
 from segue.store import owners
-from segue.store.base import Engine, Tx
-from segue.store.leases import until
+from segue.store.base import Operations, Read, Tx, Write
 from segue.store.values import text
 
 CODE_SECONDS = 600.0
@@ -20,81 +19,68 @@ MAX_OPEN = 5
 """How many open codes an owner can have."""
 
 
-class Pairings:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+def begin(tx: Tx, owner: str, *, seconds: float = CODE_SECONDS) -> str:
+    """Create a code. The first platform user who sends it is linked to `owner`.
 
-    async def begin(self, owner: str, *, seconds: float = CODE_SECONDS) -> str:
-        """Create a code. The first platform user who sends it is linked to `owner`.
-
-        Only its digest is stored. The oldest code is void when more than MAX_OPEN are open.
-        """
-        code = pairing.new_code(secrets.token_bytes(16))
-        await self._engine.write(begin, owner, digest(code), seconds)
-        return code
-
-    async def redeem(self, code: str, sender: Sender) -> Owner:
-        """Link `sender` to the owner of `code`, in any spelling, and return the owner.
-
-        Raise PairingRefused if the code is invalid, used or expired. Raise IdentityTaken if the
-        sender is already linked to another owner: the code stays valid.
-        """
-        if not pairing.looks_like_code(code):
-            raise PairingRefused
-        return await self._engine.write(redeem, digest(code), sender)
-
-    async def open_codes(self) -> int:
-        """How many codes of all owners are still valid."""
-        return await self._engine.read(open_codes)
-
-
-def begin(tx: Tx, owner: str, digest: str, seconds: float) -> None:
+    Only its digest is stored. The oldest code is void when more than MAX_OPEN are open.
+    """
     owners.found(tx, owner)
     tx.lock(f"pairings of {owner}")
+    code = pairing.new_code(secrets.token_bytes(16))
+    tx.insert("pairings", digest=_digest(code), owner=owner, until=tx.after(seconds))
+    forget_old(tx, "pairings", owner)
+    return code
+
+
+def forget_old(tx: Tx, table: str, owner: str) -> None:
+    """Delete the expired rows of `table`, and those of the owner that exceed MAX_OPEN."""
+    tx.change(f"DELETE FROM {table} WHERE until <= :ticks", ticks=tx.ticks)
     tx.change(
-        "INSERT INTO pairings (digest, owner, until) VALUES (:digest, :owner, :until)",
-        digest=digest,
-        owner=owner,
-        until=until(tx, seconds),
-    )
-    tx.change("DELETE FROM pairings WHERE until <= :ticks", ticks=tx.ticks)
-    tx.change(
-        "DELETE FROM pairings WHERE owner = :owner AND no NOT IN (SELECT no FROM pairings"
+        f"DELETE FROM {table} WHERE owner = :owner AND no NOT IN (SELECT no FROM {table}"
         " WHERE owner = :owner ORDER BY no DESC LIMIT :most)",
         owner=owner,
         most=MAX_OPEN,
     )
 
 
-def redeem(tx: Tx, digest: str, sender: Sender) -> Owner:
-    if text(sender.user_id) != sender.user_id:  # not a valid user id
-        raise PairingRefused
-    owner = _take(tx, digest)
-    if owner is None:
+def redeem(tx: Tx, code: str, sender: Sender) -> Owner:
+    """Link `sender` to the owner of `code`, in any spelling, and return the owner.
+
+    Raise PairingRefused if the code is invalid, used or expired. Raise IdentityTaken if the sender
+    is already linked to another owner: the code stays valid.
+    """
+    is_valid_id = text(sender.user_id) == sender.user_id
+    if not is_valid_id or (owner := _take(tx, code)) is None:
         raise PairingRefused
     owners.link(tx, sender, owner)
     return owners.found(tx, owner)
 
 
-def void(tx: Tx, digest: str) -> bool:
+def void(tx: Tx, code: str) -> bool:
     """Use up a code without linking its sender. Return False if the code is not valid."""
-    return _take(tx, digest) is not None
+    return _take(tx, code) is not None
 
 
-def _take(tx: Tx, digest: str) -> str | None:
+def _take(tx: Tx, code: str) -> str | None:
     """Delete a valid code and return its owner, or None if there is none."""
-    row = tx.row(
-        "DELETE FROM pairings WHERE digest = :digest AND until > :ticks RETURNING owner",
-        digest=digest,
-        ticks=tx.ticks,
-    )
+    if not pairing.looks_like_code(code):
+        return None
+    sql = "DELETE FROM pairings WHERE digest = :digest AND until > :ticks RETURNING owner"
+    row = tx.row(sql, digest=_digest(code), ticks=tx.ticks)
     return row[0] if row else None
 
 
 def open_codes(tx: Tx) -> int:
+    """How many codes of all owners are still valid."""
     return tx.one("SELECT count(*) FROM pairings WHERE until > :ticks", ticks=tx.ticks)[0]
 
 
-def digest(code: str) -> str:
+def _digest(code: str) -> str:
     """The stored digest of a code, the same for every spelling."""
     return hashlib.sha256(pairing.normal(code).encode()).hexdigest()
+
+
+class Pairings(Operations):
+    begin = Write(begin)
+    redeem = Write(redeem)
+    open_codes = Read(open_codes)

@@ -14,7 +14,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from segue.core.errors import (
     BadStoreUrl,
-    SegueError,
     StoreBusy,
     StoreCorrupt,
     StoreDriverMissing,
@@ -29,7 +28,7 @@ from segue.core.errors import (
 )
 from segue.core.lease import Ticks
 from segue.store import schema
-from segue.store.base import Row, SqlDialect, Topic, Tx
+from segue.store.base import Row, SqlDialect, Tx
 from segue.store.clock import Clock
 from segue.store.jobs import Job, JobResult, Threads
 from segue.store.processes import new_process_name
@@ -40,7 +39,7 @@ try:
     import psycopg
     from psycopg import errors as refusals
 
-    from segue.store.lifeline import CHANNEL, LOCK, Lifeline
+    from segue.store.lifeline import CHANNEL, END_BACKEND, LOCK, MY_BACKEND, Lifeline
 except ImportError as missing:
     raise StoreDriverMissing from missing
 
@@ -63,7 +62,7 @@ def _native(sql: str) -> bytes:
     return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%")).encode()
 
 
-class PostgresTx:
+class PostgresTx(Tx):
     """One transaction on one connection."""
 
     dialect = SqlDialect.POSTGRES
@@ -79,28 +78,19 @@ class PostgresTx:
         *,
         was_cut_off: bool,
     ) -> None:
-        self._connection = connection
-        self.process = process
-        self.was_cut_off = was_cut_off
         cursor = connection.execute(begin.encode())
         cursor.nextset()
         ((server,),) = cursor.fetchall()
         # The server's clock is the one that all machines share.
-        self.now: int = micros(clock.now()) if clock else server
-        self.ticks: Ticks = clock.ticks() if clock else Ticks(server)
-        self.nudges: set[Topic] = set()
+        now, ticks = (micros(clock.now()), clock.ticks()) if clock else (server, Ticks(server))
+        super().__init__(process, now, ticks, was_cut_off=was_cut_off)
+        self._connection = connection
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         return self._connection.execute(_native(sql), values).fetchall()
 
     def each(self, sql: str, **values: Any) -> Iterator[Row]:
         return iter(self._connection.execute(_native(sql), values))
-
-    def row(self, sql: str, **values: Any) -> Row | None:
-        return self._connection.execute(_native(sql), values).fetchone()
-
-    def one(self, sql: str, **values: Any) -> Row:
-        return self.rows(sql, **values)[0]
 
     def change(self, sql: str, **values: Any) -> int:
         return self._connection.execute(_native(sql), values).rowcount
@@ -121,9 +111,6 @@ class PostgresTx:
         # transaction ends, so a process that was only cut off cannot come back in the middle of it.
         sql = f"SELECT pg_try_advisory_xact_lock_shared({LOCK})"
         return self._connection.execute(sql.encode(), {"process": process}).fetchall() == [(True,)]
-
-    def nudge(self, topic: Topic) -> None:
-        self.nudges.add(topic)
 
     def commit(self, slot: str, number: int) -> None:
         """Commit, and record `number` in `slot` as proof that the commit took effect."""
@@ -147,9 +134,7 @@ class ThreadConnection:
         self.connection = connect(url)
         self.slot = f"{process}-{secrets.token_hex(4)}"
         self.number = 0
-        self.backend = self.connection.execute(
-            "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-        ).fetchall()[0]
+        self.backend = self.connection.execute(MY_BACKEND).fetchall()[0]
 
 
 class PostgresEngine:
@@ -170,18 +155,14 @@ class PostgresEngine:
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        def job(_: None) -> T:
-            return self._reading(lambda tx: work(tx, *args, **kwargs))
-
-        return await self._threads.submit(Job(job, self._busy))
+        job = Job(lambda _: self._reading(lambda tx: work(tx, *args, **kwargs)), self._busy)
+        return await self._threads.submit(job)
 
     async def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        def job(_: None) -> T:
-            return self._writing(lambda tx: work(tx, *args, **kwargs))
-
-        return await self._threads.submit(Job(job, self._busy))
+        job = Job(lambda _: self._writing(lambda tx: work(tx, *args, **kwargs)), self._busy)
+        return await self._threads.submit(job)
 
     async def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
@@ -361,11 +342,7 @@ def _version(connection: psycopg.Connection[Row], url: str) -> int:
 
 def _is_over(asking: psycopg.Connection[Row], backend: Row) -> bool:
     """Terminate the server side of a broken connection. Return True once it is gone."""
-    asking.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE pid = %s AND backend_start = %s",
-        backend,
-    )
+    asking.execute(END_BACKEND, backend)
     sql = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
     return asking.execute(sql, backend).fetchone() is None
 
@@ -397,25 +374,25 @@ def _connecting(url: str) -> Generator[None]:
 # Errors, as the user sees them
 
 
-def _reason(error: psycopg.Error) -> str:
+_ERRORS: dict[type[Exception], type[StoreError]] = {
+    refusals.DiskFull: StoreFull,
+    refusals.ReadOnlySqlTransaction: StoreReadOnly,
+    refusals.InsufficientPrivilege: StoreReadOnly,
+    refusals.DataCorrupted: StoreCorrupt,
+    refusals.IndexCorrupted: StoreCorrupt,
+    refusals.LockNotAvailable: StoreBusy,
+    refusals.DeadlockDetected: StoreBusy,
+    psycopg.OperationalError: StoreFailed,  # any other: most of the above are kinds of it
+}
+
+
+def _reason(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
 def _told(error: Exception, url: str) -> Exception:
     """Map a database error to a StoreError. Return any other error unchanged."""
-    path = shown(url)
-    match error:
-        case SegueError():
-            return error
-        case refusals.DiskFull():
-            return StoreFull(path=path)
-        case refusals.ReadOnlySqlTransaction() | refusals.InsufficientPrivilege():
-            return StoreReadOnly(path=path, reason=_reason(error))
-        case refusals.DataCorrupted() | refusals.IndexCorrupted():
-            return StoreCorrupt(path=path, reason=_reason(error))
-        case refusals.LockNotAvailable() | refusals.DeadlockDetected():
-            return StoreBusy(path=path)
-        case psycopg.OperationalError():
-            return StoreFailed(path=path, reason=_reason(error))
-        case _:
-            return error
+    for kind, told in _ERRORS.items():
+        if isinstance(error, kind):
+            return told(path=shown(url), reason=_reason(error))
+    return error

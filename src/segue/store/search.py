@@ -39,15 +39,12 @@ def find(tx: Tx, owner: str, words: str, *, limit: int, without: str | None) -> 
     if not wanted:
         return ()
     match, query = _query(tx.dialect, wanted)
-    rows = tx.rows(
+    sql = (
         f"{_SELECT} WHERE m.id IN ({match}) AND s.owner = :owner AND s.id <> :without"
         " AND m.undone = 0"
-        " ORDER BY m.at DESC, m.id DESC LIMIT :limit",
-        query=query,
-        owner=owner,
-        without=without or "",
-        limit=limit,
+        " ORDER BY m.at DESC, m.id DESC LIMIT :limit"
     )
+    rows = tx.rows(sql, query=query, owner=owner, without=without or "", limit=limit)
     return tuple(
         Hit(
             session_id=session_id,
@@ -97,11 +94,8 @@ def index_some(tx: Tx, owner: str) -> bool:
         # PostgreSQL would take a path or an address for one word, and rejects more than a megabyte.
         words = f"translate(left(content, 100000), {_PUNCTUATION}, repeat(' ', 32))"
         insert = f"INSERT INTO words (id, vector) SELECT id, to_tsvector('simple', {words})"
-    tx.change(
-        f"{insert} FROM messages WHERE id > :low AND id <= :high",
-        low=no << 32 | done,
-        high=no << 32 | upto,
-    )
+    sql = f"{insert} FROM messages WHERE id > :low AND id <= :high"
+    tx.change(sql, low=no << 32 | done, high=no << 32 | upto)
     tx.change("UPDATE sessions SET indexed_seq = :upto WHERE no = :no", upto=upto, no=no)
     return True
 

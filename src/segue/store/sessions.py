@@ -27,8 +27,8 @@ from segue.core.session import (
     new_session_id,
     split_title,
 )
-from segue.store import approvals, grants, inbox, leases, owners, search
-from segue.store.base import Engine, Row, Tx
+from segue.store import approvals, inbox, leases, owners, search
+from segue.store.base import Operations, Read, Row, Tx, Write
 from segue.store.values import address_or_none, micros, moment, moment_or_none, text
 
 _PREFIX_MINIMUM = 4
@@ -43,103 +43,6 @@ _SELECT = """
 """
 
 
-class Sessions:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def create(
-        self,
-        owner: str,
-        source: Platform,
-        *,
-        title: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
-        model: str | None = None,
-    ) -> Session:
-        """Create a session. If its title is taken, it becomes the next of that lineage."""
-        return await self._engine.write(
-            create, owner, source, title=title, parent=parent, cwd=cwd, model=model
-        )
-
-    async def get(self, session_id: str) -> Session | None:
-        return await self._engine.read(get, session_id)
-
-    async def find(self, owner: str, name: str) -> Session:
-        """Return the owner's session that `name` refers to: a title (the newest of its lineage), an
-        id or its prefix, or `latest`. Raise SessionNotFound or AmbiguousSession."""
-        return await self._engine.read(find, owner, name)
-
-    async def list(
-        self,
-        owner: str,
-        *,
-        platform: Platform | None = None,
-        titled: bool | None = None,
-        ended: bool | None = None,
-        active_before: datetime | None = None,
-        limit: int = 50,
-    ) -> tuple[Session, ...]:
-        """The owner's sessions, most recently active first. `platform` is where they are now or, if
-        set aside, where they began."""
-        return await self._engine.read(
-            list_sessions,
-            owner,
-            platform=platform,
-            titled=titled,
-            ended=ended,
-            active_before=active_before,
-            limit=limit,
-        )
-
-    async def count(self) -> int:
-        """How many sessions there are, of all owners."""
-        return await self._engine.read(count)
-
-    async def search(
-        self, owner: str, words: str, *, limit: int = 20, without: str | None = None
-    ) -> tuple[search.Hit, ...]:
-        """Messages in the owner's sessions that contain all the words, newest first. `without` is a
-        session to exclude."""
-        while await self._engine.write(search.index_some, owner):
-            pass
-        return await self._engine.read(search.find, owner, words, limit=limit, without=without)
-
-    async def rename(self, session_id: str, title: str, *, chosen: bool = True) -> Session:
-        """Set the title. One that the user has `chosen` must be free (TitleTaken). A generated one
-        gets a number if it is taken, and never replaces a chosen one."""
-        return await self._engine.write(rename, session_id, title, chosen=chosen)
-
-    async def describe(
-        self, lease: Lease, *, cwd: str | None = None, model: str | None = None
-    ) -> None:
-        """Record the working directory and the model. None keeps the current value."""
-        await self._engine.write(describe, lease, cwd=cwd, model=model)
-
-    async def end(self, session_id: str, reason: EndReason, *, lease: Lease | None = None) -> None:
-        """End the session and remove its binding. Refused while another process holds it or a
-        handoff is in flight."""
-        await self._engine.write(end, session_id, reason, lease=lease)
-
-    async def reopen(self, session_id: str) -> None:
-        """Undo the end of a session."""
-        await self._engine.write(reopen, session_id)
-
-    async def delete(self, session_id: str, *, lease: Lease | None = None) -> None:
-        """Delete the session and its transcript. Refused while another process holds it or a
-        handoff is in flight."""
-        await self._engine.write(delete, session_id, lease=lease)
-
-    async def grant(self, lease: Lease, fingerprint: str) -> None:
-        """Allow this exact call for the rest of the session, wherever it moves. Raise SessionMoved
-        if the lease was lost."""
-        await self._engine.write(grants.grant, lease, fingerprint)
-
-    async def granted(self, session_id: str) -> frozenset[str]:
-        """The fingerprints of the calls that are allowed for this session."""
-        return await self._engine.read(grants.granted, session_id)
-
-
 def create(
     tx: Tx,
     owner: str,
@@ -150,18 +53,19 @@ def create(
     cwd: str | None = None,
     model: str | None = None,
 ) -> Session:
+    """Create a session. If its title is taken, it becomes the next of that lineage."""
     owners.found(tx, owner)
     session_id = new_session_id(moment(tx.now), secrets.token_hex(4))
-    tx.change(
-        "INSERT INTO sessions (id, owner, source, parent, cwd, model, started, active)"
-        " VALUES (:id, :owner, :source, :parent, :cwd, :model, :now, :now)",
+    tx.insert(
+        "sessions",
         id=session_id,
         owner=owner,
         source=source.value,
         parent=parent,
         cwd=None if cwd is None else text(cwd),
         model=model,
-        now=tx.now,
+        started=tx.now,
+        active=tx.now,
     )
     if title is not None:
         return _name(tx, found(tx, session_id), title, chosen=True, numbered=True)
@@ -181,6 +85,8 @@ def found(tx: Tx, session_id: str) -> Session:
 
 
 def find(tx: Tx, owner: str, name: str) -> Session:
+    """Return the owner's session that `name` refers to: a title (the newest of its lineage), an
+    id or its prefix, or `latest`. Raise SessionNotFound or AmbiguousSession."""
     if name == _LATEST:
         newest = list_sessions(tx, owner, limit=1)
         if not newest:
@@ -233,6 +139,8 @@ def list_sessions(
     active_before: datetime | None = None,
     limit: int = 50,
 ) -> tuple[Session, ...]:
+    """The owner's sessions, most recently active first. `platform` is where they are now or, if
+    set aside, where they began."""
     conditions = ["s.owner = :owner"]
     values: dict[str, Any] = {"owner": owner, "limit": max(limit, 0)}
     if titled is not None:
@@ -252,10 +160,13 @@ def list_sessions(
 
 
 def count(tx: Tx) -> int:
+    """How many sessions there are, of all owners."""
     return tx.one("SELECT count(*) FROM sessions")[0]
 
 
-def rename(tx: Tx, session_id: str, title: str, *, chosen: bool) -> Session:
+def rename(tx: Tx, session_id: str, title: str, *, chosen: bool = True) -> Session:
+    """Set the title. One that the user has `chosen` must be free (TitleTaken). A generated one
+    gets a number if it is taken, and never replaces a chosen one."""
     session = found(tx, session_id)
     if session.title_chosen and not chosen:
         return session
@@ -266,13 +177,11 @@ def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool)
     tx.lock(f"titles of {session.owner}")
     base, number = split_title(clean_title(title))
     lineage = lineage_key(base)
-    rows = tx.rows(
+    sql = (
         "SELECT lineage_no FROM sessions WHERE owner = :owner AND lineage = :lineage"
-        " AND id <> :id AND title IS NOT NULL",
-        owner=session.owner,
-        lineage=lineage,
-        id=session.id,
+        " AND id <> :id AND title IS NOT NULL"
     )
+    rows = tx.rows(sql, owner=session.owner, lineage=lineage, id=session.id)
     taken = {row[0] for row in rows}
     if number in taken:
         number = max(taken) + 1
@@ -290,49 +199,50 @@ def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool)
     return found(tx, session.id)
 
 
-def describe(tx: Tx, lease: Lease, *, cwd: str | None, model: str | None) -> None:
+def describe(tx: Tx, lease: Lease, *, cwd: str | None = None, model: str | None = None) -> None:
+    """Record the working directory and the model. None keeps the current value."""
     changed = tx.change(
         "UPDATE sessions SET cwd = coalesce(CAST(:cwd AS TEXT), cwd),"
         " model = coalesce(CAST(:model AS TEXT), model)"
-        " WHERE id = :id AND epoch = :epoch AND process = :process",
+        f" WHERE {leases.OURS}",
         cwd=None if cwd is None else text(cwd),
         model=model,
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
+        **leases.named(lease),
     )
     if not changed:
         raise leases.moved(tx, lease.session_id)
 
 
 def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = None) -> None:
-    close(tx, session_id, reason, lease)
-    tx.change(
-        "DELETE FROM bindings WHERE session_no = (SELECT no FROM sessions WHERE id = :id)",
-        id=session_id,
-    )
+    """End the session and remove its binding. Refused while another process holds it or a
+    handoff is in flight."""
+    close(tx, session_id, lease, reason)
+    sql = "DELETE FROM bindings WHERE session_no = (SELECT no FROM sessions WHERE id = :id)"
+    tx.change(sql, id=session_id)
 
 
-def close(tx: Tx, session_id: str, reason: EndReason, lease: Lease | None) -> None:
-    """End the session but keep its binding."""
+def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> None:
+    """End the session but keep its binding: the next message there replaces it and says so. Refused
+    while another process holds the session or a handoff is in flight."""
     no = in_hand(tx, session_id, lease)
     approvals.void(tx, session_id)
-    tx.change(
+    sql = (
         "UPDATE sessions SET ended = :now, end_reason = :reason, epoch = epoch + 1,"
-        " holder = NULL, process = NULL, lease_until = NULL WHERE no = :no",
-        now=tx.now,
-        reason=reason.value,
-        no=no,
+        " holder = NULL, process = NULL, lease_until = NULL WHERE no = :no"
     )
+    tx.change(sql, now=tx.now, reason=reason.value, no=no)
 
 
 def reopen(tx: Tx, session_id: str) -> None:
+    """Undo the end of a session."""
     sql = "UPDATE sessions SET ended = NULL, end_reason = NULL WHERE id = :id"
     if not tx.change(sql, id=session_id):
         raise SessionNotFound(name=session_id)
 
 
-def delete(tx: Tx, session_id: str, *, lease: Lease | None) -> None:
+def delete(tx: Tx, session_id: str, *, lease: Lease | None = None) -> None:
+    """Delete the session and its transcript. Refused while another process holds it or a
+    handoff is in flight."""
     no = in_hand(tx, session_id, lease)
     search.forget(tx, no)
     inbox.forget_session(tx, session_id)
@@ -347,10 +257,7 @@ def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
     The caller may if `lease` is the session's lease or the session is not held (else SessionMoved
     or SessionHeld), and if it is not being handed off (else SessionBusy).
     """
-    sql = f"SELECT no, epoch, process FROM sessions WHERE id = :id {tx.for_update}"
-    if (row := tx.row(sql, id=session_id)) is None:
-        raise SessionNotFound(name=session_id)
-    no, epoch, process = row
+    no, epoch, process = leases.locked(tx, session_id, "no, epoch, process")
     leases.permit(tx, session_id, lease, epoch=epoch, process=process)
     if is_moving(tx, no):
         raise SessionBusy
@@ -370,25 +277,9 @@ def is_moving(tx: Tx, no: int) -> bool:
 
 
 def _session(row: Row) -> Session:
-    (
-        session_id,
-        owner,
-        source,
-        started,
-        active,
-        title,
-        title_chosen,
-        parent,
-        cwd,
-        model,
-        input_tokens,
-        output_tokens,
-        cached_tokens,
-        last_seq,
-        ended,
-        end_reason,
-        address,
-    ) = row
+    session_id, owner, source, started, active, title, title_chosen, parent, *rest = row
+    cwd, model, input_tokens, output_tokens, cached_tokens, last_seq, *rest = rest
+    ended, end_reason, address = rest
     return Session(
         id=session_id,
         owner=owner,
@@ -406,3 +297,27 @@ def _session(row: Row) -> Session:
         end_reason=None if end_reason is None else EndReason(end_reason),
         address=address_or_none(address),
     )
+
+
+class Sessions(Operations):
+    create = Write(create)
+    get = Read(get)
+    find = Read(find)
+    list = Read(list_sessions)
+    count = Read(count)
+    rename = Write(rename)
+    describe = Write(describe)
+    end = Write(end)
+    reopen = Write(reopen)
+    delete = Write(delete)
+    grant = Write(approvals.grant)
+    granted = Read(approvals.granted)
+
+    async def search(
+        self, owner: str, words: str, *, limit: int = 20, without: str | None = None
+    ) -> tuple[search.Hit, ...]:
+        """Messages in the owner's sessions that contain all the words, newest first. `without` is a
+        session to exclude."""
+        while await self._engine.write(search.index_some, owner):
+            pass
+        return await self._engine.read(search.find, owner, words, limit=limit, without=without)

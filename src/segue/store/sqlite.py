@@ -26,14 +26,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import apsw
 
-from segue.core.errors import (
-    StoreBusy,
-    StoreError,
-    StoreMissing,
-    StoreTooOld,
-    StoreUncertain,
-)
-from segue.core.lease import Ticks
+from segue.core.errors import StoreBusy, StoreError, StoreMissing, StoreTooOld, StoreUncertain
 from segue.store import files
 from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
@@ -55,35 +48,23 @@ _open_here: Counter[Path] = Counter()
 _open_here_lock = threading.Lock()
 
 
-class SqliteTx:
+class SqliteTx(Tx):
     """One transaction on one connection."""
 
     dialect = SqlDialect.SQLITE
     for_update = ""
     for_share = ""
-    was_cut_off = False
 
     def __init__(self, connection: apsw.Connection, clock: Clock, processes: Processes) -> None:
+        super().__init__(processes.me, micros(clock.now()), clock.ticks())
         self._connection = connection
         self._processes = processes
-        self.process = processes.me
-        self.now: int = micros(clock.now())
-        self.ticks: Ticks = clock.ticks()
-        self.nudges: set[Topic] = set()
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         return cast("list[Row]", self._connection.execute(sql, values).fetchall())
 
     def each(self, sql: str, **values: Any) -> Iterator[Row]:
         return cast("Iterator[Row]", self._connection.execute(sql, values))
-
-    def row(self, sql: str, **values: Any) -> Row | None:
-        # Fetch all rows, so that an UPDATE … RETURNING runs to its end.
-        rows = self.rows(sql, **values)
-        return rows[0] if rows else None
-
-    def one(self, sql: str, **values: Any) -> Row:
-        return self.rows(sql, **values)[0]
 
     def change(self, sql: str, **values: Any) -> int:
         self._connection.execute(sql, values)
@@ -97,9 +78,6 @@ class SqliteTx:
 
     def dead(self, process: str) -> bool:
         return self._processes.dead(process)
-
-    def nudge(self, topic: Topic) -> None:
-        self.nudges.add(topic)
 
 
 class WriteGate:

@@ -20,7 +20,7 @@ from segue.core.lease import SECOND, Lease
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import leases, sessions
-from segue.store.base import Engine, Tx
+from segue.store.base import Operations, Read, Row, Tx, Write
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
 _PAGE = 256
@@ -40,76 +40,22 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str | None = None
 
 
-class Transcripts:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def append(
-        self, lease: Lease, messages: Sequence[Message], *, usage: Usage | None = None
-    ) -> int:
-        """Append `messages`, all or none, and return the seq of the last one. Raise SessionMoved if
-        the lease was lost."""
-        return await self._engine.write(append, lease, messages, usage=usage)
-
-    async def load(self, session_id: str) -> Transcript:
-        """The whole transcript in order, without messages that were undone."""
-        return await self._engine.read(load, session_id)
-
-    async def last(self, session_id: str, count: int) -> Transcript:
-        """The last `count` messages."""
-        return await self._engine.read(last, session_id, count)
-
-    async def tail(self, session_id: str, budget: int) -> Transcript:
-        """The newest messages that fit in `budget` tokens: see `Transcript.tail`. Like `window`, it
-        reads no more of the session than that."""
-        return await self._engine.read(tail, session_id, budget)
-
-    async def window(self, session_id: str, budget: int) -> Transcript:
-        """The messages to show a model with room for `budget` tokens: see `Transcript.window`."""
-        return await self._engine.read(window, session_id, budget)
-
-    async def undo(self, lease: Lease, turns: int = 1) -> Transcript:
-        """Hide the last turns, and return what was hidden. Raise NothingToUndo if there are
-        fewer."""
-        return await self._engine.write(undo, lease, turns)
-
-    async def restore(self, lease: Lease) -> Transcript:
-        """Restore what was undone since the last message. Raise NothingToRestore if the
-        conversation has continued since."""
-        return await self._engine.write(restore, lease)
-
-    async def export(self, owner: str, session_id: str) -> AsyncIterator[bytes]:
-        """Yield the owner's session as JSON lines: a header, then its messages."""
-        yield msgspec.json.encode(await self._engine.read(_header, owner, session_id)) + b"\n"
-        after = 0
-        while page := await self._engine.read(_page, session_id, after):
-            after = page[-1].seq
-            for entry in page:
-                yield msgspec.json.encode(entry) + b"\n"
-
-    async def import_lines(self, owner: str, lines: Iterable[bytes]) -> Session:
-        """Create a session of the owner's from an export, all or nothing. Raise BadImport with the
-        line."""
-        header, messages = _parse(lines)
-        return await self._engine.write(_import, owner, header, messages)
-
-
 def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | None = None) -> int:
+    """Append `messages`, all or none, and return the seq of the last one. Raise SessionMoved if
+    the lease was lost."""
     spent = usage or Usage()
     row = tx.row(
         "UPDATE sessions SET last_seq = last_seq + :count,"
         " input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,"
         " cached_tokens = cached_tokens + :cached,"
         " summary_seq = CASE WHEN :summary > 0 THEN last_seq + :summary ELSE summary_seq END"
-        " WHERE id = :id AND epoch = :epoch AND process = :process RETURNING no, last_seq, active",
+        f" WHERE {leases.OURS} RETURNING no, last_seq, active",
         count=len(messages),
         input=spent.input,
         output=spent.output,
         cached=spent.cached,
         summary=_last_summary(messages),
-        id=lease.session_id,
-        epoch=lease.epoch,
-        process=lease.process,
+        **leases.named(lease),
     )
     if row is None:
         raise leases.moved(tx, lease.session_id)
@@ -139,6 +85,7 @@ def _last_summary(messages: Sequence[Message]) -> int:
 
 
 def load(tx: Tx, session_id: str) -> Transcript:
+    """The whole transcript in order, without messages that were undone."""
     no, _, _ = _place(tx, session_id)
     rows = tx.each(
         f"SELECT {MESSAGE_COLUMNS} FROM messages"
@@ -150,16 +97,20 @@ def load(tx: Tx, session_id: str) -> Transcript:
 
 
 def last(tx: Tx, session_id: str, count: int) -> Transcript:
+    """The last `count` messages."""
     no, _, end = _place(tx, session_id)
     return Transcript(tuple(reversed(_back(tx, no, 0, end, max(count, 0)))))
 
 
 def tail(tx: Tx, session_id: str, budget: int) -> Transcript:
+    """The newest messages that fit in `budget` tokens: see `Transcript.tail`. Like `window`, it
+    reads no more of the session than that."""
     no, _, end = _place(tx, session_id)
     return _newest(tx, no, 0, end, budget).tail(budget)
 
 
 def window(tx: Tx, session_id: str, budget: int) -> Transcript:
+    """The messages to show a model with room for `budget` tokens: see `Transcript.window`."""
     no, summary, end = _place(tx, session_id)
     after = _newest(tx, no, summary + 1, end, budget)
     return Transcript((*_summary(tx, no, summary), *after)).window(budget)
@@ -190,43 +141,38 @@ def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
     return Transcript(tuple(reversed(newest)))
 
 
-def undo(tx: Tx, lease: Lease, turns: int) -> Transcript:
+def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
+    """Hide the last turns, and return what was hidden. Raise NothingToUndo if there are fewer."""
     no, last = _own(tx, lease)
     if turns < 1:
         raise NothingToUndo
-    row = tx.row(
+    sql = (
         "SELECT id FROM messages WHERE id > :low AND id <= :high AND role = 'user'"
-        " AND kind = 'said' AND undone = 0 ORDER BY id DESC LIMIT 1 OFFSET :skip",
-        low=no << 32,
-        high=no << 32 | _SEQ,
-        skip=turns - 1,
+        " AND kind = 'said' AND undone = 0 ORDER BY id DESC LIMIT 1 OFFSET :skip"
     )
+    row = tx.row(sql, low=no << 32, high=no << 32 | _SEQ, skip=turns - 1)
     if row is None:
         raise NothingToUndo
-    rows = tx.rows(
+    sql = (
         "UPDATE messages SET undone = :last WHERE id >= :first AND id <= :high AND undone = 0"
-        f" RETURNING {MESSAGE_COLUMNS}",
-        last=last,
-        first=row[0],
-        high=no << 32 | _SEQ,
+        f" RETURNING {MESSAGE_COLUMNS}"
     )
-    _find_summary(tx, no)
-    return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
+    rows = tx.rows(sql, last=last, first=row[0], high=no << 32 | _SEQ)
+    return _changed(tx, no, rows)
 
 
 def restore(tx: Tx, lease: Lease) -> Transcript:
+    """Restore what was undone since the last message. Raise NothingToRestore if the
+    conversation has continued since."""
     no, last = _own(tx, lease)
-    rows = tx.rows(
+    sql = (
         "UPDATE messages SET undone = 0 WHERE id > :low AND id <= :high AND undone = :last"
-        f" AND undone > 0 RETURNING {MESSAGE_COLUMNS}",
-        low=no << 32,
-        high=no << 32 | _SEQ,
-        last=last,
+        f" AND undone > 0 RETURNING {MESSAGE_COLUMNS}"
     )
+    rows = tx.rows(sql, low=no << 32, high=no << 32 | _SEQ, last=last)
     if not rows:
         raise NothingToRestore
-    _find_summary(tx, no)
-    return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
+    return _changed(tx, no, rows)
 
 
 def _place(tx: Tx, session_id: str) -> tuple[int, int, int]:
@@ -248,25 +194,22 @@ def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
 
 def _back(tx: Tx, no: int, low: int, before: int, count: int, condition: str = "") -> list[Message]:
     """Up to `count` messages from `before` (excluded) back to `low`, newest first."""
-    rows = tx.rows(
+    sql = (
         f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id >= :low AND id < :before AND undone = 0"
-        f" {condition} ORDER BY id DESC LIMIT :count",
-        low=no << 32 | low,
-        before=(no << 32) + before,
-        count=count,
+        f" {condition} ORDER BY id DESC LIMIT :count"
     )
+    rows = tx.rows(sql, low=no << 32 | low, before=(no << 32) + before, count=count)
     return [message(row) for row in rows]
 
 
-def _find_summary(tx: Tx, no: int) -> None:
-    tx.change(
+def _changed(tx: Tx, no: int, rows: list[Row]) -> Transcript:
+    """Find the last summary again, after these messages were hidden or restored. Return them."""
+    sql = (
         "UPDATE sessions SET summary_seq = coalesce((SELECT max(id) & :mask FROM messages"
-        " WHERE id > :low AND id <= :high AND kind = 'summary' AND undone = 0), 0) WHERE no = :no",
-        mask=_SEQ,
-        low=no << 32,
-        high=no << 32 | _SEQ,
-        no=no,
+        " WHERE id > :low AND id <= :high AND kind = 'summary' AND undone = 0), 0) WHERE no = :no"
     )
+    tx.change(sql, mask=_SEQ, low=no << 32, high=no << 32 | _SEQ, no=no)
+    return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
 
 
 def _header(tx: Tx, owner: str, session_id: str) -> Header:
@@ -286,13 +229,11 @@ def _header(tx: Tx, owner: str, session_id: str) -> Header:
 
 def _page(tx: Tx, session_id: str, after: int) -> list[Message]:
     no, _, _ = _place(tx, session_id)
-    rows = tx.rows(
+    sql = (
         f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id > :after AND id <= :high"
-        " AND undone = 0 ORDER BY id LIMIT :count",
-        after=no << 32 | after,
-        high=no << 32 | _SEQ,
-        count=_PAGE,
+        " AND undone = 0 ORDER BY id LIMIT :count"
     )
+    rows = tx.rows(sql, after=no << 32 | after, high=no << 32 | _SEQ, count=_PAGE)
     return [message(row) for row in rows]
 
 
@@ -328,3 +269,28 @@ def _import(tx: Tx, owner: str, header: Header, messages: Sequence[Message]) -> 
     )
     insert(tx, no, 0, messages)
     return sessions.found(tx, session.id)
+
+
+class Transcripts(Operations):
+    append = Write(append)
+    load = Read(load)
+    last = Read(last)
+    tail = Read(tail)
+    window = Read(window)
+    undo = Write(undo)
+    restore = Write(restore)
+
+    async def export(self, owner: str, session_id: str) -> AsyncIterator[bytes]:
+        """Yield the owner's session as JSON lines: a header, then its messages."""
+        yield msgspec.json.encode(await self._engine.read(_header, owner, session_id)) + b"\n"
+        after = 0
+        while page := await self._engine.read(_page, session_id, after):
+            after = page[-1].seq
+            for entry in page:
+                yield msgspec.json.encode(entry) + b"\n"
+
+    async def import_lines(self, owner: str, lines: Iterable[bytes]) -> Session:
+        """Create a session of the owner's from an export, all or nothing. Raise BadImport with the
+        line."""
+        header, messages = _parse(lines)
+        return await self._engine.write(_import, owner, header, messages)

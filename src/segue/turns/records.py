@@ -13,7 +13,7 @@ from segue.core.note import Note
 from segue.core.session import Session, Usage
 from segue.core.text import is_empty
 from segue.core.transcript import Message, Role, ToolCall
-from segue.store import approvals, grants, inbox, notes, outbox, owners, sessions, transcripts
+from segue.store import approvals, inbox, notes, outbox, owners, sessions, transcripts
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 
@@ -46,7 +46,7 @@ def read(tx: Tx, session_id: str) -> SessionData:
         session=session,
         notes=notes.list_notes(tx, session.owner),
         homes=owners.homes(tx, session.owner),
-        granted=grants.granted(tx, session_id),
+        granted=approvals.granted(tx, session_id),
     )
 
 
