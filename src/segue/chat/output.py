@@ -13,7 +13,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -63,6 +63,19 @@ def harmless(text: str) -> str:
 def print_json(value: object) -> None:
     """Print one line of JSON."""
     click.echo(json_line(value))  # noqa: TID251
+
+
+def print_result(value: object, lines: Sequence[str], *, as_json: bool) -> None:
+    """Print the result of a command: `value` as JSON, or `lines`."""
+    if as_json:
+        print_json(value)
+    else:
+        print_lines(lines)
+
+
+def picked(value: object, *names: str) -> dict[str, Any]:
+    """Return these attributes of `value`, for JSON."""
+    return {name: getattr(value, name) for name in names}
 
 
 def json_line(value: object) -> str:

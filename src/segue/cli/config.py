@@ -21,6 +21,7 @@ from segue.chat.output import (
     table,
 )
 from segue.cli import completion, editor
+from segue.cli.options import JSON
 from segue.config import Setting
 from segue.core.secret import Secret
 from segue.core.text import one_line
@@ -31,7 +32,6 @@ _NARROW = 60
 _PLATFORMS = ("approvals.platforms.", "platforms.")
 _COLUMNS = (Column("SETTING", 20), Column("VALUE", 16), Column("FROM", 7))
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _NAME = click.argument("name", shell_complete=completion.settings)
 
 
@@ -45,7 +45,7 @@ def config() -> None:
 
 
 @config.command()
-@_JSON
+@JSON
 def path(*, as_json: bool) -> None:
     """Print the path of the settings file, even if it does not exist."""
     found = settings.path()
@@ -56,7 +56,7 @@ def path(*, as_json: bool) -> None:
 
 
 @config.command()
-@_JSON
+@JSON
 def show(*, as_json: bool) -> None:
     """Show every setting with its value and where the value comes from.
 
@@ -73,7 +73,7 @@ def show(*, as_json: bool) -> None:
 
 @config.command()
 @_NAME
-@_JSON
+@JSON
 def get(*, name: str, as_json: bool) -> None:
     """Print the value of one setting. A list prints one line per value."""
     found = {setting.name: setting for setting in settings.explain()}

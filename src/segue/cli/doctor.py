@@ -14,6 +14,7 @@ from segue.chat.output import folded, print_json, screen
 from segue.cli import diagnostics
 from segue.cli.diagnostics import Finding, Verdict
 from segue.cli.model import Around
+from segue.cli.options import JSON
 from segue.config import Settings
 from segue.core.errors import SettingsError
 from segue.core.redaction import redacted
@@ -25,7 +26,7 @@ _ROOM = len("problem  packages  ")
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.make_pass_decorator(Around, ensure=True)
 @click.pass_context
 def doctor(ctx: click.Context, around: Around, *, as_json: bool) -> None:

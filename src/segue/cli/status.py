@@ -15,10 +15,11 @@ import segue.store
 from segue import config
 from segue.agent.models.choice import Choice, choose
 from segue.chat import page_links
-from segue.chat.output import fields, print_json, print_lines, screen
+from segue.chat.output import fields, print_result, screen
 from segue.cli import gateway_text, session_text
 from segue.cli.formatting import ago
 from segue.cli.gateway_text import GatewayStatus
+from segue.cli.options import JSON
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import ModelError
@@ -35,14 +36,11 @@ _PAGE_OFF = "disabled (web.enabled is false)"
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def status(*, as_json: bool) -> None:
     """Show the state of the model, page, sessions, gateway and handoffs."""
     seen = asyncio.run(load_status(config.load()))
-    if as_json:
-        print_json(seen.json())
-    else:
-        print_lines(seen.lines(screen(), datetime.now(UTC)))
+    print_result(seen.json(), seen.lines(screen(), datetime.now(UTC)), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
