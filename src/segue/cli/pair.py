@@ -16,18 +16,8 @@ from typing import Any
 
 import click
 
-from segue.chat import page_links
-from segue.chat.output import (
-    Column,
-    draw,
-    notice,
-    picked,
-    print_json,
-    print_result,
-    say,
-    screen,
-    table,
-)
+from segue.chat import output, page_links
+from segue.chat.output import Column, draw, notice, picked, print_json, print_result, say, screen
 from segue.chat.render import qr
 from segue.cli.formatting import ago
 from segue.cli.options import JSON, YES, confirm
@@ -207,7 +197,7 @@ def _listed(identities: Sequence[Identity], width: int | None, now: datetime) ->
         return ["\t".join(account) for account in accounts]
     paired = [ago(identity.linked, now) for identity in identities]
     rows = [(*account, when) for account, when in zip(accounts, paired, strict=True)]
-    return table(_COLUMNS, rows, width)
+    return output.table(_COLUMNS, rows, width)
 
 
 def _as_json(identity: Identity) -> dict[str, Any]:

@@ -42,9 +42,8 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
     return asyncio.run(choose(settings))
 
 
-def models(choice: Choice | str) -> Models | None:
+def models(name: str) -> Models | None:
     """Return the stand-in, or None for a real model."""
-    name = choice if isinstance(choice, str) else choice.name
     return StandIn() if name == SCRIPTED else None
 
 
