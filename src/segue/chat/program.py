@@ -99,7 +99,7 @@ class _Program:
         """Load and begin the conversation while the prompt accepts input."""
         await asyncio.to_thread(import_module, "segue.chat.conversation")
         import segue.store  # noqa: PLC0415
-        from segue.chat.conversation import Conversation, Opening  # noqa: PLC0415
+        from segue.chat.conversation import Conversation  # noqa: PLC0415
         from segue.turns import Turns  # noqa: PLC0415
         from segue.turns.agents import Agents  # noqa: PLC0415
 
@@ -114,13 +114,10 @@ class _Program:
                 self._conversation = conversation
                 self._soon(conversation.look_up_model())
                 threading.Thread(target=stream.warm, daemon=True).start()
-                opening = Opening(
-                    session=session, title=options.title, here=options.here, now=options.now
-                )
-                if session is None:  # no task, so there is nothing for Ctrl-C to stop
-                    await conversation.begin(opening)
-                else:
-                    await self._under_way(conversation.begin(opening))
+                conversation.title = options.title
+                if session is not None:
+                    resumed = conversation.resume(session, here=options.here, now=options.now)
+                    await self._under_way(resumed)
                 yield conversation
 
     async def _under_way(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -182,9 +179,8 @@ class _Program:
         elif self._warned:
             self._leaving = self._soon(self._ask_to_leave())
         else:
-            self._soon(
-                self._display.notice("Press Ctrl-C again to leave, or Ctrl-D to leave at once.")
-            )
+            leave = "Press Ctrl-C again to leave, or Ctrl-D to leave at once."
+            self._soon(self._display.notice(leave))
             self._warned = True
 
     def _on_leave(self) -> None:

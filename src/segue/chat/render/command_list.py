@@ -38,9 +38,8 @@ def _beside(command: Command, column: int, screen: Screen) -> Sequence[str]:
     name, _, arguments = command.usage.partition(" ")
     used = f"{screen.paint(name, Style.CYAN)} {arguments}".rstrip()
     gap, space = " " * (column - cells.width(command.usage)), " " * column
-    return [f"{_INDENT}{used}{gap}{_INDENT}{first}"] + [
-        f"{_INDENT}{space}{_INDENT}{m}" for m in more
-    ]
+    lines = [f"{used}{gap}{_INDENT}{first}", *(f"{space}{_INDENT}{line}" for line in more)]
+    return [f"{_INDENT}{line}" for line in lines]
 
 
 def _under(command: Command, screen: Screen) -> Sequence[str]:
