@@ -81,7 +81,7 @@ class Examination:
             return self._around.settings()
         except (SettingsError, OSError) as error:
             told = f"{error} Type `segue config edit`. Store and model were not checked."
-            broken = Finding(about="settings", verdict=Verdict.PROBLEM, told=told)
+            broken = Finding("settings", told, Verdict.PROBLEM)
             self._start("settings", lambda: [broken])
             return None
 
@@ -112,7 +112,7 @@ class Check:
             self._found = [self._problem(f"The check failed: {type(error).__name__}: {error}")]
 
     def _problem(self, told: str) -> Finding:
-        return Finding(about=self._about, verdict=Verdict.PROBLEM, told=told)
+        return Finding(self._about, told, Verdict.PROBLEM)
 
 
 def _print(findings: Sequence[Finding]) -> None:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 NARROWEST = 20
 """Columns. For a narrower screen, lines are made this wide and the terminal wraps them."""
-_READABLE = 100
+READABLE = 100
 """Columns. Longer lines of prose are hard to read, however wide the screen."""
 
 
@@ -70,7 +70,7 @@ class Screen:
     @property
     def readable(self) -> int:
         """Columns for lines of prose."""
-        return min(self.columns, _READABLE)
+        return min(self.columns, READABLE)
 
     @property
     def glyphs(self) -> Glyphs:
