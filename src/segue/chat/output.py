@@ -7,11 +7,11 @@ back.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,12 +21,12 @@ from segue.chat.render import cells
 from segue.chat.render.clean import clean
 from segue.chat.render.screen import NARROWEST, READABLE
 from segue.core.redaction import redacted
+from segue.core.text import is_hidden
 
 _GAP = 2
 _HALF = "\0"
 """Stands for the second column of a wide character."""
 _PERHAPS_UNSEEN = re.compile(r"[^\x20-\x7e]")
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def screen() -> int | None:
@@ -90,11 +90,8 @@ def visible_json(encoded: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    character = match[0]
-    if character == "\n" or unicodedata.category(character) not in _UNSEEN:
-        return character
-    utf_16 = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{utf_16[i]:02x}{utf_16[i + 1]:02x}" for i in range(0, len(utf_16), 2))
+    is_seen = match[0] == "\n" or not is_hidden(match[0])
+    return match[0] if is_seen else json.dumps(match[0])[1:-1]
 
 
 def folded(text: str, width: int | None, indent: str = "", first: str | None = None) -> str:

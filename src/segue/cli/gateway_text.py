@@ -51,7 +51,8 @@ class GatewayStatus:
     def lines(self, width: int | None, now: datetime) -> list[str]:
         lines = [] if self.gateways else [_NONE]
         for gateway in self.gateways:
-            lines.append(folded(_running(gateway), width, "    ", ""))
+            running = f"{gateway.name}, running since {_minute(gateway.started)}"
+            lines.append(folded(one_line(running), width, "    ", ""))
             links = [(health.platform.value, self._link(health)) for health in _links(gateway)]
             lines += fields(links, width) or [folded(_NOTHING, width, "    ", "  ")]
         lines += _listed("Handoffs", [self._handoff(h, now) for h in self.handoffs], width)
@@ -72,9 +73,12 @@ class GatewayStatus:
         }
 
     def _link(self, health: PlatformHealth) -> str:
+        """Return a platform's state, such as `connected as 12 since 2026-11-16 10:02; …`."""
+        account = f" as {health.account}" if health.account else ""
+        why = f" ({health.detail})" if health.detail else ""
         home = self.homes.get(health.platform)
         where = f"home channel {home}" if home else _NO_HOME
-        return one_line(f"{link(health)}; {where}")
+        return one_line(f"{health.state}{account} since {_minute(health.since)}{why}; {where}")
 
     def _handoff(self, handoff: Handoff, now: datetime) -> str:
         name = self.names.get(handoff.session_id, handoff.session_id)
@@ -125,13 +129,6 @@ def _page(gateway: GatewayRecord, addresses: Sequence[str]) -> list[str]:
     return [where, *([f"Warning: {page_links.LAN}"] if addresses else [])]
 
 
-def link(health: PlatformHealth) -> str:
-    """Return a platform's state, such as `connected as 12 since 2026-11-16 10:02`."""
-    account = f" as {health.account}" if health.account else ""
-    why = f" ({health.detail})" if health.detail else ""
-    return f"{health.state}{account} since {_minute(health.since)}{why}"
-
-
 def as_json(
     gateway: GatewayRecord, homes: Mapping[Platform, HomeChannel] | None = None
 ) -> dict[str, Any]:
@@ -164,10 +161,6 @@ def _links(gateway: GatewayRecord) -> list[PlatformHealth]:
 def _listed(heading: str, items: list[str], width: int | None) -> list[str]:
     lines = [folded(one_line(line), width, "    ", "  ") for line in items]
     return [heading, *lines] if lines else []
-
-
-def _running(gateway: GatewayRecord) -> str:
-    return one_line(f"{gateway.name}, running since {_minute(gateway.started)}")
 
 
 def _trouble(outgoing: Outgoing, now: datetime) -> str:

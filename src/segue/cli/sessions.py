@@ -57,13 +57,7 @@ def sessions(ctx: click.Context) -> None:
 @click.option("--limit", type=_limit, default=_LISTED, show_default=True, help="Maximum number.")
 @click.option("--all", "everything", is_flag=True, help="No maximum.")
 @JSON
-def list_(
-    *,
-    platform: str | None = None,
-    limit: int = _LISTED,
-    everything: bool = False,
-    as_json: bool = False,
-) -> None:
+def list_(*, platform: str | None, limit: int, everything: bool, as_json: bool) -> None:
     """List your sessions, the most recently active first."""
     at = Platform(platform) if platform else None
     most = _EVERYTHING if everything else limit
