@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -14,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from segue import handoff as handoffs
 from segue.chat import page_links
+from segue.chat.location import holder
 from segue.chat.output import draw, notice, print_json, say
 from segue.chat.render.clean import clean
 from segue.cli import completion
@@ -59,7 +58,7 @@ def handoff(
         """Hand off the session while holding its lease, and return the exit code."""
         try:
             found = await store.sessions.find(ME, session)
-            async with hold(store, found.id, _holder()) as held:
+            async with hold(store, found.id, holder("`segue handoff`")) as held:
                 stop = asyncio.Event()
                 steps = handoffs.hand_off(
                     store, held, platform, chat_id=chat_id or None, message=message, interrupt=stop
@@ -87,10 +86,6 @@ async def _last(steps: AsyncGenerator[Progress], report: HandoffReport) -> Compl
             if isinstance(step, Completed | Failed):
                 return step
     raise RuntimeError("a handoff ended without a result")
-
-
-def _holder() -> str:
-    return f"`segue handoff` on {socket.gethostname()} (process {os.getpid()})"
 
 
 class HandoffText:
