@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import click
 
@@ -63,15 +64,12 @@ class Examination:
         """Run the checks, and return what they find within `seconds`, in a fixed order."""
         deadline = time.monotonic() + seconds
         self._start("program", diagnostics.program)
-        found = self._settings()
-        if found is not None:
-            settings = found
-            servers = self._around.local_servers()
-            self._start("settings", lambda: diagnostics.settings_file(settings))
-            self._start("store", lambda: diagnostics.store(settings))
-            self._start("model", lambda: diagnostics.model(settings, servers))
+        if settings := self._settings():
+            self._start("settings", partial(diagnostics.settings_file, settings))
+            self._start("store", partial(diagnostics.store, settings))
+            self._start("model", partial(diagnostics.model, settings, self._around.servers))
             for platform in diagnostics.bots(settings):
-                self._start(platform, lambda platform=platform: diagnostics.bot(settings, platform))
+                self._start(platform, partial(diagnostics.bot, settings, platform))
         self._start("terminal", diagnostics.terminal)
         return [finding for check in self._checks for finding in check.found(deadline)]
 

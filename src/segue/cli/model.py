@@ -40,13 +40,10 @@ class Around:
     """The environment and model servers for the commands. Tests pass their own as click's `obj`."""
 
     environ: Mapping[str, str] | None = None
-    servers: Sequence[ModelServer] | None = None
+    servers: Sequence[ModelServer] = SERVERS
 
     def settings(self) -> Settings:
         return config.load(self.environ)
-
-    def local_servers(self) -> Sequence[ModelServer]:
-        return SERVERS if self.servers is None else self.servers
 
 
 _around = click.make_pass_decorator(Around, ensure=True)
@@ -64,9 +61,9 @@ def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     settings = around.settings()
-    found = asyncio.run(survey(settings, servers=around.local_servers()))
+    found = asyncio.run(survey(settings, servers=around.servers))
     value = {**dataclasses.asdict(found), "warnings": settings.warnings}
-    lines = _surveyed(found, around.local_servers(), settings.warnings)
+    lines = _surveyed(found, around.servers, settings.warnings)
     print_result(value, lines, as_json=as_json)
 
 
@@ -78,7 +75,7 @@ def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
     """List the available models, of all providers or of one PROVIDER."""
     from segue.agent.models.offers import available  # noqa: PLC0415 - needs httpx2
 
-    offers = asyncio.run(available(around.settings(), provider, servers=around.local_servers()))
+    offers = asyncio.run(available(around.settings(), provider, servers=around.servers))
     print_result({"offers": offers}, _offered(offers), as_json=as_json)
 
 
@@ -89,7 +86,7 @@ def use(around: Around, *, name: str) -> None:
     """Use the model NAME from now on."""
     from segue.agent.models.offers import check  # noqa: PLC0415 - needs httpx2
 
-    settings, servers = around.settings(), around.local_servers()
+    settings, servers = around.settings(), around.servers
 
     async def checked() -> tuple[str, str]:
         choice = await choose(settings, name, servers=servers)
@@ -124,7 +121,7 @@ def pull(around: Around, *, yes: bool) -> None:
 @_around
 def test(around: Around, *, name: str | None) -> None:
     """Ask a model for one sentence, and show how long it took. This may cost a little."""
-    print_lines(asyncio.run(_try(around.settings(), name, around.local_servers())).lines())
+    print_lines(asyncio.run(_try(around.settings(), name, around.servers)).lines())
 
 
 def _surveyed(found: Survey, servers: Sequence[ModelServer], warnings: Sequence[str]) -> list[str]:
