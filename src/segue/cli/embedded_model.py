@@ -47,13 +47,13 @@ def make_ready(settings: Settings) -> Settings:
 def _accepted(found: Candidate, settings: Settings) -> bool:
     name = found.offer or ""
     say(f"No model is chosen yet. {found.title} on this machine offers {one_line(name)}.")
-    if not confirm(name, settings):
+    if not confirm_server(name, settings):
         return False
     config.set_model(name)
     return True
 
 
-def confirm(
+def confirm_server(
     name: str,
     settings: Settings,
     environ: Mapping[str, str] | None = None,

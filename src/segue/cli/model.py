@@ -19,7 +19,7 @@ from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.agent.models.choice import Survey, choose, connect, survey, ways
 from segue.chat.output import print_lines, print_result
 from segue.cli import completion, embedded_model
-from segue.cli.embedded_model import confirm
+from segue.cli.embedded_model import confirm_server
 from segue.cli.options import JSON
 from segue.config import Settings
 from segue.core.errors import ForeignServer, ModelError
@@ -86,7 +86,7 @@ def use(around: Around, *, name: str) -> None:
     """Use the model NAME from now on."""
     from segue.agent.models.offers import check  # noqa: PLC0415 - needs httpx2
 
-    settings, servers = around.settings(), around.servers
+    settings, servers, environ = around.settings(), around.servers, around.environ
 
     async def checked() -> tuple[str, str]:
         choice = await choose(settings, name, servers=servers)
@@ -95,11 +95,11 @@ def use(around: Around, *, name: str) -> None:
     try:
         chosen, doubt = asyncio.run(checked())
     except ForeignServer:
-        if not sys.stdin.isatty() or not confirm(name, settings, around.environ, servers=servers):
+        if not sys.stdin.isatty() or not confirm_server(name, settings, environ, servers=servers):
             raise
         settings = around.settings()
         chosen, doubt = asyncio.run(checked())
-    path = config.set_model(chosen, around.environ)
+    path = config.set_model(chosen, environ)
     lines = [f"The model is now {chosen} (saved in {path})."]
     if doubt:
         lines.append(f"It could not be checked: {one_line(doubt)}")

@@ -31,7 +31,7 @@ _EVERYTHING = 1 << 31
 _LAST_MESSAGES = 200
 """How many messages are loaded to find the last few exchanges."""
 
-Write = Callable[[bytes], object]
+_Write = Callable[[bytes], object]
 
 _NAME = click.argument("name", shell_complete=completion.sessions)
 _limit = click.IntRange(min=1)
@@ -134,7 +134,7 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @JSON
 def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> None:
-    """Write a session as JSON lines: a header, then its messages."""
+    """_Write a session as JSON lines: a header, then its messages."""
     target = None if output is None or str(output) == "-" else output
     session, messages = with_store(lambda store: _export(store, name, target, force=force))
     if target is not None:
@@ -146,7 +146,7 @@ def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> Non
 async def _export(
     store: Store, name: str, target: Path | None, *, force: bool
 ) -> tuple[Session, int]:
-    """Write the session to `target` or to standard output. Return it with its number of messages.
+    """_Write the session to `target` or to standard output. Return it with its number of messages.
 
     An existing file is replaced only with `force`, and never by an incomplete session.
     """
@@ -160,7 +160,7 @@ async def _export(
 
 
 @contextlib.contextmanager
-def _standard_output() -> Generator[Write]:
+def _standard_output() -> Generator[_Write]:
     if sys.stdout.isatty():
         yield lambda line: click.echo(visible_json(line.decode()), nl=False)  # noqa: TID251
     else:
@@ -168,7 +168,7 @@ def _standard_output() -> Generator[Write]:
 
 
 @contextlib.contextmanager
-def _file(target: Path, *, force: bool) -> Generator[Write]:
+def _file(target: Path, *, force: bool) -> Generator[_Write]:
     """Open the file, and turn errors into messages for the user."""
     try:
         if target.exists() and not target.is_file():
