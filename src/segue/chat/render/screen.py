@@ -20,7 +20,6 @@ class Style(enum.StrEnum):
     BOLD = "1"
     DIM = "2"
     RED = "31"
-    GREEN = "32"
     YELLOW = "33"
     CYAN = "36"
     WARNING = "1;33"
