@@ -134,7 +134,7 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @JSON
 def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> None:
-    """_Write a session as JSON lines: a header, then its messages."""
+    """Write a session as JSON lines: a header, then its messages."""
     target = None if output is None or str(output) == "-" else output
     session, messages = with_store(lambda store: _export(store, name, target, force=force))
     if target is not None:
@@ -146,7 +146,7 @@ def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> Non
 async def _export(
     store: Store, name: str, target: Path | None, *, force: bool
 ) -> tuple[Session, int]:
-    """_Write the session to `target` or to standard output. Return it with its number of messages.
+    """Write the session to `target` or to standard output. Return it with its number of messages.
 
     An existing file is replaced only with `force`, and never by an incomplete session.
     """

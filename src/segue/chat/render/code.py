@@ -26,8 +26,8 @@ _TRIES = 3
 
 _LANGUAGE = re.compile(r"\w[\w+#.-]*")
 
-# ANSI colours that themes keep readable, without black, white and similar ones.
 _Kind = tuple[str, ...]
+# ANSI colours that themes keep readable, without black, white and similar ones.
 _KINDS: Mapping[str, Sequence[_Kind]] = {
     "italic dim": (Comment,),
     "magenta": (Comment.Preproc, Keyword, Operator.Word, Name.Tag),
