@@ -36,6 +36,11 @@ def screen() -> int | None:
     return max(shutil.get_terminal_size().columns, NARROWEST)
 
 
+def is_interactive() -> bool:
+    """Return whether the user can be asked: both input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def say(text: str = "") -> None:
     click.echo(harmless(text))  # noqa: TID251
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from segue import config
 from segue.chat.display import Display
 from segue.chat.location import here
-from segue.chat.output import notice
+from segue.chat.output import is_interactive, notice
 from segue.chat.plain import PlainConsole
 from segue.chat.render import stream
 from segue.chat.render.screen import Screen, screen
@@ -65,7 +65,7 @@ class _Program:
         self._tasks: set[asyncio.Task[None]] = set()
         variables = config.terminal_variables()
         shown = screen(sys.stdout, variables, shutil.get_terminal_size().columns)
-        self._draws = _is_tty() and variables.get("TERM", "dumb") not in {"", "dumb"}
+        self._draws = is_interactive() and variables.get("TERM", "dumb") not in {"", "dumb"}
         self._console = self._drawing(shown) if self._draws else PlainConsole()
         self._display = Display(self._console, shown, echo=self._draws)
         self._conversation: Conversation | None = None
@@ -218,7 +218,7 @@ class _Program:
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGHUP, signal.SIGTERM):
             loop.add_signal_handler(ending, self._on_leave)
-        if _is_tty():  # without drawing, Ctrl-C arrives as a signal, not as a key
+        if is_interactive():  # without drawing, Ctrl-C arrives as a signal, not as a key
             loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -226,10 +226,6 @@ class _Program:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _is_tty() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _is_cancelled() -> bool:

@@ -16,7 +16,7 @@ from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.agent.models.choice import Candidate, answering, embedded
 from segue.agent.models.local import runtime
 from segue.agent.models.local.weights import QWEN, Weights, present
-from segue.chat.output import say
+from segue.chat.output import is_interactive, say
 from segue.config import Settings
 from segue.core.text import one_line
 
@@ -33,10 +33,8 @@ def make_ready(settings: Settings) -> Settings:
 
     A user who declines can still chat. The turn then says what is missing.
     """
-    if settings.model or settings.keys or embedded(settings).name:
+    if settings.model or settings.keys or embedded(settings).name or not is_interactive():
         return settings  # no need to contact a server
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return settings
     for found in asyncio.run(answering(settings)):
         if _accepted(found, settings):
             return config.load()

@@ -7,7 +7,6 @@ supports links, the code is also shown as a link and a QR code.
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 import click
 
 from segue.chat import output, page_links
-from segue.chat.output import Column, draw, notice, picked, print_json, print_result, say, screen
+from segue.chat.output import Column, draw, is_interactive, notice, picked, print_json, say, screen
 from segue.chat.render import qr
 from segue.cli.formatting import ago
 from segue.cli.options import JSON, YES, confirm
@@ -57,7 +56,7 @@ def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
         if as_json:  # --json before the subcommand means the same as after it
             ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
         return
-    waits = sys.stdin.isatty() and sys.stdout.isatty() and not no_wait
+    waits = is_interactive() and not no_wait
     if as_json:
         with_store(_show_as_json)
         return
@@ -183,7 +182,7 @@ def list_(*, as_json: bool) -> None:
     """List the accounts that are paired with you."""
     found = with_store(lambda store: store.owners.identities(ME))
     value = [_as_json(identity) for identity in found]
-    print_result(value, _listed(found, screen(), datetime.now(UTC)), as_json=as_json)
+    output.print_result(value, _listed(found, screen(), datetime.now(UTC)), as_json=as_json)
 
 
 def _listed(identities: Sequence[Identity], width: int | None, now: datetime) -> list[str]:
@@ -222,7 +221,7 @@ def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
     lines = [f"{_who(identity)} is no longer paired with you."]
     if forgotten:
         lines.append(f"You have no other account on {target}, so its home channel was removed.")
-    print_result(value, lines, as_json=as_json)
+    output.print_result(value, lines, as_json=as_json)
 
 
 async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:
