@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from segue import config
 from segue.agent.models import choice, offers
 from segue.agent.models.catalog import ModelServer
-from segue.cli import servers
+from segue.cli import embedded_model
 from segue.cli.main import main
 from segue.cli.model import Around
 from segue.config import accounts
@@ -123,7 +123,10 @@ def test_another_account_is_named_once_and_remembered(
     listened_by_another_account(server.port, tmp_path, monkeypatch)
     with CliRunner().isolation(input="y\n" if agrees else "\n") as (out, *_):
         settings = config.load(environ)
-        assert servers.confirm("ollama/phi4", settings, environ, servers=[server]) is agrees
+        assert (
+            embedded_model.confirm_server("ollama/phi4", settings, environ, servers=[server])
+            is agrees
+        )
         asked = out.getvalue().decode()
     assert "The server at 127.0.0.1:40000 runs as 54321, not as you." in asked
     assert config.load(environ).server_accounts == (("54321",) if agrees else ())

@@ -18,7 +18,6 @@ from segue.handoff import (
     Waiting,
     Working,
     ask,
-    cancel,
     follow,
     request,
 )
@@ -116,7 +115,7 @@ async def test_a_failed_one_is_told_with_its_reason(store: Store, asked: Handoff
 
 
 async def test_what_is_over_is_told_even_if_it_was_asked_for_again(store: Store, asked: Handoff):
-    assert await cancel(store, asked)
+    assert await store.cancel_handoff(asked.id)
     await ask(store, asked.session_id, None, "telegram")
     (last,) = await all_told(store, asked)
     assert outcome(last).id == asked.id
@@ -126,7 +125,7 @@ async def test_what_is_over_is_told_even_if_it_was_asked_for_again(store: Store,
 async def test_a_session_that_was_deleted_meanwhile_is_not_followed_for_ever(
     store: Store, asked: Handoff
 ):
-    await cancel(store, asked)
+    await store.cancel_handoff(asked.id)
     await store.sessions.delete(asked.session_id)
     with pytest.raises(SessionNotFound):
         await all_told(store, asked)
@@ -340,9 +339,9 @@ async def test_what_is_cancelled_in_time_does_not_happen(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     claim = await gateway.claim()
-    assert await cancel(store, asked) is True
+    assert await store.cancel_handoff(asked.id) is True
     assert await gateway.complete(claim) is False
-    assert await cancel(store, asked) is False
+    assert await store.cancel_handoff(asked.id) is False
     (last,) = await all_told(store, asked)
     assert last.text() == REASONS[Failure.CANCELLED]
 
@@ -351,7 +350,7 @@ async def test_failure_3_a_late_cancel_never_undoes_a_completed_handoff(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     assert await gateway.complete(await gateway.claim())
-    assert await cancel(store, asked) is False
+    assert await store.cancel_handoff(asked.id) is False
     (last,) = await all_told(store, asked)
     assert isinstance(last, Completed)
     found = await store.sessions.get(asked.session_id)

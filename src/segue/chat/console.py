@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
@@ -83,7 +82,6 @@ class Console:
         self._on_leave = on_leave
         self._refuses = refuses
         self._screen = screen
-        self._status = status
         self._question: Question[Any] | None = None
         self._asking = asyncio.Lock()
         self._draft = Document()
@@ -103,13 +101,13 @@ class Console:
             complete_while_typing=Condition(self._is_command),
             complete_in_thread=False,
             reserve_space_for_menu=4,
-            bottom_toolbar=self._toolbar,
+            bottom_toolbar=lambda: ANSI(status(self.width)),
             erase_when_done=True,
             style=_THEME,
         )
         self._session.app.min_redraw_interval = _REDRAW
         self._session.default_buffer.accept_handler = self._accept
-        self._session.app.after_render.add_handler(self._rendered)
+        self._session.app.after_render.add_handler(lambda _: self.shown.set())
         self._session.app.key_processor.before_key_press += self._key_pressed
 
     @property
@@ -131,9 +129,6 @@ class Console:
         self._arrived.set()
         if self._session.app.is_running and not self._session.app.is_done:
             self._session.app.exit(result="")
-
-    def _rendered(self, _: Application[str]) -> None:
-        self.shown.set()
 
     async def read(self) -> str | None:
         """Return the next input, or None once the console is closed."""
@@ -220,9 +215,6 @@ class Console:
     def _waiting(self, text: str) -> str:
         said = clean(one_line(text, max(self.width - 14, 10)))
         return self._screen.paint(f"{_MORE}queued: {said}", Style.DIM)
-
-    def _toolbar(self) -> ANSI:
-        return ANSI(self._status(self.width))
 
     def _write(self, text: str) -> None:
         output = self._session.output

@@ -7,7 +7,6 @@ import contextlib
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from segue import commands, handoff
@@ -34,19 +33,6 @@ from segue.turns import HeldLease, Place, Turns, hold
 _FOLLOW = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """How the conversation starts."""
-
-    session: Session | None = None
-    """The session to resume. With None, the first message starts a new one."""
-    title: str | None = None
-    here: bool = False
-    """Whether to stay in the current directory instead of changing to the session's."""
-    now: bool = False
-    """Whether to take the session at once, even in the middle of a turn."""
-
-
 class Conversation:
     """The context in which commands run, and the holder of the session."""
 
@@ -64,7 +50,8 @@ class Conversation:
         """Set it to stop the current turn or wait. None if nothing is running."""
         self._display = display
         self._cwd = cwd
-        self._title: str | None = None
+        self.title: str | None = None
+        """The title of the session that the first message starts."""
         self._held: HeldLease | None = None
         self._hold = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
@@ -83,12 +70,6 @@ class Conversation:
         finally:
             await self._let_go()
 
-    async def begin(self, opening: Opening) -> None:
-        """Resume the session in `opening`, if any."""
-        self._title = opening.title
-        if opening.session is not None:
-            await self.resume(opening.session, here=opening.here, now=opening.now)
-
     async def do(self, text: str) -> bool:
         """Send `text` to the agent, or run it as a command. Return False if the user has left."""
         try:
@@ -104,21 +85,17 @@ class Conversation:
 
     @property
     def place(self) -> Place:
-        session = self.session
-        source = address(session.id) if session else address()
-        return Place(
-            context=Context(source=source, cwd=str(self._cwd)),
-            holder=holder(),
-            approve=self._display.approve,
-        )
+        source = address(self.session.id) if self.session else address()
+        context = Context(source=source, cwd=str(self._cwd))
+        return Place(context=context, holder=holder(), approve=self._display.approve)
 
     async def begun(self) -> Session:
         if self.session is None:
             await self.store.owners.ensure(ME)
-            session = await self.store.sessions.create(
-                ME, Platform.LOCAL, title=self._title, cwd=str(self._cwd)
+            title, cwd = self.title, str(self._cwd)
+            await self._take(
+                await self.store.sessions.create(ME, Platform.LOCAL, title=title, cwd=cwd)
             )
-            await self._take(session)
         return await self._seen()
 
     @contextlib.asynccontextmanager
@@ -136,15 +113,10 @@ class Conversation:
         try:
             await self.begun()
             held = await self._in_hand()
-            async with contextlib.aclosing(
-                self.turns.take_turn(
-                    held.lease.session_id,
-                    message,
-                    self.place,
-                    held=held,
-                    interrupt=self.interrupt,
-                )
-            ) as events:
+            events = self.turns.take_turn(
+                held.lease.session_id, message, self.place, held=held, interrupt=self.interrupt
+            )
+            async with contextlib.aclosing(events):
                 async for event in events:
                     await self._display.event(event)
             await self._seen()
@@ -156,12 +128,11 @@ class Conversation:
     async def fresh(self, title: str | None) -> None:
         former = self.session
         await self._let_go()
-        self._title = title
+        self.title = title
         if title:
             await self.begun()
         if former is not None:
-            back = f"/resume {former.name}"
-            await self.notice(f"Started a new session. To go back, type {back}")
+            await self.notice(f"Started a new session. To go back, type /resume {former.name}")
 
     async def resume(self, session: Session, *, here: bool = False, now: bool = False) -> None:
         if self.session is not None and session.id == self.session.id and self._is_ours():
@@ -186,9 +157,8 @@ class Conversation:
         held = await self._in_hand()
         self.interrupt = asyncio.Event()
         try:
-            async for progress in handoff.hand_off(
-                self.store, held, platform, interrupt=self.interrupt
-            ):
+            steps = handoff.hand_off(self.store, held, platform, interrupt=self.interrupt)
+            async for progress in steps:
                 if isinstance(progress, handoff.Completed):
                     self._left = True
                     self._farewell = await handoff.handed_over(self.store, progress)
@@ -234,13 +204,7 @@ class Conversation:
         """Hold `session` here and release the previous one."""
         taking = AsyncExitStack()
         held = await taking.enter_async_context(
-            hold(
-                self.store,
-                session.id,
-                holder(),
-                take_over=take_over,
-                address=address(session.id),
-            )
+            hold(self.store, session.id, holder(), take_over=take_over, address=address(session.id))
         )
         await self._let_go()
         self.session, self._held, self._hold = session, held, taking

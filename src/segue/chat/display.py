@@ -5,53 +5,34 @@ from __future__ import annotations
 import enum
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from segue.chat.questions import APPROVAL, YES_OR_NO
 from segue.chat.render import cells, events
 from segue.chat.render.clean import clean
-from segue.chat.render.command_list import Listed, command_list
+from segue.chat.render.command_list import command_list
 from segue.chat.render.screen import Screen, Style
 from segue.chat.render.status_line import status_line
 from segue.chat.render.stream import Stream, begin
 from segue.core.address import Platform
 from segue.core.approval import Answer
 from segue.core.errors import SessionError, UserError
-from segue.core.events import (
-    NO_ANSWER,
-    Event,
-    TextDelta,
-    TurnDone,
-    TurnFailed,
-    TurnInterrupted,
-)
+from segue.core.events import NO_ANSWER, Event, TextDelta, TurnDone, TurnFailed, TurnInterrupted
 from segue.core.session import Session, Usage
 from segue.core.text import count, is_empty
 from segue.core.transcript import Message, Role, ToolCall, words
 
 if TYPE_CHECKING:
+    from segue.chat.console import Console
+    from segue.chat.plain import PlainConsole
+    from segue.commands.base import Command
     from segue.handoff import Progress
-
-T = TypeVar("T")
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _MAX_SPOKEN = 30
 """How many lines of a user message are shown after the first."""
-
-
-class AnyConsole(Protocol):
-    """Prints lines and asks questions, with or without drawing."""
-
-    still_coming: Stream | None
-    """An answer that is not fully printed yet."""
-
-    async def print(self, text: str) -> None: ...
-
-    def redraw(self) -> None: ...
-
-    async def ask(self, question: str, choices: Mapping[str, T]) -> T: ...
 
 
 class _Kind(enum.Enum):
@@ -65,7 +46,7 @@ class _Kind(enum.Enum):
 class Display:
     """Shows one conversation on one console."""
 
-    def __init__(self, console: AnyConsole, screen: Screen, *, echo: bool) -> None:
+    def __init__(self, console: Console | PlainConsole, screen: Screen, *, echo: bool) -> None:
         """Set `echo` if user input must be printed because the prompt is erased."""
         self.session: Session | None = None
         self.moved = False
@@ -144,7 +125,7 @@ class Display:
             f"Type /follow to watch it there, /resume{name} to take it back, /quit to leave."
         )
 
-    async def commands(self, commands: Sequence[Listed]) -> None:
+    async def commands(self, commands: Sequence[Command]) -> None:
         await self._print(command_list(commands, self._now()))
 
     async def progress(self, progress: Progress) -> None:

@@ -22,5 +22,6 @@ def address(session_id: str = "terminal") -> Address:
     return Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session_id)
 
 
-def holder() -> str:
-    return f"a terminal on {socket.gethostname()} (process {os.getpid()})"
+def holder(program: str = "a terminal") -> str:
+    """Return the name under which this process holds a lease."""
+    return f"{program} on {socket.gethostname()} (process {os.getpid()})"

@@ -7,34 +7,38 @@ back.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+from segue.chat.render import cells
 from segue.chat.render.clean import clean
+from segue.chat.render.screen import NARROWEST, READABLE
 from segue.core.redaction import redacted
+from segue.core.text import is_hidden
 
-WIDEST = 100
-"""Columns. Longer lines of prose are hard to read, however wide the screen."""
-_NARROWEST = 20
 _GAP = 2
 _HALF = "\0"
 """Stands for the second column of a wide character."""
 _PERHAPS_UNSEEN = re.compile(r"[^\x20-\x7e]")
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def screen() -> int | None:
     """Return the screen's width in columns, or None if the output is not a terminal."""
     if not sys.stdout.isatty():
         return None
-    return max(shutil.get_terminal_size().columns, _NARROWEST)
+    return max(shutil.get_terminal_size().columns, NARROWEST)
+
+
+def is_interactive() -> bool:
+    """Return whether the user can be asked: both input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def say(text: str = "") -> None:
@@ -65,6 +69,19 @@ def print_json(value: object) -> None:
     click.echo(json_line(value))  # noqa: TID251
 
 
+def print_result(value: object, lines: Sequence[str], *, as_json: bool) -> None:
+    """Print the result of a command: `value` as JSON, or `lines`."""
+    if as_json:
+        print_json(value)
+    else:
+        print_lines(lines)
+
+
+def picked(value: object, *names: str) -> dict[str, Any]:
+    """Return these attributes of `value`, for JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def json_line(value: object) -> str:
     """Return `value` as one line of JSON that a screen cannot interpret."""
     import msgspec  # noqa: PLC0415 - only what is used
@@ -78,11 +95,8 @@ def visible_json(encoded: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    character = match[0]
-    if character == "\n" or unicodedata.category(character) not in _UNSEEN:
-        return character
-    utf_16 = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{utf_16[i]:02x}{utf_16[i + 1]:02x}" for i in range(0, len(utf_16), 2))
+    is_seen = match[0] == "\n" or not is_hidden(match[0])
+    return match[0] if is_seen else json.dumps(match[0])[1:-1]
 
 
 def folded(text: str, width: int | None, indent: str = "", first: str | None = None) -> str:
@@ -95,7 +109,7 @@ def folded(text: str, width: int | None, indent: str = "", first: str | None = N
         return initial + text
     lines = textwrap.fill(
         text if text.isascii() else _padded(text),
-        max(min(width, WIDEST), len(indent) + _NARROWEST),
+        max(min(width, READABLE), len(indent) + NARROWEST),
         initial_indent=initial,
         subsequent_indent=indent,
         break_on_hyphens=False,
@@ -105,11 +119,9 @@ def folded(text: str, width: int | None, indent: str = "", first: str | None = N
 
 def _padded(text: str) -> str:
     """Return `text` with as many characters as it takes columns on a screen."""
-    from rich.cells import cell_len  # noqa: PLC0415 - only for a screen
-
     # Before the character, so that a line break between the two makes the line too short, not too
     # long.
-    return "".join(_HALF * (cell_len(c) - 1) + c for c in text)
+    return "".join(_HALF * (cells.width(c) - 1) + c for c in text)
 
 
 def fields(pairs: Sequence[tuple[str, str]], width: int | None, indent: str = "  ") -> list[str]:
@@ -132,10 +144,8 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) 
 
     If the table is too wide, the widest column shrinks first.
     """
-    from rich.cells import cell_len  # noqa: PLC0415 - only for a screen
-
     lines = [[column.heading for column in columns], *rows]
-    sizes = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+    sizes = [max(map(cells.width, column)) for column in zip(*lines, strict=True)]
     excess = sum(sizes) + _GAP * (len(sizes) - 1) - width
     for _ in range(excess):
         spare = [i for i, column in enumerate(columns) if sizes[i] > column.least]
@@ -147,12 +157,10 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) 
 
 def _cut(text: str, width: int, column: Column) -> str:
     """Return `text` in exactly `width` columns of the screen. An ellipsis marks a cut."""
-    from rich.cells import cell_len, set_cell_size  # noqa: PLC0415
-
-    if cell_len(text) <= width:
-        return text.rjust(width) if column.number else set_cell_size(text, width)
-    if not column.keeps_end:
-        return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width)
-    while cell_len(text) >= width:
-        text = text[1:]
-    return set_cell_size("…" + text, width)
+    if cells.width(text) <= width and column.number:
+        return text.rjust(width)
+    if cells.width(text) > width and column.keeps_end:
+        while cells.width(text) >= width:
+            text = text[1:]
+        text = f"…{text}"
+    return cells.pad(cells.fit(text, width), width)

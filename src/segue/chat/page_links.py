@@ -19,7 +19,6 @@ from segue.store.processes import whose
 from segue.web import links
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-MINUTES = f"{CODE_SECONDS / 60:.0f} minutes"
 LAN = (
     "Everyone in the local network can reach the web page. Only browsers paired with your link get"
     " in, but conversations cross the network unencrypted."
@@ -76,8 +75,8 @@ def shown(link: str) -> list[str]:
 
     The link has its own line, however long, so that a terminal recognises it as a whole.
     """
-    lines = [*qr.on_screen(link), f"Open this link within {MINUTES}. It works once:"]
-    return [*lines, one_line(link), *([] if in_lan(link) else [here_only()])]
+    how = f"Open this link within {CODE_SECONDS / 60:.0f} minutes. It works once:"
+    return [*qr.on_screen(link), how, one_line(link), *([] if in_lan(link) else [here_only()])]
 
 
 def here_only() -> str:

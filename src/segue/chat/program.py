@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from segue import config
 from segue.chat.display import Display
 from segue.chat.location import here
-from segue.chat.output import notice
+from segue.chat.output import is_interactive, notice
 from segue.chat.plain import PlainConsole
 from segue.chat.render import stream
 from segue.chat.render.screen import Screen, screen
@@ -65,7 +65,7 @@ class _Program:
         self._tasks: set[asyncio.Task[None]] = set()
         variables = config.terminal_variables()
         shown = screen(sys.stdout, variables, shutil.get_terminal_size().columns)
-        self._draws = _is_tty() and variables.get("TERM", "dumb") not in {"", "dumb"}
+        self._draws = is_interactive() and variables.get("TERM", "dumb") not in {"", "dumb"}
         self._console = self._drawing(shown) if self._draws else PlainConsole()
         self._display = Display(self._console, shown, echo=self._draws)
         self._conversation: Conversation | None = None
@@ -99,7 +99,7 @@ class _Program:
         """Load and begin the conversation while the prompt accepts input."""
         await asyncio.to_thread(import_module, "segue.chat.conversation")
         import segue.store  # noqa: PLC0415
-        from segue.chat.conversation import Conversation, Opening  # noqa: PLC0415
+        from segue.chat.conversation import Conversation  # noqa: PLC0415
         from segue.turns import Turns  # noqa: PLC0415
         from segue.turns.agents import Agents  # noqa: PLC0415
 
@@ -114,13 +114,10 @@ class _Program:
                 self._conversation = conversation
                 self._soon(conversation.look_up_model())
                 threading.Thread(target=stream.warm, daemon=True).start()
-                opening = Opening(
-                    session=session, title=options.title, here=options.here, now=options.now
-                )
-                if session is None:  # no task, so there is nothing for Ctrl-C to stop
-                    await conversation.begin(opening)
-                else:
-                    await self._under_way(conversation.begin(opening))
+                conversation.title = options.title
+                if session is not None:
+                    resumed = conversation.resume(session, here=options.here, now=options.now)
+                    await self._under_way(resumed)
                 yield conversation
 
     async def _under_way(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -182,9 +179,8 @@ class _Program:
         elif self._warned:
             self._leaving = self._soon(self._ask_to_leave())
         else:
-            self._soon(
-                self._display.notice("Press Ctrl-C again to leave, or Ctrl-D to leave at once.")
-            )
+            leave = "Press Ctrl-C again to leave, or Ctrl-D to leave at once."
+            self._soon(self._display.notice(leave))
             self._warned = True
 
     def _on_leave(self) -> None:
@@ -222,7 +218,7 @@ class _Program:
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGHUP, signal.SIGTERM):
             loop.add_signal_handler(ending, self._on_leave)
-        if _is_tty():  # without drawing, Ctrl-C arrives as a signal, not as a key
+        if is_interactive():  # without drawing, Ctrl-C arrives as a signal, not as a key
             loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -230,10 +226,6 @@ class _Program:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _is_tty() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _is_cancelled() -> bool:

@@ -11,7 +11,7 @@ by the functions that use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -22,10 +22,9 @@ from segue.core.session import ME
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
+    from segue.core.session import Session
     from segue.store import Store
 
-_PROGRAM = "segue"
-_VARIABLE = "_SEGUE_COMPLETE"
 _SESSIONS = 500
 _SECONDS = 2.0
 _LATEST = "latest"
@@ -113,13 +112,9 @@ def completion(ctx: click.Context, *, shell: str) -> None:
     zsh:   eval "$(segue completion zsh)"    in ~/.zshrc, after compinit
     fish:  segue completion fish | source    in ~/.config/fish/config.fish
     """
-    click.echo(_script(shell, ctx.find_root().command).strip())  # noqa: TID251
-
-
-def _script(shell: str, program: click.Command) -> str:
-    if shell == "zsh":
-        return ZshComplete(program, {}, _PROGRAM, _VARIABLE).source()
-    return _BASH if shell == "bash" else _FISH
+    zsh = ZshComplete(ctx.find_root().command, {}, "segue", "_SEGUE_COMPLETE")
+    script = {"bash": _BASH, "fish": _FISH}.get(shell) or zsh.source()
+    click.echo(script.strip())  # noqa: TID251
 
 
 # Completions
@@ -127,27 +122,21 @@ def _script(shell: str, program: click.Command) -> str:
 
 def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete session titles, and ids where there is no title. Any id also completes."""
-    names: list[str] = []
-    ids: list[str] = []
-    try:
-        for session_id, title in _known():
-            names.append(one_line(title) if title else session_id)
-            ids.append(session_id)
-    except (SegueError, TimeoutError):
-        return []
-    return _fitting(incomplete, [*names, _LATEST]) or _fitting(incomplete, ids)
-
-
-def _known() -> list[tuple[str, str | None]]:
     import asyncio  # noqa: PLC0415
 
     from segue.cli.store_access import with_store  # noqa: PLC0415
 
-    async def known(store: Store) -> list[tuple[str, str | None]]:
+    async def known(store: Store) -> Sequence[Session]:
         async with asyncio.timeout(_SECONDS):
-            return [(s.id, s.title) for s in await store.sessions.list(ME, limit=_SESSIONS)]
+            return await store.sessions.list(ME, limit=_SESSIONS)
 
-    return with_store(known)
+    try:
+        found = with_store(known)
+    except (SegueError, TimeoutError):
+        return []
+    names = [one_line(session.title) if session.title else session.id for session in found]
+    ids = [session.id for session in found]
+    return _fitting(incomplete, [*names, _LATEST]) or _fitting(incomplete, ids)
 
 
 def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import click
 
 import segue.store
 from segue import config as settings
-from segue.chat.output import (
-    Column,
-    folded,
-    notice,
-    print_json,
-    print_lines,
-    say,
-    screen,
-    table,
-)
-from segue.cli import completion, editor
+from segue.chat import output
+from segue.chat.output import Column, folded, notice, print_json, print_lines, say, screen
+from segue.cli import completion
+from segue.cli.options import JSON
 from segue.config import Setting
+from segue.core.errors import BadSettings, NoEditor
 from segue.core.secret import Secret
 from segue.core.text import one_line
 
+_EDITORS = ("nano", "vi")
+_NEW = b"# Settings of Segue. `segue config show` lists them; docs/settings.md explains them.\n"
 _HIDDEN = "(hidden)"
 _NOTHING = "-"
 _NARROW = 60
 _PLATFORMS = ("approvals.platforms.", "platforms.")
 _COLUMNS = (Column("SETTING", 20), Column("VALUE", 16), Column("FROM", 7))
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _NAME = click.argument("name", shell_complete=completion.settings)
 
 
@@ -45,18 +46,16 @@ def config() -> None:
 
 
 @config.command()
-@_JSON
+@JSON
 def path(*, as_json: bool) -> None:
     """Print the path of the settings file, even if it does not exist."""
     found = settings.path()
-    if as_json:
-        print_json({"path": str(found), "exists": found.exists()})
-    else:
-        say(one_line(str(found)))
+    value = {"path": str(found), "exists": found.exists()}
+    output.print_result(value, [one_line(str(found))], as_json=as_json)
 
 
 @config.command()
-@_JSON
+@JSON
 def show(*, as_json: bool) -> None:
     """Show every setting with its value and where the value comes from.
 
@@ -73,7 +72,7 @@ def show(*, as_json: bool) -> None:
 
 @config.command()
 @_NAME
-@_JSON
+@JSON
 def get(*, name: str, as_json: bool) -> None:
     """Print the value of one setting. A list prints one line per value."""
     found = {setting.name: setting for setting in settings.explain()}
@@ -125,7 +124,53 @@ def _ask_for(name: str) -> str:
 @config.command()
 def edit() -> None:
     """Edit the settings file in your editor. It is replaced only if the result is valid."""
-    editor.edit()
+    before = settings.text()
+    # A private folder, because editors leave copies next to the file they edit.
+    with tempfile.TemporaryDirectory(prefix="segue-") as folder:
+        copy = Path(folder) / "config.toml"
+        copy.write_bytes(before or _NEW)
+        copy.chmod(0o600)
+        while (after := _edited(copy)) != (before or _NEW):
+            try:
+                _take_over(before, after)
+            except BadSettings as error:
+                _ask_to_edit_again(error)
+            else:
+                return
+    say("Nothing was changed.")
+
+
+def _edited(copy: Path) -> bytes:
+    """Open the editor, and return what it saved."""
+    command = shlex.split(settings.editor()) or list(filter(shutil.which, _EDITORS))[:1]
+    if not command:
+        raise NoEditor(reason="No editor was found")
+    # Ctrl-C is for the editor. Not SIG_IGN, because the editor would inherit it.
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        ended = subprocess.run([*command, str(copy)], check=False).returncode
+    except OSError as error:
+        reason = f"The editor {one_line(command[0])} cannot be started ({error.strerror})"
+        raise NoEditor(reason=reason) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if ended:
+        raise NoEditor(reason=f"The editor {one_line(command[0])} failed; nothing was changed")
+    return copy.read_bytes()
+
+
+def _take_over(before: bytes, after: bytes) -> None:
+    if settings.text() != before:
+        changed = f"{one_line(str(settings.path()))} has changed since you opened it."
+        click.confirm(f"{changed} Replace it with yours?", abort=True, err=True)
+    path = settings.replace(after)
+    say(f"Changed {one_line(str(path))}.")
+
+
+def _ask_to_edit_again(error: BadSettings) -> None:
+    notice(f"The settings are not valid: {one_line(str(error.fields['reason']))}.")
+    if not sys.stdin.isatty() or not click.confirm("Edit it again?", default=True, err=True):
+        raise error
 
 
 def _listed(found: Sequence[Setting], width: int | None) -> list[str]:
@@ -145,7 +190,7 @@ def _listed(found: Sequence[Setting], width: int | None) -> list[str]:
             folded(f"{name} = {value or _NOTHING} ({origin})", width, "    ", "")
             for name, value, origin in rows
         ]
-    return table(_COLUMNS, [(n, v or _NOTHING, o) for n, v, o in rows], width)
+    return output.table(_COLUMNS, [(n, v or _NOTHING, o) for n, v, o in rows], width)
 
 
 def _shown(setting: Setting) -> str:

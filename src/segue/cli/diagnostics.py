@@ -52,28 +52,24 @@ class Verdict(StrEnum):
     PROBLEM = "problem"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     about: str
-    verdict: Verdict = Verdict.OK
     told: str
+    verdict: Verdict = Verdict.OK
 
 
 def program() -> list[Finding]:
-    versions: list[str] = []
-    missing: list[str] = []
-    for package in _packages():
-        try:
-            versions.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            missing.append(package)
+    versions = {package: _version(package) for package in _packages()}
+    missing = [package for package, version in versions.items() if version is None]
     about = f"Segue {segue.__version__} on Python {platform.python_version()}"
-    findings = [Finding(about="program", told=f"{about}, {platform.system()}.")]
+    findings = [Finding("program", f"{about}, {platform.system()}.")]
     if missing:
         again = "Type `make clean` and `make run` in the project folder to reinstall Segue."
         told = f"Missing: {', '.join(missing)}. {again}"
-        return [*findings, Finding(about="packages", verdict=Verdict.PROBLEM, told=told)]
-    return [*findings, Finding(about="packages", told=f"{', '.join(versions)}.")]
+        return [*findings, Finding("packages", told, Verdict.PROBLEM)]
+    told = ", ".join(f"{package} {version}" for package, version in versions.items())
+    return [*findings, Finding("packages", f"{told}.")]
 
 
 def _packages() -> list[str]:
@@ -85,13 +81,10 @@ def _packages() -> list[str]:
 
 def settings_file(settings: Settings) -> list[Finding]:
     if settings.warnings:
-        return [
-            Finding(about="settings", verdict=Verdict.WARNING, told=warning)
-            for warning in settings.warnings
-        ]
+        return [Finding("settings", warning, Verdict.WARNING) for warning in settings.warnings]
     if not settings.path.exists():
-        return [Finding(about="settings", told=f"No file at {settings.path}: using the defaults.")]
-    return [Finding(about="settings", told=f"{settings.path} is valid.")]
+        return [Finding("settings", f"No file at {settings.path}: using the defaults.")]
+    return [Finding("settings", f"{settings.path} is valid.")]
 
 
 def store(settings: Settings) -> list[Finding]:
@@ -106,7 +99,7 @@ async def _store(url: str) -> list[Finding]:
         async with await segue.store.open(url) as opened:
             return [await _contents(opened, shown), *disk, await _gateway(opened)]
     except StoreError as error:
-        return [Finding(about="store", verdict=Verdict.PROBLEM, told=str(error))]
+        return [Finding("store", str(error), Verdict.PROBLEM)]
 
 
 async def _contents(store: Store, shown: str) -> Finding:
@@ -115,9 +108,9 @@ async def _contents(store: Store, shown: str) -> Finding:
     if health.faults:
         told = f"{shown} is damaged: {'; '.join(health.faults)}. Stop Segue, keep a copy of it,"
         told = f"{told} and restore a backup."
-        return Finding(about="store", verdict=Verdict.PROBLEM, told=told)
+        return Finding("store", told, Verdict.PROBLEM)
     checked = "not checked for damage" if health.faults is None else "intact"
-    return Finding(about="store", told=f"{shown}: {held}, {checked}.")
+    return Finding("store", f"{shown}: {held}, {checked}.")
 
 
 def _disk(url: str) -> list[Finding]:
@@ -130,19 +123,18 @@ def _disk(url: str) -> list[Finding]:
     told = f"{size(free)} free at {folder}."
     if free < _NO_SPACE:
         told = f"{told} Free some space: nothing can be saved on a full disk."
-        return [Finding(about="disk", verdict=Verdict.PROBLEM, told=told)]
+        return [Finding("disk", told, Verdict.PROBLEM)]
     if free < _LITTLE_SPACE:
-        return [Finding(about="disk", verdict=Verdict.WARNING, told=f"Only {told}")]
-    return [Finding(about="disk", told=told)]
+        return [Finding("disk", f"Only {told}", Verdict.WARNING)]
+    return [Finding("disk", told)]
 
 
 async def _gateway(store: Store) -> Finding:
     gateways = await store.gateways.alive()
     if not gateways:
-        told = "Not running. Only handoffs and chats need it."
-        return Finding(about="gateway", told=told)
+        return Finding("gateway", "Not running. Only handoffs and chats need it.")
     each = (f"{gateway.name} serves {', '.join(sorted(gateway.platforms))}" for gateway in gateways)
-    return Finding(about="gateway", told=f"Running: {'; '.join(each)}.")
+    return Finding("gateway", f"Running: {'; '.join(each)}.")
 
 
 def bots(settings: Settings) -> list[Platform]:
@@ -161,22 +153,19 @@ async def _bot(settings: Settings, platform: Platform) -> list[Finding]:
             homes = await store.owners.homes(ME) if await store.owners.get(ME) else ()
         adapter = registry.make(platform, settings.platforms[platform])
     except (StoreError, PlatformError) as error:
-        return [Finding(about=platform, verdict=Verdict.PROBLEM, told=str(error))]
+        return [Finding(platform, str(error), Verdict.PROBLEM)]
     home = next((home.address for home in homes if home.platform is platform), None)
     findings = [_as_ours(platform, found) for found in await adapter.examine(home)]
     if home is None:
         told = f"No home channel yet. Type `segue setup {platform}`."
-        findings.append(Finding(about=platform, verdict=Verdict.WARNING, told=told))
+        findings.append(Finding(platform, told, Verdict.WARNING))
     return findings
 
 
 def _as_ours(platform: Platform, found: Examined) -> Finding:
-    verdict = Verdict.PROBLEM if found.vital else Verdict.WARNING
-    return Finding(
-        about=platform,
-        verdict=Verdict.OK if found.ok else verdict,
-        told=f"{found.text} {found.fix}".strip(),
-    )
+    fault = Verdict.PROBLEM if found.vital else Verdict.WARNING
+    told = f"{found.text} {found.fix}".strip()
+    return Finding(platform, told, Verdict.OK if found.ok else fault)
 
 
 def model(settings: Settings, servers: Sequence[ModelServer]) -> list[Finding]:
@@ -190,31 +179,33 @@ async def _model(settings: Settings, servers: Sequence[ModelServer]) -> Finding:
     try:
         choice = await choose(settings, servers=servers)
     except ModelError as error:
-        return Finding(about="model", verdict=Verdict.PROBLEM, told=str(error))
+        return Finding("model", str(error), Verdict.PROBLEM)
     told = f"{choice.name}. {choice.why}"
     try:
         await offers.look(choice, settings, servers=servers, seconds=_REACH_SECONDS)
     except (BadKey, UnknownModel, ModelOffline) as error:
-        return Finding(about="model", verdict=Verdict.PROBLEM, told=f"{told} {error}")
+        return Finding("model", f"{told} {error}", Verdict.PROBLEM)
     except ModelError as error:
         told = f"{told} It could not be checked: {error}"
-        return Finding(about="model", verdict=Verdict.WARNING, told=told)
+        return Finding("model", told, Verdict.WARNING)
     here = choice.name in {LOCAL, SCRIPTED}
-    return Finding(about="model", told=told if here else f"{told} It is reachable.")
+    return Finding("model", told if here else f"{told} It is reachable.")
 
 
 def _embedded(settings: Settings) -> Finding:
     found = embedded(settings)
-    version = f"{runtime.PACKAGE} {_version(runtime.PACKAGE)}" if runtime.present() else ""
-    where = f" {version}, weights in {settings.models_folder}." if found.name else ""
-    return Finding(about="embedded", told=f"{found.why}{where}")
+    version = _version(runtime.PACKAGE) or "(unknown version)"
+    runs = f"{runtime.PACKAGE} {version}" if runtime.present() else ""
+    where = f" {runs}, weights in {settings.models_folder}." if found.name else ""
+    return Finding("embedded", f"{found.why}{where}")
 
 
-def _version(package: str) -> str:
+def _version(package: str) -> str | None:
+    """Return the version, or None if the package is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "(unknown version)"
+        return None
 
 
 def terminal() -> list[Finding]:
@@ -223,7 +214,7 @@ def terminal() -> list[Finding]:
 
     console = Console()
     if not console.is_terminal:
-        return [Finding(about="terminal", told="Not a terminal: printing plain text.")]
+        return [Finding("terminal", "Not a terminal: printing plain text.")]
     system = None if console.no_color else console.color_system
     colours = _COLOURS.get(system, "colours") if system else "no colours"
     told = f"{console.width} columns, {colours}, {console.encoding.upper()}."
@@ -235,4 +226,4 @@ def terminal() -> list[Finding]:
     if console.width < _NARROW:
         doubts.append("Make the window wider.")
     verdict = Verdict.WARNING if doubts else Verdict.OK
-    return [Finding(about="terminal", verdict=verdict, told=" ".join((told, *doubts)))]
+    return [Finding("terminal", " ".join((told, *doubts)), verdict)]

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import click
 
@@ -14,6 +15,7 @@ from segue.chat.output import folded, print_json, screen
 from segue.cli import diagnostics
 from segue.cli.diagnostics import Finding, Verdict
 from segue.cli.model import Around
+from segue.cli.options import JSON
 from segue.config import Settings
 from segue.core.errors import SettingsError
 from segue.core.redaction import redacted
@@ -25,7 +27,7 @@ _ROOM = len("problem  packages  ")
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.make_pass_decorator(Around, ensure=True)
 @click.pass_context
 def doctor(ctx: click.Context, around: Around, *, as_json: bool) -> None:
@@ -62,15 +64,12 @@ class Examination:
         """Run the checks, and return what they find within `seconds`, in a fixed order."""
         deadline = time.monotonic() + seconds
         self._start("program", diagnostics.program)
-        found = self._settings()
-        if found is not None:
-            settings = found
-            servers = self._around.local_servers()
-            self._start("settings", lambda: diagnostics.settings_file(settings))
-            self._start("store", lambda: diagnostics.store(settings))
-            self._start("model", lambda: diagnostics.model(settings, servers))
+        if settings := self._settings():
+            self._start("settings", partial(diagnostics.settings_file, settings))
+            self._start("store", partial(diagnostics.store, settings))
+            self._start("model", partial(diagnostics.model, settings, self._around.servers))
             for platform in diagnostics.bots(settings):
-                self._start(platform, lambda platform=platform: diagnostics.bot(settings, platform))
+                self._start(platform, partial(diagnostics.bot, settings, platform))
         self._start("terminal", diagnostics.terminal)
         return [finding for check in self._checks for finding in check.found(deadline)]
 
@@ -80,7 +79,7 @@ class Examination:
             return self._around.settings()
         except (SettingsError, OSError) as error:
             told = f"{error} Type `segue config edit`. Store and model were not checked."
-            broken = Finding(about="settings", verdict=Verdict.PROBLEM, told=told)
+            broken = Finding("settings", told, Verdict.PROBLEM)
             self._start("settings", lambda: [broken])
             return None
 
@@ -111,7 +110,7 @@ class Check:
             self._found = [self._problem(f"The check failed: {type(error).__name__}: {error}")]
 
     def _problem(self, told: str) -> Finding:
-        return Finding(about=self._about, verdict=Verdict.PROBLEM, told=told)
+        return Finding(self._about, told, Verdict.PROBLEM)
 
 
 def _print(findings: Sequence[Finding]) -> None:

@@ -1,23 +1,22 @@
-"""The embedded model: offered at the first start if there is no other, and downloaded.
-
-A model server found on this machine is offered first.
-"""
+"""The first model: a server found on this machine, or the embedded model, which is downloaded."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from segue import config
+from segue.agent.models import routes
+from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.agent.models.choice import Candidate, answering, embedded
 from segue.agent.models.local import runtime
 from segue.agent.models.local.weights import QWEN, Weights, present
-from segue.chat.output import say
-from segue.cli import servers
+from segue.chat.output import is_interactive, say
 from segue.config import Settings
 from segue.core.text import one_line
 
@@ -34,10 +33,8 @@ def make_ready(settings: Settings) -> Settings:
 
     A user who declines can still chat. The turn then says what is missing.
     """
-    if settings.model or settings.keys or embedded(settings).name:
+    if settings.model or settings.keys or embedded(settings).name or not is_interactive():
         return settings  # no need to contact a server
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return settings
     for found in asyncio.run(answering(settings)):
         if _accepted(found, settings):
             return config.load()
@@ -48,9 +45,33 @@ def make_ready(settings: Settings) -> Settings:
 def _accepted(found: Candidate, settings: Settings) -> bool:
     name = found.offer or ""
     say(f"No model is chosen yet. {found.title} on this machine offers {one_line(name)}.")
-    if not servers.confirm(name, settings):
+    if not confirm_server(name, settings):
         return False
     config.set_model(name)
+    return True
+
+
+def confirm_server(
+    name: str,
+    settings: Settings,
+    environ: Mapping[str, str] | None = None,
+    *,
+    servers: Sequence[ModelServer] = SERVERS,
+) -> bool:
+    """Ask whether the server of the model `name` may receive conversations.
+
+    If another account runs the server, the question names it, and a yes is kept in the settings.
+    """
+    server = routes.find(name, settings, servers).service
+    if not isinstance(server, ModelServer):
+        return True
+    accounts = routes.strangers(server, settings)
+    runs = f" runs as {' and '.join(accounts)}, not as you. It" if accounts else ""
+    hears = "will receive your conversations and can ask to use tools"
+    if not click.confirm(f"The server at {server.place}{runs} {hears}. Use it?"):
+        return False
+    if accounts:
+        config.change("server_accounts", [*settings.server_accounts, *accounts], environ)
     return True
 
 

@@ -13,8 +13,9 @@ import click
 
 from segue import config
 from segue.chat import page_links
-from segue.chat.output import print_json, print_lines, say, screen
+from segue.chat.output import print_result, screen
 from segue.cli import gateway_text
+from segue.cli.options import JSON
 from segue.cli.store_access import with_store
 from segue.config import Settings
 from segue.core.errors import NoPage, UserError
@@ -26,15 +27,11 @@ from segue.store.gateways import GatewayRecord
 _NOT_RUNNING = 3
 """The exit code of `status` if no gateway is running, as for other services."""
 _INTERRUPTED = 130
-_LINES = 50
 _SETTLED = 3.0
 """Seconds that `start` waits, so that it can report which platforms are connected."""
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _LAN = click.option(
-    "--lan",
-    is_flag=True,
-    help="Serve the web page to the local network, not only to this machine.",
+    "--lan", is_flag=True, help="Serve the web page to the local network, not only to this machine."
 )
 
 
@@ -60,7 +57,7 @@ def run(*, log: Path | None, lan: bool) -> None:
     try:
         from segue.gateway.service import serve  # noqa: PLC0415 - a failure is logged, too
 
-        settings = _with_lan(config.load()) if lan else config.load()
+        settings = _settings(lan=lan)
         if settings.web.lan and page_links.is_built_in(settings):
             logger.warning(page_links.LAN)
         asyncio.run(serve(settings))
@@ -73,23 +70,23 @@ def run(*, log: Path | None, lan: bool) -> None:
         raise
 
 
-def _with_lan(settings: Settings) -> Settings:
-    """Return the settings with the page served to the local network, or raise NoPage."""
-    if not page_links.is_built_in(settings):
+def _settings(*, lan: bool) -> Settings:
+    """Return the settings. With `lan`, the page is served to the local network, or raise NoPage."""
+    settings = config.load()
+    if lan and not page_links.is_built_in(settings):
         raise NoPage
-    return replace(settings, web=replace(settings.web, lan=True))
+    return replace(settings, web=replace(settings.web, lan=True)) if lan else settings
 
 
 @gateway.command()
 @_LAN
-@_JSON
+@JSON
 def start(*, lan: bool, as_json: bool) -> None:
     """Start the gateway in the background. It keeps running when this terminal closes.
 
     The exit code is 1 if one is already running, or if it did not start.
     """
-    settings = _with_lan(config.load()) if lan else config.load()
-    log = settings.gateway_log
+    log = _settings(lan=lan).gateway_log
 
     async def begin(store: Store) -> tuple[GatewayRecord, Sequence[str]]:
         started = await background.start(store, log, lan=lan)
@@ -97,29 +94,25 @@ def start(*, lan: bool, as_json: bool) -> None:
         return running, await page_links.addresses(store, [running])
 
     running, addresses = with_store(begin)
-    if as_json:
-        print_json({**gateway_text.as_json(running), "log": str(log)})
-    else:
-        print_lines(gateway_text.started(running, log, addresses))
+    value = {**gateway_text.as_json(running), "log": str(log)}
+    print_result(value, gateway_text.started(running, log, addresses), as_json=as_json)
 
 
 @gateway.command()
-@_JSON
+@JSON
 def stop(*, as_json: bool) -> None:
     """Stop the gateway on this machine, and wait until it has stopped.
 
     Running answers get half a minute to finish. The next gateway continues the rest.
     """
     stopped = with_store(background.stop)
-    if as_json:
-        print_json({"stopped": [gateway_text.as_json(gateway) for gateway in stopped]})
-        return
-    for gateway in stopped:
-        say(f"Stopped: {one_line(gateway.name)}.")
+    value = {"stopped": [gateway_text.as_json(gateway) for gateway in stopped]}
+    lines = [f"Stopped: {one_line(gateway.name)}." for gateway in stopped]
+    print_result(value, lines, as_json=as_json)
 
 
 @gateway.command()
-@_JSON
+@JSON
 @click.pass_context
 def status(ctx: click.Context, *, as_json: bool) -> None:
     """Show the gateway, its platforms and messages that failed.
@@ -127,34 +120,22 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
     The exit code is 0 if a gateway is running and 3 if none is.
     """
     log = config.load().gateway_log
-
     seen = with_store(lambda store: gateway_text.load_status(store, log))
-    if as_json:
-        print_json(seen.json())
-    else:
-        print_lines(seen.lines(screen(), datetime.now(UTC)))
+    print_result(seen.json(), seen.lines(screen(), datetime.now(UTC)), as_json=as_json)
     ctx.exit(0 if seen.gateways else _NOT_RUNNING)
 
 
 @gateway.command()
 @click.option(
-    "-n",
-    "number",
-    type=click.IntRange(min=0),
-    default=_LINES,
-    show_default=True,
-    help="How many lines.",
+    "-n", "number", type=click.IntRange(0), default=50, show_default=True, help="How many lines."
 )
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until Ctrl-C.")
-@_JSON
+@JSON
 @click.pass_context
 def logs(ctx: click.Context, *, number: int, follow: bool, as_json: bool) -> None:
     """Show the last lines of the log of the gateway in the background."""
     try:
         for line in log_file.lines(config.load().gateway_log, number, follow=follow):
-            if as_json:
-                print_json({"line": line})
-            else:
-                say(line)
+            print_result({"line": line}, [line], as_json=as_json)
     except KeyboardInterrupt:
         ctx.exit(_INTERRUPTED)

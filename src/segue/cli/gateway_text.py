@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from segue.chat import page_links
-from segue.chat.output import fields, folded
+from segue.chat.output import fields, folded, picked
 from segue.cli.formatting import ago
-from segue.cli.session_text import handoff_text
+from segue.cli.session_text import handoff_json, handoff_text
 from segue.core.address import HomeChannel, Platform
 from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.core.text import one_line
-from segue.handoff import STEPS
 from segue.store import Store
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.inbox import Incoming
@@ -26,6 +25,10 @@ from segue.store.processes import whose
 _HANDOFFS = 5
 _TROUBLES = 10
 _NOTHING = "It serves no platform: none is set up, or another gateway already serves them."
+_NO_HOME = (
+    "no home channel yet: send /sethome in the chat that should receive handoffs; if the bot does"
+    " not answer there, type `segue pair` first"
+)
 _NONE = "No gateway is running. Type `segue gateway start`."
 
 
@@ -48,7 +51,8 @@ class GatewayStatus:
     def lines(self, width: int | None, now: datetime) -> list[str]:
         lines = [] if self.gateways else [_NONE]
         for gateway in self.gateways:
-            lines.append(folded(_running(gateway), width, "    ", ""))
+            running = f"{gateway.name}, running since {_minute(gateway.started)}"
+            lines.append(folded(one_line(running), width, "    ", ""))
             links = [(health.platform.value, self._link(health)) for health in _links(gateway)]
             lines += fields(links, width) or [folded(_NOTHING, width, "    ", "  ")]
         lines += _listed("Handoffs", [self._handoff(h, now) for h in self.handoffs], width)
@@ -60,57 +64,25 @@ class GatewayStatus:
         return {
             "running": bool(self.gateways),
             "gateways": [as_json(gateway, self.homes) for gateway in self.gateways],
-            "handoffs": [
-                {
-                    "session": handoff.session_id,
-                    "platform": handoff.platform,
-                    "state": handoff.state,
-                    "step": STEPS[handoff.step] if handoff.step else None,
-                    "attempt": handoff.attempt,
-                    "requested": handoff.requested,
-                    "finished": handoff.finished,
-                    "error": handoff.error,
-                    "confirmed": handoff.confirmed,
-                }
-                for handoff in self.handoffs
-            ],
+            "handoffs": [handoff_json(handoff) for handoff in self.handoffs],
             "not_delivered": [
-                {
-                    "address": outgoing.address.key,
-                    "session": outgoing.session_id,
-                    "state": outgoing.state,
-                    "error": outgoing.error,
-                    "queued": outgoing.queued,
-                    "finished": outgoing.finished,
-                }
-                for outgoing in self.troubles
+                _failed(outgoing, "state", "queued", "finished") for outgoing in self.troubles
             ],
-            "not_answered": [
-                {
-                    "address": incoming.address.key,
-                    "session": incoming.session_id,
-                    "error": incoming.error,
-                    "received": incoming.received,
-                }
-                for incoming in self.unanswered
-            ],
+            "not_answered": [_failed(incoming, "received") for incoming in self.unanswered],
             "log": str(self.log),
         }
 
     def _link(self, health: PlatformHealth) -> str:
+        """Return a platform's state, such as `connected as 12 since 2026-11-16 10:02; …`."""
+        account = f" as {health.account}" if health.account else ""
+        why = f" ({health.detail})" if health.detail else ""
         home = self.homes.get(health.platform)
         where = f"home channel {home}" if home else _NO_HOME
-        return one_line(f"{link(health)}; {where}")
+        return one_line(f"{health.state}{account} since {_minute(health.since)}{why}; {where}")
 
     def _handoff(self, handoff: Handoff, now: datetime) -> str:
         name = self.names.get(handoff.session_id, handoff.session_id)
         return f"{name} {handoff_text(handoff, now)}"
-
-
-_NO_HOME = (
-    "no home channel yet: send /sethome in the chat that should receive handoffs; if the bot does"
-    " not answer there, type `segue pair` first"
-)
 
 
 async def load_status(store: Store, log: Path) -> GatewayStatus:
@@ -136,14 +108,14 @@ def started(gateway: GatewayRecord, log: Path, addresses: Sequence[str]) -> list
     platforms = f"It serves {served}." if served else _NOTHING
     return [
         f"Started {one_line(gateway.name)}. {platforms}",
-        *(_down(health) for health in _links(gateway) if health.state is LinkState.DOWN),
+        *(
+            one_line(f"{health.platform} cannot be reached: {health.detail}.")
+            for health in _links(gateway)
+            if health.state is LinkState.DOWN
+        ),
         *_page(gateway, addresses),
         f"Its log is {one_line(str(log))}. Type `segue gateway logs` to read it.",
     ]
-
-
-def _down(health: PlatformHealth) -> str:
-    return one_line(f"{health.platform} cannot be reached: {health.detail}.")
 
 
 def _page(gateway: GatewayRecord, addresses: Sequence[str]) -> list[str]:
@@ -157,38 +129,29 @@ def _page(gateway: GatewayRecord, addresses: Sequence[str]) -> list[str]:
     return [where, *([f"Warning: {page_links.LAN}"] if addresses else [])]
 
 
-def link(health: PlatformHealth) -> str:
-    """Return a platform's state, such as `connected as 12 since 2026-11-16 10:02`."""
-    account = f" as {health.account}" if health.account else ""
-    why = f" ({health.detail})" if health.detail else ""
-    return f"{health.state}{account} since {_minute(health.since)}{why}"
-
-
 def as_json(
     gateway: GatewayRecord, homes: Mapping[Platform, HomeChannel] | None = None
 ) -> dict[str, Any]:
     machine, pid = whose(gateway.process)
     platforms: list[dict[str, Any]] = []
     for health in _links(gateway):
-        entry: dict[str, Any] = {
-            "platform": health.platform,
-            "state": health.state,
-            "since": health.since,
-            "detail": health.detail,
-            "account": health.account,
-        }
+        entry = picked(health, "platform", "state", "since", "detail", "account")
         if homes is not None:
             home = homes.get(health.platform)
             entry["home"] = home.address.key if home else None
         platforms.append(entry)
     return {
-        "name": gateway.name,
+        **picked(gateway, "name", "started"),
         "machine": machine,
         "pid": pid,
-        "started": gateway.started,
         "page": page_links.url([gateway]),
         "platforms": platforms,
     }
+
+
+def _failed(message: Outgoing | Incoming, *names: str) -> dict[str, Any]:
+    where = {"address": message.address.key, "session": message.session_id}
+    return {**where, **picked(message, "error", *names)}
 
 
 def _links(gateway: GatewayRecord) -> list[PlatformHealth]:
@@ -198,10 +161,6 @@ def _links(gateway: GatewayRecord) -> list[PlatformHealth]:
 def _listed(heading: str, items: list[str], width: int | None) -> list[str]:
     lines = [folded(one_line(line), width, "    ", "  ") for line in items]
     return [heading, *lines] if lines else []
-
-
-def _running(gateway: GatewayRecord) -> str:
-    return one_line(f"{gateway.name}, running since {_minute(gateway.started)}")
 
 
 def _trouble(outgoing: Outgoing, now: datetime) -> str:

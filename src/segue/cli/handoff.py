@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
-import socket
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from segue import handoff as handoffs
 from segue.chat import page_links
+from segue.chat.location import holder
 from segue.chat.output import draw, notice, print_json, say
 from segue.chat.render.clean import clean
 from segue.cli import completion
+from segue.cli.signals import on_stop_signals
 from segue.cli.store_access import with_store
 from segue.core.errors import UserError
 from segue.core.handoff import TARGETS, Failure
 from segue.core.session import ME
-from segue.handoff import (
-    STEPS,
-    Completed,
-    Failed,
-    Progress,
-    Stranded,
-    Waiting,
-    Working,
-    hand_off,
-    handed_over,
-)
+from segue.handoff import STEPS, Completed, Failed, Progress, Stranded, Waiting, Working
 from segue.store import Store
 from segue.turns import hold
 
@@ -63,92 +52,40 @@ def handoff(
     platform, colon, chat_id = place.partition(":")
     if not platform or (colon and not chat_id):
         raise click.UsageError("No destination. Give PLATFORM or PLATFORM:CHAT_ID.")
-    options = HandoffOptions(
-        session=session, platform=platform, chat_id=chat_id or None, message=message
-    )
     report = HandoffJson() if as_json else HandoffText()
-    ctx.exit(with_store(lambda store: _hand_off(store, options, report)))
+
+    async def hand_off(store: Store) -> int:
+        """Hand off the session while holding its lease, and return the exit code."""
+        try:
+            found = await store.sessions.find(ME, session)
+            async with hold(store, found.id, holder("`segue handoff`")) as held:
+                stop = asyncio.Event()
+                steps = handoffs.hand_off(
+                    store, held, platform, chat_id=chat_id or None, message=message, interrupt=stop
+                )
+                with on_stop_signals(stop.set):
+                    last = await _last(steps, report)
+            if isinstance(last, Completed):
+                farewell = await handoffs.handed_over(store, last)
+                report.completed(last, farewell, await page_links.link_to(store, last))
+                return _COMPLETED
+        except UserError as error:
+            report.refused(error)
+            return _FAILED
+        return _CANCELLED if last.handoff.failure is Failure.CANCELLED else _FAILED
+
+    ctx.exit(with_store(hand_off))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandoffOptions:
-    """The arguments that the user typed."""
-
-    session: str
-    platform: str
-    chat_id: str | None = None
-    message: str | None = None
-
-
-class HandoffReport(Protocol):
-    """Reports the progress and the result."""
-
-    def step(self, step: Progress) -> None: ...
-
-    def refused(self, error: UserError) -> None: ...
-
-    def completed(self, done: Completed, farewell: str, link: str | None) -> None:
-        """Report success.
-
-        `farewell` says where the session is now and how to come back. `link` opens it there.
-        """
-        ...
-
-
-async def _hand_off(store: Store, options: HandoffOptions, report: HandoffReport) -> int:
-    """Hand off the session while holding its lease, and return the exit code."""
-    try:
-        last = await _follow(store, options, report)
-        if isinstance(last, Completed):
-            farewell = await handed_over(store, last)
-            report.completed(last, farewell, await page_links.link_to(store, last))
-            return _COMPLETED
-    except UserError as error:
-        report.refused(error)
-        return _FAILED
-    return _CANCELLED if last.handoff.failure is Failure.CANCELLED else _FAILED
-
-
-async def _follow(
-    store: Store, options: HandoffOptions, report: HandoffReport
-) -> Completed | Failed:
-    session = await store.sessions.find(ME, options.session)
-    async with hold(store, session.id, _holder()) as held:
-        with _cancellation() as interrupt:
-            steps = hand_off(
-                store,
-                held,
-                options.platform,
-                chat_id=options.chat_id,
-                message=options.message,
-                interrupt=interrupt,
-            )
-            async with contextlib.aclosing(steps):
-                async for step in steps:
-                    if not isinstance(step, Completed):
-                        report.step(step)
-                    if isinstance(step, Completed | Failed):
-                        return step
+async def _last(steps: AsyncGenerator[Progress], report: HandoffReport) -> Completed | Failed:
+    """Report each step, and return the last one."""
+    async with contextlib.aclosing(steps):
+        async for step in steps:
+            if not isinstance(step, Completed):
+                report.step(step)
+            if isinstance(step, Completed | Failed):
+                return step
     raise RuntimeError("a handoff ended without a result")
-
-
-@contextlib.contextmanager
-def _cancellation() -> Generator[asyncio.Event]:
-    """Yield an event that is set on Ctrl-C or another signal to stop."""
-    interrupt = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in ending:
-        loop.add_signal_handler(number, interrupt.set)
-    try:
-        yield interrupt
-    finally:
-        for number in ending:
-            loop.remove_signal_handler(number)
-
-
-def _holder() -> str:
-    return f"`segue handoff` on {socket.gethostname()} (process {os.getpid()})"
 
 
 class HandoffText:
@@ -179,6 +116,9 @@ class HandoffJson:
         print_json({"event": "completed", **_fields(done), "link": link})
 
 
+HandoffReport = HandoffText | HandoffJson
+
+
 def _fields(step: Progress) -> dict[str, Any]:
     match step:
         case Working(platform, taken, attempt, detail):
@@ -188,16 +128,7 @@ def _fields(step: Progress) -> dict[str, Any]:
             return {"platform": platform}
         case Completed(done):
             address = done.thread.key if done.thread else None
-            return {
-                "platform": done.platform,
-                "session": done.session_id,
-                "address": address,
-                "confirmed": done.confirmed,
-            }
+            outcome = {"address": address, "confirmed": done.confirmed}
         case Failed(done):
-            return {
-                "platform": done.platform,
-                "session": done.session_id,
-                "reason": done.error,
-                "cancelled": done.failure is Failure.CANCELLED,
-            }
+            outcome = {"reason": done.error, "cancelled": done.failure is Failure.CANCELLED}
+    return {"platform": done.platform, "session": done.session_id, **outcome}

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -22,58 +22,21 @@ _SHORT = 45
 """Characters of the help that a shell shows next to the name of a command, as click has it."""
 
 
-class _Elsewhere(NamedTuple):
-    """A command in a separate module, where it has the same name."""
-
-    module: str
-    help: str
-    """The first sentence of the command's help, so that listing the commands imports none."""
-
-
 _ELSEWHERE = {
-    "completion": _Elsewhere(
-        "segue.cli.completion",
-        "Print the completion script for a shell.",
-    ),
-    "config": _Elsewhere("segue.cli.config", "Show or change the settings."),
-    "demo": _Elsewhere(
-        "segue.cli.demo",
-        "Watch a conversation move from the terminal to the web page and back.",
-    ),
-    "doctor": _Elsewhere(
-        "segue.cli.doctor",
-        "Check the installation and say how to fix what is wrong.",
-    ),
-    "gateway": _Elsewhere(
-        "segue.cli.gateway",
-        "Run the gateway, which connects Segue to your chats.",
-    ),
-    "handoff": _Elsewhere(
-        "segue.cli.handoff",
-        "Move a session to another platform.",
-    ),
-    "memory": _Elsewhere(
-        "segue.cli.memory",
-        "Show or change the notes that the agent keeps about you.",
-    ),
-    "model": _Elsewhere("segue.cli.model", "Show or choose the model."),
-    "pair": _Elsewhere(
-        "segue.cli.pair",
-        "Pair a browser or a chat account with you.",
-    ),
-    "sessions": _Elsewhere(
-        "segue.cli.sessions",
-        "List, show, search, rename, export, import or delete your sessions.",
-    ),
-    "setup": _Elsewhere(
-        "segue.cli.setup",
-        "Set up a platform, step by step.",
-    ),
-    "status": _Elsewhere(
-        "segue.cli.status",
-        "Show the state of the model, page, sessions, gateway and handoffs.",
-    ),
+    "completion": "Print the completion script for a shell.",
+    "config": "Show or change the settings.",
+    "demo": "Watch a conversation move from the terminal to the web page and back.",
+    "doctor": "Check the installation and say how to fix what is wrong.",
+    "gateway": "Run the gateway, which connects Segue to your chats.",
+    "handoff": "Move a session to another platform.",
+    "memory": "Show or change the notes that the agent keeps about you.",
+    "model": "Show or choose the model.",
+    "pair": "Pair a browser or a chat account with you.",
+    "sessions": "List, show, search, rename, export, import or delete your sessions.",
+    "setup": "Set up a platform, step by step.",
+    "status": "Show the state of the model, page, sessions, gateway and handoffs.",
 }
+"""Each command in `segue.cli.NAME`, with the first sentence of its help: listing imports none."""
 
 
 class Program(click.Group):
@@ -84,7 +47,7 @@ class Program(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _ELSEWHERE:
-            return getattr(import_module(_ELSEWHERE[cmd_name].module), cmd_name)
+            return getattr(import_module(f"segue.cli.{cmd_name}"), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -103,19 +66,12 @@ class Program(click.Group):
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def _short_help(self, name: str, limit: int) -> str:
-        elsewhere = _ELSEWHERE.get(name)
-        command = click.Command(name, help=elsewhere.help) if elsewhere else self.commands[name]
+        command = self.commands.get(name) or click.Command(name, help=_ELSEWHERE[name])
         return command.get_short_help_str(limit)
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            return super().make_context(*args, **extra)
         except click.ClickException as error:
             _end(error)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import textwrap
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import click
 
-from segue.chat.output import json_line, say
+from segue.chat.output import folded, print_result, screen
+from segue.cli.options import JSON
 from segue.cli.store_access import with_store
 from segue.core.note import Note
 from segue.core.session import ME
@@ -20,8 +18,6 @@ from segue.store.notes import Notes
 
 T = TypeVar("T")
 
-_WIDEST = 100
-"""Columns. Longer lines are hard to read, however wide the screen."""
 _EMPTY = (
     "There are no notes about you yet. The agent reads all notes in every session. To add one:\n"
     "\n"
@@ -30,7 +26,7 @@ _EMPTY = (
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the notes.")
+@JSON
 @click.pass_context
 def memory(ctx: click.Context, *, as_json: bool) -> None:
     """Show or change the notes that the agent keeps about you.
@@ -39,18 +35,17 @@ def memory(ctx: click.Context, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is None:
         notes = _with_notes(lambda notes: notes.list(ME))
-        say(json_line(notes) if as_json else _listed(notes))
+        print_result(notes, _listed(notes), as_json=as_json)
     elif as_json:  # --json before the subcommand means the same as after it
         ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
 
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print the note as JSON.")
 _text = click.argument("text", nargs=-1, required=True)
 
 
 @memory.command()
 @_text
-@_as_json
+@JSON
 def add(text: tuple[str, ...], *, as_json: bool) -> None:
     """Add TEXT as a note."""
     _print_note("Added", _with_notes(lambda notes: notes.add(ME, " ".join(text))), as_json=as_json)
@@ -59,7 +54,7 @@ def add(text: tuple[str, ...], *, as_json: bool) -> None:
 @memory.command()
 @click.argument("number", type=int)
 @_text
-@_as_json
+@JSON
 def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
     """Replace note NUMBER with TEXT."""
     note = _with_notes(lambda notes: notes.edit(ME, number, " ".join(text)))
@@ -68,7 +63,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
 
 @memory.command()
 @click.argument("number", type=int)
-@_as_json
+@JSON
 def remove(number: int, *, as_json: bool) -> None:
     """Remove note NUMBER."""
     _print_note("Removed", _with_notes(lambda notes: notes.remove(ME, number)), as_json=as_json)
@@ -85,23 +80,15 @@ def _with_notes(work: Callable[[Notes], Awaitable[T]]) -> T:
 
 
 def _print_note(done: str, note: Note, *, as_json: bool) -> None:
-    say(json_line(note) if as_json else f"{done}:\n{_listed([note])}")
+    print_result(note, [f"{done}:", *_listed([note])], as_json=as_json)
 
 
-def _listed(notes: Sequence[Note]) -> str:
+def _listed(notes: Sequence[Note]) -> list[str]:
     """Return one line per note, wrapped on a screen so that the numbers stand out."""
     if not notes:
-        return _EMPTY
-    # In a pipe each note stays on one line.
-    width = min(shutil.get_terminal_size().columns, _WIDEST) if sys.stdout.isatty() else sys.maxsize
+        return [_EMPTY]
     room = max(3, len(str(notes[-1].number)))
-    return "\n".join(
-        textwrap.fill(
-            one_line(note.text),
-            max(width, 20),
-            initial_indent=f"{note.number:>{room}}  ",
-            subsequent_indent=" " * (room + 2),
-            break_on_hyphens=False,
-        )
+    return [
+        folded(one_line(note.text), screen(), " " * (room + 2), f"{note.number:>{room}}  ")
         for note in notes
-    )
+    ]

@@ -17,9 +17,10 @@ from segue import config
 from segue.agent.models.base import End, Model, Prompt, Text
 from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.agent.models.choice import Survey, choose, connect, survey, ways
-from segue.chat.output import print_json, print_lines
+from segue.chat.output import print_lines, print_result
 from segue.cli import completion, embedded_model
-from segue.cli.servers import confirm
+from segue.cli.embedded_model import confirm_server
+from segue.cli.options import JSON
 from segue.config import Settings
 from segue.core.errors import ForeignServer, ModelError
 from segue.core.text import one_line
@@ -33,28 +34,23 @@ _QUESTION = "Say hello in one short sentence."
 _MAX_TOKENS = 1024
 _SHOWN = 500
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
     """The environment and model servers for the commands. Tests pass their own as click's `obj`."""
 
     environ: Mapping[str, str] | None = None
-    servers: Sequence[ModelServer] | None = None
+    servers: Sequence[ModelServer] = SERVERS
 
     def settings(self) -> Settings:
         return config.load(self.environ)
-
-    def local_servers(self) -> Sequence[ModelServer]:
-        return SERVERS if self.servers is None else self.servers
 
 
 _around = click.make_pass_decorator(Around, ensure=True)
 
 
 @click.group(invoke_without_command=True)
-@_JSON
+@JSON
 @_around
 @click.pass_context
 def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
@@ -65,26 +61,22 @@ def model(ctx: click.Context, around: Around, *, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     settings = around.settings()
-    found = asyncio.run(survey(settings, servers=around.local_servers()))
-    if as_json:
-        print_json({**dataclasses.asdict(found), "warnings": settings.warnings})
-    else:
-        print_lines(_surveyed(found, around.local_servers(), settings.warnings))
+    found = asyncio.run(survey(settings, servers=around.servers))
+    value = {**dataclasses.asdict(found), "warnings": settings.warnings}
+    lines = _surveyed(found, around.servers, settings.warnings)
+    print_result(value, lines, as_json=as_json)
 
 
 @model.command("list")
 @click.argument("provider", required=False, shell_complete=completion.providers)
-@_JSON
+@JSON
 @_around
 def list_(around: Around, *, provider: str | None, as_json: bool) -> None:
     """List the available models, of all providers or of one PROVIDER."""
     from segue.agent.models.offers import available  # noqa: PLC0415 - needs httpx2
 
-    offers = asyncio.run(available(around.settings(), provider, servers=around.local_servers()))
-    if as_json:
-        print_json({"offers": [dataclasses.asdict(offer) for offer in offers]})
-    else:
-        print_lines(_offered(offers))
+    offers = asyncio.run(available(around.settings(), provider, servers=around.servers))
+    print_result({"offers": offers}, _offered(offers), as_json=as_json)
 
 
 @model.command()
@@ -94,7 +86,7 @@ def use(around: Around, *, name: str) -> None:
     """Use the model NAME from now on."""
     from segue.agent.models.offers import check  # noqa: PLC0415 - needs httpx2
 
-    settings, servers = around.settings(), around.local_servers()
+    settings, servers, environ = around.settings(), around.servers, around.environ
 
     async def checked() -> tuple[str, str]:
         choice = await choose(settings, name, servers=servers)
@@ -103,12 +95,11 @@ def use(around: Around, *, name: str) -> None:
     try:
         chosen, doubt = asyncio.run(checked())
     except ForeignServer:
-        asks = sys.stdin.isatty() and confirm(name, settings, around.environ, servers=servers)
-        if not asks:
+        if not sys.stdin.isatty() or not confirm_server(name, settings, environ, servers=servers):
             raise
         settings = around.settings()
         chosen, doubt = asyncio.run(checked())
-    path = config.set_model(chosen, around.environ)
+    path = config.set_model(chosen, environ)
     lines = [f"The model is now {chosen} (saved in {path})."]
     if doubt:
         lines.append(f"It could not be checked: {one_line(doubt)}")
@@ -130,16 +121,12 @@ def pull(around: Around, *, yes: bool) -> None:
 @_around
 def test(around: Around, *, name: str | None) -> None:
     """Ask a model for one sentence, and show how long it took. This may cost a little."""
-    trial = asyncio.run(_try(around.settings(), name, around.local_servers()))
-    print_lines(trial.lines())
+    print_lines(asyncio.run(_try(around.settings(), name, around.servers)).lines())
 
 
 def _surveyed(found: Survey, servers: Sequence[ModelServer], warnings: Sequence[str]) -> list[str]:
-    lines = [
-        *_chosen(found, servers),
-        "",
-        "The options, in the order of preference if no model is chosen:",
-    ]
+    options = "The options, in the order of preference if no model is chosen:"
+    lines = [*_chosen(found, servers), "", options]
     width = max(len(thing.title) for thing in found.considered)
     for thing in found.considered:
         name = f"{thing.name}: " if thing.name else ""
@@ -158,8 +145,7 @@ def _chosen(found: Survey, servers: Sequence[ModelServer]) -> list[str]:
         return [one_line(found.choice.name), f"  {one_line(found.choice.why)}"]
     if found.problem:
         return [one_line(found.problem)]
-    nothing = "No model is available yet. To get one:"
-    return [nothing, *(f"  {way}" for way in ways(servers))]
+    return ["No model is available yet. To get one:", *(f"  {way}" for way in ways(servers))]
 
 
 def _offered(offers: Sequence[Offer]) -> list[str]:
@@ -225,10 +211,5 @@ async def _ask(model: Model) -> Trial:
                 tokens = piece.usage.output
     if not one_line(answer):
         raise ModelError(provider=model.name, reason="the answer is empty")
-    return Trial(
-        name=model.name,
-        answer=answer,
-        first=first,
-        whole=time.monotonic() - began,
-        tokens=tokens,
-    )
+    whole = time.monotonic() - began
+    return Trial(name=model.name, answer=answer, first=first, whole=whole, tokens=tokens)

@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import re
 import sys
-from typing import Any
 
 import segue.store
 from segue.chat.location import here
-from segue.chat.output import json_line
+from segue.chat.output import picked, print_json
 from segue.chat.render.clean import Cleaner, clean
 from segue.config import Settings
 from segue.core.address import Platform
@@ -81,25 +80,15 @@ class _TextOutput:
 
 
 class _JsonOutput:
+    """Prints every event as one JSON object."""
+
     def __init__(self, session: Session) -> None:
         self.failed = False
-        self._write({"event": "session", "id": session.id})
+        print_json({"event": "session", "id": session.id})
 
     def show(self, event: Event) -> None:
-        name = _CAMEL.sub("_", type(event).__name__).lower()
+        fields = picked(event, *event.__dataclass_fields__)
         if isinstance(event, TurnFailed):
             self.failed = True
-            self._write(
-                {"event": name, "error": str(event.error), "kind": type(event.error).__name__}
-            )
-        else:
-            self._write({"event": name, **_plain(event)})
-
-    def _write(self, event: dict[str, Any]) -> None:
-        sys.stdout.write(json_line(event) + "\n")
-        sys.stdout.flush()
-
-
-def _plain(event: Event) -> dict[str, Any]:
-    """Return the fields of an event. Structs in them become objects when they are encoded."""
-    return {field: getattr(event, field) for field in event.__dataclass_fields__}
+            fields = {"error": str(event.error), "kind": type(event.error).__name__}
+        print_json({"event": _CAMEL.sub("_", type(event).__name__).lower(), **fields})

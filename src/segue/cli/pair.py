@@ -7,7 +7,6 @@ supports links, the code is also shown as a link and a QR code.
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +15,11 @@ from typing import Any
 
 import click
 
-from segue.chat import page_links
-from segue.chat.output import Column, draw, notice, print_json, print_lines, say, screen, table
+from segue.chat import output, page_links
+from segue.chat.output import Column, draw, is_interactive, notice, picked, print_json, say, screen
 from segue.chat.render import qr
 from segue.cli.formatting import ago
+from segue.cli.options import JSON, YES, confirm
 from segue.cli.store_access import with_store
 from segue.core.address import Platform
 from segue.core.errors import NotPaired
@@ -40,12 +40,10 @@ _NO_GATEWAY = (
     "\n`segue pair` also shows a link to the web page."
 )
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.group(invoke_without_command=True)
 @click.option("--no-wait", is_flag=True, help="Do not wait until the code is used.")
-@_JSON
+@JSON
 @click.pass_context
 def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
     """Pair a browser or a chat account with you.
@@ -58,7 +56,7 @@ def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
         if as_json:  # --json before the subcommand means the same as after it
             ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
         return
-    waits = sys.stdin.isatty() and sys.stdout.isatty() and not no_wait
+    waits = is_interactive() and not no_wait
     if as_json:
         with_store(_show_as_json)
         return
@@ -118,11 +116,9 @@ async def _begin(store: Store, seconds: float) -> _Offer:
     bots = [h for h in served if not (_is_page_down(h) or (to_page and h.platform is Platform.WEB))]
     code = await store.pairings.begin(ME, seconds=seconds) if bots or not to_page else None
     offered = {h.platform: h.link.replace("{code}", code) for h in bots if h.link and code}
-    return _Offer(
-        code=code,
-        served=served,
-        links={**offered, **({Platform.WEB: to_page} if to_page else {})},
-    )
+    if to_page:
+        offered[Platform.WEB] = to_page
+    return _Offer(code=code, served=served, links=offered)
 
 
 def _print_offer(offer: _Offer, minutes: str) -> None:
@@ -181,51 +177,37 @@ async def _paired_accounts(store: Store) -> set[tuple[str, str]]:
 
 
 @pair.command("list")
-@_JSON
+@JSON
 def list_(*, as_json: bool) -> None:
     """List the accounts that are paired with you."""
     found = with_store(lambda store: store.owners.identities(ME))
-    if as_json:
-        print_json([_as_json(identity) for identity in found])
-    else:
-        print_lines(_listed(found, screen(), datetime.now(UTC)))
+    value = [_as_json(identity) for identity in found]
+    output.print_result(value, _listed(found, screen(), datetime.now(UTC)), as_json=as_json)
 
 
 def _listed(identities: Sequence[Identity], width: int | None, now: datetime) -> list[str]:
     """Return a table, or tab-separated platform, user and name if there is no screen."""
     if not identities:
         return [_NOT_PAIRED] if width else []
-    if width is None:
-        return [
-            "\t".join((i.sender.platform, one_line(i.sender.user_id), one_line(i.sender.name)))
-            for i in identities
-        ]
-    rows = [
-        (
-            identity.sender.platform,
-            one_line(identity.sender.user_id),
-            one_line(identity.sender.name),
-            ago(identity.linked, now),
-        )
-        for identity in identities
+    accounts = [
+        (i.sender.platform, one_line(i.sender.user_id), one_line(i.sender.name)) for i in identities
     ]
-    return table(_COLUMNS, rows, width)
+    if width is None:
+        return ["\t".join(account) for account in accounts]
+    paired = [ago(identity.linked, now) for identity in identities]
+    rows = [(*account, when) for account, when in zip(accounts, paired, strict=True)]
+    return output.table(_COLUMNS, rows, width)
 
 
 def _as_json(identity: Identity) -> dict[str, Any]:
-    return {
-        "platform": identity.sender.platform,
-        "user_id": identity.sender.user_id,
-        "name": identity.sender.name,
-        "paired": identity.linked,
-    }
+    return {**picked(identity.sender, "platform", "user_id", "name"), "paired": identity.linked}
 
 
 @pair.command()
 @click.argument("platform", type=click.Choice([target.value for target in TARGETS]))
 @click.argument("user_id")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@_JSON
+@YES
+@JSON
 def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
     """Unpair an account, so that Segue no longer answers it.
 
@@ -233,15 +215,13 @@ def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
     """
     target = Platform(platform)
     identity = with_store(lambda store: _paired(store, target, user_id))
-    if not yes:
-        _ask(identity)
+    confirm(f"Unpair {_who(identity)}?", "unpair the account", yes=yes)
     forgotten = with_store(lambda store: _unlink(store, target, user_id))
-    if as_json:
-        print_json({"platform": target, "user_id": user_id, "home_forgotten": forgotten})
-        return
-    say(f"{_who(identity)} is no longer paired with you.")
+    value = {"platform": target, "user_id": user_id, "home_forgotten": forgotten}
+    lines = [f"{_who(identity)} is no longer paired with you."]
     if forgotten:
-        say(f"You have no other account on {target}, so its home channel was removed.")
+        lines.append(f"You have no other account on {target}, so its home channel was removed.")
+    output.print_result(value, lines, as_json=as_json)
 
 
 async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:
@@ -264,12 +244,6 @@ async def _unlink(store: Store, platform: Platform, user_id: str) -> bool:
     if any(identity.sender.platform is platform for identity in left):
         return False
     return await store.owners.clear_home(ME, platform)
-
-
-def _ask(identity: Identity) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError("No terminal to ask on. Add --yes to unpair the account.")
-    click.confirm(f"Unpair {_who(identity)}?", abort=True, err=True)
 
 
 def _who(identity: Identity) -> str:

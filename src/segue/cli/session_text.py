@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segue.chat.output import WIDEST, Column, fields, folded, table
+from segue.chat.output import Column, fields, folded, picked, table
 from segue.cli.formatting import ago
 from segue.core.handoff import Handoff, State
 from segue.core.session import Session
@@ -29,6 +29,11 @@ _COLUMNS = (
 _NARROW = 60
 """Columns. On a narrower screen a table is unreadable."""
 _EXCHANGES = 3
+_FIELDS = (
+    *("id", "title", "source", "started", "active", "ended", "end_reason", "parent", "cwd"),
+    *("model", "messages", "usage"),
+)
+"""The fields of a session that are in JSON as they are."""
 _SAID = 280
 
 
@@ -47,7 +52,7 @@ class SessionDetails:
     def lines(self, width: int | None, now: datetime) -> list[str]:
         facts = [(name, one_line(text)) for name, text in self._facts(now) if text]
         said = self.end.recap(_EXCHANGES, _SAID).splitlines()
-        spoken = [folded(line.strip(), width, _under(line), _before(line)) for line in said]
+        spoken = [_spoken(line, width) for line in said]
         return [
             one_line(self.session.title or "(no title yet)"),
             *fields(facts, width),
@@ -58,17 +63,7 @@ class SessionDetails:
         return {
             **as_json(self.session),
             "holder": self.holder,
-            "handoffs": [
-                {
-                    "platform": handoff.platform,
-                    "state": handoff.state,
-                    "requested": handoff.requested,
-                    "finished": handoff.finished,
-                    "error": handoff.error,
-                    "confirmed": handoff.confirmed,
-                }
-                for handoff in self.handoffs
-            ],
+            "handoffs": [handoff_json(handoff) for handoff in self.handoffs],
             "exchanges": [asdict(exchange) for exchange in self.end.exchanges(_EXCHANGES)],
         }
 
@@ -93,12 +88,9 @@ class SessionDetails:
         ]
 
 
-def _under(line: str) -> str:
-    return " " * (6 if line.startswith("  ") else 2)
-
-
-def _before(line: str) -> str:
-    return "  " if line.startswith("  ") else ""
+def _spoken(line: str, width: int | None) -> str:
+    indent = "  " if line.startswith("  ") else ""
+    return folded(line.strip(), width, f"{indent * 2}  ", indent)
 
 
 def handoff_text(handoff: Handoff, now: datetime) -> str:
@@ -107,6 +99,12 @@ def handoff_text(handoff: Handoff, now: datetime) -> str:
     detail = handoff.error or (handoff.detail if under_way else handoff.warning)
     why = f": {detail}" if detail else ""
     return f"to {handoff.platform}, {ago(handoff.requested, now)}, {how}{why}"
+
+
+def handoff_json(handoff: Handoff) -> dict[str, Any]:
+    names = ("platform", "state", "attempt", "requested", "finished", "error", "confirmed")
+    step = STEPS[handoff.step] if handoff.step else None
+    return {"session": handoff.session_id, "step": step, **picked(handoff, *names)}
 
 
 def where(session: Session) -> str:
@@ -123,21 +121,8 @@ def short_path(path: str | None) -> str:
 
 
 def as_json(session: Session) -> dict[str, Any]:
-    return {
-        "id": session.id,
-        "title": session.title,
-        "address": session.address.key if session.address else None,
-        "source": session.source,
-        "started": session.started,
-        "active": session.active,
-        "ended": session.ended,
-        "end_reason": session.end_reason,
-        "parent": session.parent,
-        "cwd": session.cwd,
-        "model": session.model,
-        "messages": session.messages,
-        "usage": session.usage,
-    }
+    address = session.address.key if session.address else None
+    return {**picked(session, *_FIELDS), "address": address}
 
 
 def listed(sessions: Sequence[Session], width: int | None, now: datetime) -> list[str]:
@@ -146,32 +131,21 @@ def listed(sessions: Sequence[Session], width: int | None, now: datetime) -> lis
     Without a screen, return tab-separated id, title, place, last activity, messages and folder.
     """
     if width is None:
-        return [_plain(session) for session in sessions]
+        return [
+            _tabbed(s.id, s.title or "", where(s), _second(s.active), s.messages, s.cwd or "")
+            for s in sessions
+        ]
     if width < _NARROW:
         return [line for session in sessions for line in _narrow(session, width, now)]
     rows = [
-        (
-            one_line(session.name),
-            where(session),
-            ago(session.active, now),
-            f"{session.messages:,}",
-            short_path(session.cwd),
-        )
-        for session in sessions
+        (one_line(s.name), where(s), ago(s.active, now), f"{s.messages:,}", short_path(s.cwd))
+        for s in sessions
     ]
     return table(_COLUMNS, rows, width)
 
 
-def _plain(session: Session) -> str:
-    cells = (
-        session.id,
-        session.title or "",
-        where(session),
-        _second(session.active),
-        str(session.messages),
-        session.cwd or "",
-    )
-    return "\t".join(map(one_line, cells))
+def _tabbed(*cells: object) -> str:
+    return "\t".join(one_line(str(cell)) for cell in cells)
 
 
 def _second(moment: datetime) -> str:
@@ -193,25 +167,12 @@ def found(hits: Sequence[Hit], width: int | None, now: datetime) -> list[str]:
     """
     if width is None:
         return [
-            "\t".join(
-                one_line(cell)
-                for cell in (
-                    hit.session_id,
-                    str(hit.seq),
-                    hit.role,
-                    _second(hit.at),
-                    hit.title or "",
-                    hit.snippet,
-                )
-            )
-            for hit in hits
+            _tabbed(h.session_id, h.seq, h.role, _second(h.at), h.title or "", h.snippet)
+            for h in hits
         ]
     lines: list[str] = []
     for hit in hits:
         name = one_line(hit.title or hit.session_id)
         head = f"{name} ({_SPEAKERS[hit.role]}, {ago(hit.at, now)})"
-        lines += [
-            folded(head, min(width, WIDEST), "  ", ""),
-            folded(one_line(hit.snippet), width, "  "),
-        ]
+        lines += [folded(head, width, "  ", ""), folded(one_line(hit.snippet), width, "  ")]
     return lines

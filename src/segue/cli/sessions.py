@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+import tempfile
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 import click
 
-from segue.chat.output import notice, print_json, print_lines, say, screen
+from segue.chat.output import notice, print_json, print_lines, print_result, screen, visible_json
 from segue.cli import completion, session_text
-from segue.cli.export import export_to
+from segue.cli.options import JSON, YES, confirm
 from segue.cli.session_text import SessionDetails
 from segue.cli.store_access import with_store
+from segue.commands.session import new_file
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
 from segue.core.session import ME, Session
@@ -26,7 +31,8 @@ _EVERYTHING = 1 << 31
 _LAST_MESSAGES = 200
 """How many messages are loaded to find the last few exchanges."""
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_Write = Callable[[bytes], object]
+
 _NAME = click.argument("name", shell_complete=completion.sessions)
 _limit = click.IntRange(min=1)
 
@@ -50,14 +56,8 @@ def sessions(ctx: click.Context) -> None:
 )
 @click.option("--limit", type=_limit, default=_LISTED, show_default=True, help="Maximum number.")
 @click.option("--all", "everything", is_flag=True, help="No maximum.")
-@_JSON
-def list_(
-    *,
-    platform: str | None = None,
-    limit: int = _LISTED,
-    everything: bool = False,
-    as_json: bool = False,
-) -> None:
+@JSON
+def list_(*, platform: str | None, limit: int, everything: bool, as_json: bool) -> None:
     """List your sessions, the most recently active first."""
     at = Platform(platform) if platform else None
     most = _EVERYTHING if everything else limit
@@ -77,14 +77,11 @@ def list_(
 
 @sessions.command()
 @_NAME
-@_JSON
+@JSON
 def show(*, name: str, as_json: bool) -> None:
     """Show the details and the last messages of a session."""
     details = with_store(lambda store: _details(store, name))
-    if as_json:
-        print_json(details.json())
-    else:
-        print_lines(details.lines(screen(), datetime.now(UTC)))
+    print_result(details.json(), details.lines(screen(), datetime.now(UTC)), as_json=as_json)
 
 
 async def _details(store: Store, name: str) -> SessionDetails:
@@ -101,7 +98,7 @@ async def _details(store: Store, name: str) -> SessionDetails:
 @sessions.command()
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", type=_limit, default=_FOUND, show_default=True, help="Maximum number.")
-@_JSON
+@JSON
 def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Find messages that contain all the WORDS, newest first."""
     hits = with_store(lambda store: store.sessions.search(ME, " ".join(words), limit=limit))
@@ -116,7 +113,7 @@ def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
 @sessions.command()
 @_NAME
 @click.argument("title", nargs=-1, required=True)
-@_JSON
+@JSON
 def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
     """Change the title of a session."""
 
@@ -125,7 +122,8 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
         return before, await store.sessions.rename(before.id, " ".join(title))
 
     before, after = with_store(renamed)
-    _print_result(f"{_quoted(before)} is now {_quoted(after)}.", after, as_json=as_json)
+    text = f"{_quoted(before)} is now {_quoted(after)}."
+    print_result(session_text.as_json(after), [text], as_json=as_json)
 
 
 @sessions.command()
@@ -134,23 +132,76 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
     "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file to write to."
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@_JSON
+@JSON
 def export(*, name: str, output: Path | None, force: bool, as_json: bool) -> None:
     """Write a session as JSON lines: a header, then its messages."""
     target = None if output is None or str(output) == "-" else output
-    session, messages = with_store(lambda store: export_to(store, name, target, force=force))
-    if target is None:
-        return
-    if as_json:
-        print_json({"id": session.id, "file": str(target), "messages": messages})
+    session, messages = with_store(lambda store: _export(store, name, target, force=force))
+    if target is not None:
+        value = {"id": session.id, "file": str(target), "messages": messages}
+        written = f"Wrote {_quoted(session)} to {one_line(str(target))}"
+        print_result(value, [f"{written}: {count(messages, 'message')}."], as_json=as_json)
+
+
+async def _export(
+    store: Store, name: str, target: Path | None, *, force: bool
+) -> tuple[Session, int]:
+    """Write the session to `target` or to standard output. Return it with its number of messages.
+
+    An existing file is replaced only with `force`, and never by an incomplete session.
+    """
+    session = await store.sessions.find(ME, name)
+    messages = -1  # the first line is a header
+    with _file(target, force=force) if target else _standard_output() as write:
+        async for line in store.transcripts.export(ME, session.id):
+            write(line)
+            messages += 1
+    return session, messages
+
+
+@contextlib.contextmanager
+def _standard_output() -> Generator[_Write]:
+    if sys.stdout.isatty():
+        yield lambda line: click.echo(visible_json(line.decode()), nl=False)  # noqa: TID251
     else:
-        path = one_line(str(target))
-        say(f"Wrote {_quoted(session)} to {path}: {count(messages, 'message')}.")
+        yield sys.stdout.buffer.write
+
+
+@contextlib.contextmanager
+def _file(target: Path, *, force: bool) -> Generator[_Write]:
+    """Open the file, and turn errors into messages for the user."""
+    try:
+        if target.exists() and not target.is_file():
+            # A device such as /dev/stdout or a pipe is written to, never replaced.
+            with target.open("wb") as file:
+                yield file.write
+        else:
+            with _replacement(target) if force else new_file(target) as file:
+                yield file.write
+    except OSError as error:
+        reason = f"cannot be written: {error.strerror or error}."
+        if isinstance(error, FileExistsError):
+            reason = "already exists. Give another name, or add --force."
+        raise click.ClickException(f"{one_line(str(target))} {reason}") from error
+
+
+@contextlib.contextmanager
+def _replacement(target: Path) -> Generator[IO[bytes]]:
+    """Yield a temporary file that replaces `target` when complete. Symbolic links are kept."""
+    real = Path(os.path.realpath(target))
+    number, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+        Path(name).replace(real)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 @sessions.command("import")
 @click.argument("file", type=click.File("rb"))
-@_JSON
+@JSON
 def import_(*, file: IO[bytes], as_json: bool) -> None:
     """Create a session from a FILE written by `export`; - is standard input."""
 
@@ -161,20 +212,22 @@ def import_(*, file: IO[bytes], as_json: bool) -> None:
     session = with_store(imported)
     messages = count(session.messages, "message")
     text = f"Imported {_quoted(session)} with {messages}. Its id is {session.id}."
-    _print_result(text, session, as_json=as_json)
+    print_result(session_text.as_json(session), [text], as_json=as_json)
 
 
 @sessions.command()
 @_NAME
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@_JSON
+@YES
+@JSON
 def delete(*, name: str, yes: bool, as_json: bool) -> None:
     """Delete a session and its messages permanently."""
     session = with_store(lambda store: _free(store, name))
-    if not yes:
-        _ask(session)
+    messages = count(session.messages, "message")
+    question = f"Delete {_quoted(session)} with {messages} permanently?"
+    confirm(question, "delete the session", yes=yes)
     with_store(lambda store: store.sessions.delete(session.id))
-    _print_result(f"Deleted {_quoted(session)}.", session, as_json=as_json)
+    text = f"Deleted {_quoted(session)}."
+    print_result(session_text.as_json(session), [text], as_json=as_json)
 
 
 async def _free(store: Store, name: str) -> Session:
@@ -185,19 +238,5 @@ async def _free(store: Store, name: str) -> Session:
     return session
 
 
-def _ask(session: Session) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError("No terminal to ask on. Add --yes to delete the session.")
-    messages = count(session.messages, "message")
-    click.confirm(f"Delete {_quoted(session)} with {messages} permanently?", abort=True, err=True)
-
-
 def _quoted(session: Session) -> str:
     return repr(one_line(session.title)) if session.title else session.id
-
-
-def _print_result(text: str, session: Session, *, as_json: bool) -> None:
-    if as_json:
-        print_json(session_text.as_json(session))
-    else:
-        say(text)

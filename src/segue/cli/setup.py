@@ -14,7 +14,7 @@ import click
 
 import segue.store
 from segue import config
-from segue.chat.output import draw, folded, notice, print_lines, say, screen
+from segue.chat.output import draw, folded, is_interactive, notice, print_lines, say, screen
 from segue.chat.render import qr
 from segue.config import Settings, validation
 from segue.core.address import HomeChannel, Platform, Sender
@@ -104,8 +104,8 @@ def _command(spec: PlatformSpec) -> click.Command:
     @click.pass_context
     def command(ctx: click.Context, *, no_wait: bool, **given: Any) -> None:
         values = {field.name: _read(given.pop(field.name) or "") for field in spec.fields}
-        asks = sys.stdin.isatty() and sys.stdout.isatty()
-        options = SetupOptions(spec=spec, values=values, waits=not no_wait, asks=asks, **given)
+        asks, waits = is_interactive(), not no_wait
+        options = SetupOptions(spec=spec, values=values, waits=waits, asks=asks, **given)
         ctx.exit(0 if asyncio.run(_set_up(options)) else 1)
 
     command.params[:0] = [

@@ -15,17 +15,17 @@ import segue.store
 from segue import config
 from segue.agent.models.choice import Choice, choose
 from segue.chat import page_links
-from segue.chat.output import fields, print_json, print_lines, screen
+from segue.chat.output import fields, print_result, screen
 from segue.cli import gateway_text, session_text
 from segue.cli.formatting import ago
 from segue.cli.gateway_text import GatewayStatus
+from segue.cli.options import JSON
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import ModelError
 from segue.core.handoff import Failure, Handoff
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
-from segue.store import Store
 from segue.store.gateways import LinkState
 
 _LAST = 3
@@ -35,19 +35,15 @@ _PAGE_OFF = "disabled (web.enabled is false)"
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def status(*, as_json: bool) -> None:
     """Show the state of the model, page, sessions, gateway and handoffs."""
     seen = asyncio.run(load_status(config.load()))
-    if as_json:
-        print_json(seen.json())
-    else:
-        print_lines(seen.lines(screen(), datetime.now(UTC)))
+    print_result(seen.json(), seen.lines(screen(), datetime.now(UTC)), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    version: str
     store: str
     model: Choice | None
     """None if there is no model. `problem` then says why."""
@@ -70,7 +66,8 @@ class Status:
 
     def lines(self, width: int | None, now: datetime) -> list[str]:
         facts = [(name, one_line(text)) for name, text in self._facts(now)]
-        return [f"Segue {self.version}", *fields(facts, width), *self.gateway.lines(width, now)]
+        head = f"Segue {segue.__version__}"
+        return [head, *fields(facts, width), *self.gateway.lines(width, now)]
 
     def _facts(self, now: datetime) -> list[tuple[str, str]]:
         model = f"{self.model.name} ({self.model.why})" if self.model else self.problem
@@ -80,7 +77,7 @@ class Status:
             ("model", model),
             ("page", self._page()),
             ("sessions", f"{self.sessions:,}{', the last:' if self.last else ''}"),
-            *(("", _session(session, now)) for session in self.last),
+            *(("", f"{s.name} ({session_text.where(s)}, {ago(s.active, now)})") for s in self.last),
             ("handoffs", f"{under_way} in progress" if under_way else "none in progress"),
             ("problems", self._troubles()),
             *(("warning", warning) for warning in self.warnings),
@@ -101,7 +98,7 @@ class Status:
 
     def json(self) -> dict[str, Any]:
         return {
-            "version": self.version,
+            "version": segue.__version__,
             "store": self.store,
             "model": self.model and {"name": self.model.name, "why": self.model.why},
             "problem": self.problem,
@@ -109,15 +106,11 @@ class Status:
             "page_addresses": self.addresses,
             "sessions": {
                 "count": self.sessions,
-                "last": [session_text.as_json(session) for session in self.last],
+                "last": list(map(session_text.as_json, self.last)),
             },
             **self.gateway.json(),
             "warnings": self.warnings,
         }
-
-
-def _session(session: Session, now: datetime) -> str:
-    return f"{session.name} ({session_text.where(session)}, {ago(session.active, now)})"
 
 
 async def load_status(settings: Settings) -> Status:
@@ -125,7 +118,6 @@ async def load_status(settings: Settings) -> Status:
     async with await segue.store.open(settings.store) as store:
         seen = await gateway_text.load_status(store, settings.gateway_log)
         return Status(
-            version=segue.__version__,
             store=segue.store.shown(settings.store),
             model=model,
             problem=problem,
@@ -133,7 +125,7 @@ async def load_status(settings: Settings) -> Status:
             addresses=await page_links.addresses(store, seen.gateways),
             page_missing=_why_no_page(settings, seen),
             sessions=await store.sessions.count(),
-            last=await _last_active(store),
+            last=tuple(await store.sessions.list(ME, limit=_LAST)),
             gateway=replace(
                 seen,
                 handoffs=tuple(handoff for handoff in seen.handoffs if _matters(handoff)),
@@ -167,7 +159,3 @@ def _why_no_page(settings: Settings, seen: GatewayStatus) -> str:
         if health is not None and health.state is LinkState.DOWN:
             return f"not served: {health.detail}"
     return _NO_PAGE_THERE if seen.gateways else _NO_PAGE
-
-
-async def _last_active(store: Store) -> tuple[Session, ...]:
-    return tuple(await store.sessions.list(ME, limit=_LAST))

@@ -4,19 +4,12 @@ the context in which it was typed, in the terminal or in a chat."""
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterator
 
 from segue.commands import agent, chat, conversation, session
-from segue.commands.base import (
-    CHAT,
-    EVERYWHERE,
-    PREFIX,
-    TERMINAL,
-    Category,
-    Command,
-    Run,
+from segue.commands.base import CHAT, PREFIX, TERMINAL, Category, Command, TerminalContext
     TerminalContext,
-)
 from segue.commands.base import CommandContext as CommandContext
 from segue.commands.base import Where as Where
 from segue.core.errors import CommandElsewhere, UnknownCommand
@@ -67,41 +60,18 @@ async def _quit(context: TerminalContext, _: str) -> None:
     await context.leave()
 
 
-def _command(
-    name: str,
-    category: Category,
-    summary: str,
-    run: Run,
-    arguments: str = "",
-    *,
-    aliases: tuple[str, ...] = (),
-    where: frozenset[Where] = EVERYWHERE,
-    elsewhere: str = "",
-    at_once: bool = False,
-) -> Command:
-    return Command(
-        name=name,
-        category=category,
-        summary=summary,
-        run=run,
-        arguments=arguments,
-        aliases=aliases,
-        where=where,
-        elsewhere=elsewhere,
-        at_once=at_once,
-    )
-
-
 _TALK, _SESSION, _AGENT, _PROGRAM = Category
+# A chat-only command that does not wait for the current turn.
+_chat_now = functools.partial(Command, where=CHAT, at_once=True)
 
 COMMANDS = (
-    _command("new", _TALK, "start a new session here", conversation.new, "[TITLE]"),
-    _command("retry", _TALK, "send your last message again", conversation.retry),
-    _command("undo", _TALK, "undo the last messages", conversation.undo, "[NUMBER]"),
-    _command("redo", _TALK, "restore what was undone", conversation.redo),
-    _command("history", _TALK, "show the last messages", conversation.history, "[NUMBER]"),
-    _command("compress", _TALK, "shorten the conversation to a summary", conversation.compress),
-    _command(
+    Command("new", _TALK, "start a new session here", conversation.new, "[TITLE]"),
+    Command("retry", _TALK, "send your last message again", conversation.retry),
+    Command("undo", _TALK, "undo the last messages", conversation.undo, "[NUMBER]"),
+    Command("redo", _TALK, "restore what was undone", conversation.redo),
+    Command("history", _TALK, "show the last messages", conversation.history, "[NUMBER]"),
+    Command("compress", _TALK, "shorten the conversation to a summary", conversation.compress),
+    Command(
         "handoff",
         _SESSION,
         "move this session to another platform, and leave",
@@ -110,80 +80,43 @@ COMMANDS = (
         where=TERMINAL,
         elsewhere="works only in the terminal. To continue a session in a chat, type /resume there",
     ),
-    _command(
+    Command(
         "resume", _SESSION, "continue a session here", session.resume, "[NAME]", where=TERMINAL
     ),
-    _command(
-        "resume",
-        _SESSION,
-        "continue a session here",
-        chat.resume,
-        "[NUMBER | NAME]",
-        where=CHAT,
+    Command(
+        "resume", _SESSION, "continue a session here", chat.resume, "[NUMBER | NAME]", where=CHAT
     ),
-    _command(
-        "sessions", _SESSION, "list your sessions", session.sessions, "[NUMBER]", at_once=True
-    ),
-    _command(
+    Command("sessions", _SESSION, "list your sessions", session.sessions, "[NUMBER]", at_once=True),
+    Command(
         "title", _SESSION, "show or change the title of this session", session.title, "[TITLE]"
     ),
-    _command("status", _SESSION, "show the details of this session", session.status, at_once=True),
-    _command(
+    Command("status", _SESSION, "show the details of this session", session.status, at_once=True),
+    Command(
         "usage", _SESSION, "show the tokens this session has used", session.usage, at_once=True
     ),
-    _command("export", _SESSION, "write this session to a file", session.export, "[FILE]"),
-    _command(
+    Command("export", _SESSION, "write this session to a file", session.export, "[FILE]"),
+    Command(
         "follow", _SESSION, "watch this session after it has moved", session.follow, where=TERMINAL
     ),
-    _command("stop", _TALK, "stop the current answer", chat.stop, where=CHAT, at_once=True),
-    _command(
-        "approve",
-        _AGENT,
-        "allow what the agent asks to do",
-        chat.approve,
-        "NUMBER [session]",
-        where=CHAT,
-        at_once=True,
+    _chat_now("stop", _TALK, "stop the current answer", chat.stop),
+    _chat_now(
+        "approve", _AGENT, "allow what the agent asks to do", chat.approve, "NUMBER [session]"
     ),
-    _command(
-        "deny",
-        _AGENT,
-        "refuse what the agent asks to do",
-        chat.deny,
-        "NUMBER",
-        where=CHAT,
-        at_once=True,
+    _chat_now("deny", _AGENT, "refuse what the agent asks to do", chat.deny, "NUMBER"),
+    _chat_now(
+        "show", _AGENT, "show all of what the agent asks to do", chat.show, "[NUMBER [PAGE]]"
     ),
-    _command(
-        "show",
-        _AGENT,
-        "show all of what the agent asks to do",
-        chat.show,
-        "[NUMBER [PAGE]]",
-        where=CHAT,
-        at_once=True,
-    ),
-    _command("model", _AGENT, "show or change the model", agent.model, "[NAME]"),
-    _command("tools", _AGENT, "list the agent's tools", agent.tools),
-    _command(
+    Command("model", _AGENT, "show or change the model", agent.model, "[NAME]"),
+    Command("tools", _AGENT, "list the agent's tools", agent.tools),
+    Command(
         "memory", _AGENT, "show or change the notes about you", agent.memory, agent.MEMORY_ARGUMENTS
     ),
-    _command(
+    Command(
         "sethome", _PROGRAM, "receive handoffs in this chat", chat.sethome, "[yes]", where=CHAT
     ),
-    _command(
-        "start",
-        _PROGRAM,
-        "introduce this bot and explain pairing",
-        chat.start,
-        "[CODE]",
-        where=CHAT,
-        at_once=True,
-    ),
-    _command(
-        "whoami", _PROGRAM, "show your account and this chat", chat.whoami, where=CHAT, at_once=True
-    ),
-    _command(
+    _chat_now("start", _PROGRAM, "introduce this bot and explain pairing", chat.start, "[CODE]"),
+    _chat_now("whoami", _PROGRAM, "show your account and this chat", chat.whoami),
+    Command(
         "help",
         _PROGRAM,
         "show the commands",
@@ -192,7 +125,7 @@ COMMANDS = (
         aliases=("commands",),
         at_once=True,
     ),
-    _command("quit", _PROGRAM, "leave", _quit, aliases=("exit",), where=TERMINAL),
+    Command("quit", _PROGRAM, "leave", _quit, aliases=("exit",), where=TERMINAL),
 )
 
 _BY_NAME = {

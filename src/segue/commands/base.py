@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -45,16 +45,12 @@ class CommandContext(Protocol):
 
     @property
     def store(self) -> Store: ...
-
     @property
     def turns(self) -> Turns: ...
-
     @property
     def owner(self) -> str: ...
-
     @property
     def where(self) -> Where: ...
-
     @property
     def place(self) -> Place: ...
 
@@ -74,23 +70,18 @@ class CommandContext(Protocol):
 
     async def notice(self, text: str) -> None:
         """Show the user a notice that is not part of the conversation."""
-        ...
 
     async def list_commands(self, listed: Sequence[Command]) -> None:
         """Show the user the available commands."""
-        ...
 
     async def say(self, message: Message | None) -> None:
         """Run a turn: answer `message`, or continue from the last message."""
-        ...
 
     async def fresh(self, title: str | None) -> None:
         """Leave the session at this place as it is, and start another one here."""
-        ...
 
     async def resume(self, session: Session) -> None:
         """Move that session here."""
-        ...
 
 
 class TerminalContext(CommandContext, Protocol):
@@ -98,15 +89,12 @@ class TerminalContext(CommandContext, Protocol):
 
     async def hand_off(self, platform: str) -> None:
         """Hand off the session to another platform."""
-        ...
 
     async def follow(self) -> None:
         """Show the messages of a session that is now elsewhere."""
-        ...
 
     async def leave(self) -> None:
         """Exit the program without ending the session."""
-        ...
 
 
 class ChatContext(CommandContext, Protocol):
@@ -114,40 +102,33 @@ class ChatContext(CommandContext, Protocol):
 
     async def offer(self, offered: Sequence[Session]) -> None:
         """Let the user choose a session to move here."""
-        ...
 
     async def stop(self) -> None:
         """Interrupt the running turn."""
-        ...
 
     async def answer(self, answer: Answer, number: int | None) -> None:
         """Answer the approval question with that number. Raise ApprovalUnnamed without a number,
         and ApprovalOver if it is not open here."""
-        ...
 
     async def show(self, number: int | None, page: int) -> None:
         """Show a page of the whole call that a question is about. Without a number, use the
         question that is open."""
-        ...
 
     async def set_home(self, *, confirmed: bool) -> None:
         """Make this chat the home channel. If others can read it, the user must confirm."""
-        ...
 
     async def greet(self, code: str) -> None:
         """Introduce the bot and explain pairing. `code`, if any, was not valid."""
-        ...
 
     async def who_am_i(self) -> None:
         """Show the user's identity on this platform."""
-        ...
 
 
 Run = Callable[[Any, str], Awaitable[None]]
 """The function that runs a command. Its context type matches the command's `where`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Command:
     """A slash command."""
 
@@ -156,6 +137,7 @@ class Command:
     summary: str
     run: Run
     arguments: str = ""
+    _: KW_ONLY
     aliases: tuple[str, ...] = ()
     where: frozenset[Where] = EVERYWHERE
     elsewhere: str = ""

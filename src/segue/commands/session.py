@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from segue.commands.base import PREFIX, CommandContext, TerminalContext, number, there
+from segue.core.address import HomeChannel
 from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.handoff import TARGETS
 from segue.core.session import Session
 from segue.core.text import count, one_line
 
 if TYPE_CHECKING:
-    from segue.handoff import Destination
     from segue.store.gateways import PlatformHealth
 
 _NAME_WIDTH = 48
@@ -91,28 +91,26 @@ async def handoff(context: TerminalContext, arguments: str) -> None:
 
 
 async def _where_to(context: CommandContext) -> str:
-    from segue.handoff import destinations  # noqa: PLC0415 - the table is read without it
-
-    found = await destinations(context.store, context.owner)
-    if found is None:
+    """List the platforms that the session can be handed off to, and what each still needs."""
+    if not (gateways := await context.store.gateways.alive()):
         return (
             "No gateway is running, so the session cannot move. Type `segue gateway start` in"
             f" another terminal, or {PREFIX}handoff and a platform: {', '.join(TARGETS)}."
         )
-    lines = [_destination(place, place.health) for place in found if place.health]
-    others = ", ".join(place.platform for place in found if not place.health)
+    served = {health.platform: health for g in gateways for health in g.links.values()}
+    homes = {home.platform: home for home in await context.store.owners.homes(context.owner)}
+    lines = [_destination(served[p], homes.get(p)) for p in TARGETS if p in served]
+    others = ", ".join(platform for platform in TARGETS if platform not in served)
     lines += [f"The gateway does not serve {others}."] if others else []
     return "\n".join(lines)
 
 
-def _destination(place: Destination, health: PlatformHealth) -> str:
+def _destination(health: PlatformHealth, home: HomeChannel | None) -> str:
+    platform = health.platform
     why = f" ({one_line(health.detail)})" if health.detail else ""
-    if place.home is None:
-        return f"{place.platform} is {health.state}{why}. {NoHomeChannel(platform=place.platform)}"
-    return (
-        f"{place.platform} is {health.state}{why}. Handoffs arrive at {place.home}: type"
-        f" {PREFIX}handoff {place.platform}."
-    )
+    ready = f"Handoffs arrive at {home}: type {PREFIX}handoff {platform}."
+    then = ready if home else NoHomeChannel(platform=platform)
+    return f"{platform} is {health.state}{why}. {then}"
 
 
 async def follow(context: TerminalContext, _: str) -> None:

@@ -1,9 +1,5 @@
 """Handoffs: moving a live session. `request` is the sending side, `delivery` the receiving side."""
 
-from segue.handoff.destinations import Destination as Destination
-from segue.handoff.destinations import destinations as destinations
-from segue.handoff.farewell import handed_over as handed_over
-from segue.handoff.farewell import way_back as way_back
 from segue.handoff.progress import STEPS as STEPS
 from segue.handoff.progress import Completed as Completed
 from segue.handoff.progress import Failed as Failed
@@ -12,6 +8,7 @@ from segue.handoff.progress import Stranded as Stranded
 from segue.handoff.progress import Waiting as Waiting
 from segue.handoff.progress import Working as Working
 from segue.handoff.request import ask as ask
-from segue.handoff.request import cancel as cancel
 from segue.handoff.request import follow as follow
 from segue.handoff.request import hand_off as hand_off
+from segue.handoff.request import handed_over as handed_over
+from segue.handoff.request import way_back as way_back

@@ -138,18 +138,14 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
 
 async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
     """Do everything but the commit."""
-    session = await context.store.sessions.get(claim.session_id)
-    if session is None:
+    if (session := await context.store.sessions.get(claim.session_id)) is None:
         raise SessionNotFound(name=claim.session_id)
-    home = claim.home
-    if home is None:
+    if claim.home is None:
         raise NoHomeChannel(platform=claim.platform)
-    thread = claim.thread or await _open_thread(context, claim, home, session)
+    thread = claim.thread or await _open_thread(context, claim, claim.home, session)
     reply = greeting.decode_reply(claim) or await _get_reply(context, claim, session, thread)
-    confirmed = await retries.keep(
-        "handoff recap", lambda: _send_recap(context, claim, session, thread)
-    )
-    return _Arrival(thread, reply, confirmed=confirmed)
+    recap = functools.partial(_send_recap, context, claim, session, thread)
+    return _Arrival(thread, reply, confirmed=await retries.keep("handoff recap", recap))
 
 
 # Opening a thread
@@ -212,9 +208,8 @@ async def _report_wait(store: Store, claim: Handoff, step: Step, seconds: float)
     if seconds > MAX_WAIT:
         at = datetime.now().astimezone() + timedelta(seconds=seconds)
         raise MustWait(platform=claim.platform, seconds=ceil(seconds), at=at)
-    await _record_step(
-        store, claim, step, detail=f"{claim.platform} asks to wait {ceil(seconds)} s"
-    )
+    asks = f"{claim.platform} asks to wait {ceil(seconds)} s"
+    await _record_step(store, claim, step, detail=asks)
 
 
 # The agent's reply
@@ -257,16 +252,14 @@ async def _send_recap(
     hint = context.how_to_address(thread)
     body = greeting.recap(session, last, direct=thread == claim.home, hint=hint)
     key = claim.recap_key
-    await context.store.outbox.enqueue(
-        Draft(key=key, address=thread, body=body, session_id=session.id)
-    )
+    draft = Draft(key=key, address=thread, body=body, session_id=session.id)
+    await context.store.outbox.enqueue(draft)
     try:
         async with asyncio.timeout(ARRIVAL_TIMEOUT):
             arrived = await _wait_until_sent(context.store, claim, thread, key)
     except TimeoutError:
-        raise ConnectFailed(
-            platform=claim.platform, reason="nothing that was sent there arrived"
-        ) from None
+        reason = "nothing that was sent there arrived"
+        raise ConnectFailed(platform=claim.platform, reason=reason) from None
     if arrived.state is OutgoingState.FAILED:
         raise DeliveryFailed(platform=claim.platform, reason=arrived.error or "no reason was given")
     return arrived.state is OutgoingState.SENT
@@ -291,20 +284,16 @@ async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: s
 
 
 async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
+    address, reply = arrival.thread, arrival.reply
+    body = greeting.reply_text(reply, confirmed=arrival.confirmed)
+    draft = Draft(key=claim.reply_key, address=address, body=body, session_id=claim.session_id)
     complete = functools.partial(
         store.complete_handoff,
         claim,
-        address=arrival.thread,
-        messages=arrival.reply.messages,
-        usage=arrival.reply.usage,
-        drafts=[
-            Draft(
-                key=claim.reply_key,
-                address=arrival.thread,
-                body=greeting.reply_text(arrival.reply, confirmed=arrival.confirmed),
-                session_id=claim.session_id,
-            )
-        ],
+        address=address,
+        messages=reply.messages,
+        usage=reply.usage,
+        drafts=[draft],
     )
     if await retries.keep("handoff completion", complete) is None:
         raise _ClaimLost

@@ -82,12 +82,9 @@ def recap(session: Session, last: Transcript | None, *, direct: bool, hint: str 
 def reply_text(reply: Reply, *, confirmed: bool) -> str:
     """The text that the user reads once the session has arrived. `confirmed`: whether the platform
     confirmed the message before it."""
-    return _words(reply) if confirmed else f"{_words(reply)}\n\n{_UNCONFIRMED}"
-
-
-def _words(reply: Reply) -> str:
     spoken = [m.content.strip() for m in reply.messages if m.role is Role.ASSISTANT]
-    if reply.trouble is None and spoken and not is_empty(spoken[-1]):
-        return spoken[-1]
     why = f" The agent could not reply: {reply.trouble}" if reply.trouble else ""
-    return f"The session is here. Send a message to continue.{why}"
+    text = f"The session is here. Send a message to continue.{why}"
+    if reply.trouble is None and spoken and not is_empty(spoken[-1]):
+        text = spoken[-1]
+    return text if confirmed else f"{text}\n\n{_UNCONFIRMED}"

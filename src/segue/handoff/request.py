@@ -1,4 +1,4 @@
-"""The sending side of a handoff: ask, follow and cancel. `hand_off` does all three.
+"""The sending side of a handoff: ask, follow and cancel, which `hand_off` does, and the farewell.
 
 Nothing here moves the session: a gateway does, in one transaction, and the store records it. This
 side makes the request, watches it, and may cancel it, which the store allows only while nothing has
@@ -14,6 +14,7 @@ import difflib
 import functools
 import logging
 import secrets
+import shlex
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
@@ -24,6 +25,7 @@ from segue.core.errors import (
     PageNotServed,
     PlatformNotEnabled,
     PlatformNotSetUp,
+    SessionError,
     SessionNotFound,
     StoreError,
     StoreUncertain,
@@ -32,6 +34,7 @@ from segue.core.errors import (
 )
 from segue.core.handoff import TARGETS, Handoff
 from segue.core.lease import Lease
+from segue.core.session import Session
 from segue.core.text import one_line
 from segue.handoff.progress import Completed, Failed, Progress, progress
 from segue.platforms import registry
@@ -118,11 +121,8 @@ async def _home(store: Store, owner: str, target: Platform, chat_id: str | None)
             raise NoHomeChannel(platform=target)
         return homes[0]
     bound = [binding.address for binding in await store.bindings.list(owner, limit=_MAX_CHATS)]
-    known = [
-        address
-        for address in (*homes, *bound)
-        if (address.platform, address.chat_id) == (target, chat_id)
-    ]
+    wanted = (target, chat_id)
+    known = [found for found in (*homes, *bound) if (found.platform, found.chat_id) == wanted]
     if not known:
         raise UnknownChat(chat=one_line(chat_id, 80), platform=target)
     return min(known, key=lambda address: address.thread_id is not None)  # the chat, not a thread
@@ -183,15 +183,7 @@ async def _current(store: Store, handoff: Handoff) -> Handoff:
     raise SessionNotFound(name=handoff.session_id)
 
 
-# Cancel
-
-
-async def cancel(store: Store, handoff: Handoff, reason: str | None = None) -> bool:
-    """Cancel the handoff. Return False if it was already over: its outcome then stands."""
-    return await store.cancel_handoff(handoff.id, reason)
-
-
-# All three, for a terminal
+# Ask, follow and cancel, for a terminal
 
 
 async def hand_off(
@@ -212,17 +204,16 @@ async def hand_off(
     flight either, and finds the outcome in the store.
     """
     lease = held.lease
-    asking = asyncio.create_task(
-        ask(
-            store,
-            lease.session_id,
-            lease,
-            platform,
-            chat_id=chat_id,
-            message=message,
-            patience=patience,
-        )
+    request = ask(
+        store,
+        lease.session_id,
+        lease,
+        platform,
+        chat_id=chat_id,
+        message=message,
+        patience=patience,
     )
+    asking = asyncio.create_task(request)
     over = False
     try:
         handoff = await asyncio.shield(asking)
@@ -252,7 +243,7 @@ async def _cancel_on_interrupt(
         while True:
             try:
                 # If it was this handoff that took the session, this changes nothing.
-                await cancel(store, handoff, str(held.moved) if held.moved else None)
+                await store.cancel_handoff(handoff.id, str(held.moved) if held.moved else None)
                 return
             except StoreError as error:
                 logger.warning("handoff not cancelled session=%s: %s", handoff.session_id, error)
@@ -273,7 +264,7 @@ async def _cancel_request(store: Store, asking: asyncio.Task[Handoff]) -> None:
         return
     handoff = asking.result()
     try:
-        await cancel(store, handoff)
+        await store.cancel_handoff(handoff.id)
     except StoreError as error:
         logger.warning("handoff not cancelled session=%s: %s", handoff.session_id, error)
 
@@ -290,3 +281,32 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
     task.result()
     if cancelled:
         raise cancelled
+
+
+# The farewell: where the session is, and how to come back to it
+
+
+async def handed_over(store: Store, done: Completed) -> str:
+    """The text for the terminal that handed the session off."""
+    handoff = done.handoff
+    if (session := await store.sessions.get(handoff.session_id)) is None:
+        raise SessionNotFound(name=handoff.session_id)
+    homes = await store.owners.homes(session.owner)
+    names = [one_line(home.name) for home in homes if home.address == handoff.home]
+    where = f"{handoff.thread} ({names[0]})" if any(names) else f"{handoff.thread}"
+    lines = [f"{session.name} continues at {where}."]
+    if handoff.thread == handoff.home:
+        lines.append("No thread could be opened there, so it continues in the chat itself.")
+    if handoff.warning:
+        lines.append(handoff.warning)
+    return "\n".join([*lines, f"To come back: {await way_back(store, session)}"])
+
+
+async def way_back(store: Store, session: Session) -> str:
+    """The shell command to come back: with the title, or with the id if the title now means another
+    session."""
+    with contextlib.suppress(SessionError):
+        meant = await store.sessions.find(session.owner, session.name)
+        if meant.id == session.id and not session.name.startswith("-"):
+            return f"segue resume {shlex.quote(session.name)}"
+    return f"segue resume {session.id}"

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 
 from segue.chat.render.command_list import command_list
 from segue.chat.render.screen import Screen
+from segue.commands.base import Category, Command, CommandContext
 from tests.chat.render.samples import plain
 
 
-class Listed(NamedTuple):
-    name: str
-    arguments: str
-    summary: str
-    category: str
+async def _run(scene: CommandContext, arguments: str) -> None: ...
 
 
+_LONG = "Go back before your last message, as if it had never been said"
 COMMANDS = (
-    Listed("new", "[title]", "Begin another session here", "Session"),
-    Listed("undo", "[n]", "Go back before your last message, as if it had never been said", "Talk"),
-    Listed("handoff", "<platform>", "Move this session to another platform", "Session"),
-    Listed("quit", "", "Leave", "Program"),
+    Command("new", Category.SESSION, "Begin another session here", _run, "[title]"),
+    Command("undo", Category.CONVERSATION, _LONG, _run, "[n]"),
+    Command("handoff", Category.SESSION, "Move this session", _run, "<platform>"),
+    Command("quit", Category.PROGRAM, "Leave", _run),
 )
 
 
@@ -30,9 +26,9 @@ def test_commands_stand_in_columns_under_their_category():
     assert plain(command_list(COMMANDS, Screen(width=60))) == [
         "Session",
         "  /new [title]         Begin another session here",
-        "  /handoff <platform>  Move this session to another platform",
+        "  /handoff <platform>  Move this session",
         "",
-        "Talk",
+        "Conversation",
         "  /undo [n]            Go back before your last message, as",
         "                       if it had never been said",
         "",

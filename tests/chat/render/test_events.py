@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.chat.render import cells
-from segue.chat.render.events import Activity, approval, started, usage, whole_call
+from segue.chat.render.events import Activity, approval, started, whole_call
 from segue.chat.render.screen import Screen
 from segue.core.errors import ModelError
 from segue.core.events import (
@@ -167,12 +167,6 @@ def test_what_is_shown_elsewhere_gives_no_line():
     quiet = (TextDelta("x"), MessageAdded(spoken("x", NOW)), UsageAdded(Usage(input=1)), TurnDone())
     assert shown(*quiet) == []
     assert len(shown(Compressing())) == 2
-
-
-def test_usage_is_one_line():
-    spent = Usage(input=12345, output=678, cached=9000)
-    assert plain([usage(spent, SCREEN)]) == ["12,345 tokens in (9,000 cached), 678 out"]
-    assert plain([usage(Usage(input=1, output=2), SCREEN)]) == ["1 tokens in, 2 out"]
 
 
 def test_plain_screens_get_no_escape_sequence_at_all():

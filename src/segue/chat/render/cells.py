@@ -5,7 +5,7 @@ All text here must be clean already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 
 def width(text: str) -> int:
@@ -43,7 +43,7 @@ def fold_lines(lines: Iterable[str], columns: int) -> list[str]:
 def wrap(text: str, columns: int) -> list[str]:
     """Wrap one line between words where possible."""
     lines = [""]
-    for word in _words(text, columns):
+    for word in fold_lines(text.split(), columns):
         if not lines[-1]:
             lines[-1] = word
         elif width(lines[-1]) + 1 + width(word) <= columns:
@@ -51,11 +51,6 @@ def wrap(text: str, columns: int) -> list[str]:
         else:
             lines.append(word)
     return lines
-
-
-def _words(text: str, columns: int) -> Iterator[str]:
-    for word in text.split():
-        yield from fold(word, columns)
 
 
 def _chop(text: str, columns: int) -> list[str]:

@@ -6,7 +6,7 @@ It imports pygments, so import this module only where you use it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
@@ -26,30 +26,23 @@ _TRIES = 3
 
 _LANGUAGE = re.compile(r"\w[\w+#.-]*")
 
+_Kind = tuple[str, ...]
 # ANSI colours that themes keep readable, without black, white and similar ones.
-_STYLES: Mapping[tuple[str, ...], Style] = {
-    Comment: Style(italic=True, dim=True),
-    Comment.Preproc: Style(color="magenta"),
-    Keyword: Style(color="magenta"),
-    Keyword.Type: Style(color="cyan"),
-    Operator.Word: Style(color="magenta"),
-    Name.Builtin: Style(color="cyan"),
-    Name.Class: Style(bold=True),
-    Name.Decorator: Style(color="cyan"),
-    Name.Exception: Style(color="cyan"),
-    Name.Function: Style(bold=True),
-    Name.Tag: Style(color="magenta"),
-    Name.Attribute: Style(color="cyan"),
-    Name.Variable: Style(color="cyan"),
-    Number: Style(color="yellow"),
-    String: Style(color="green"),
-    String.Interpol: Style(color="cyan"),
-    String.Escape: Style(color="cyan"),
-    Generic.Deleted: Style(color="red"),
-    Generic.Inserted: Style(color="green"),
-    Generic.Heading: Style(bold=True),
-    Generic.Subheading: Style(color="cyan"),
-    Generic.Prompt: Style(dim=True),
+_KINDS: Mapping[str, Sequence[_Kind]] = {
+    "italic dim": (Comment,),
+    "magenta": (Comment.Preproc, Keyword, Operator.Word, Name.Tag),
+    "cyan": (
+        *(Keyword.Type, Name.Builtin, Name.Decorator, Name.Exception, Name.Attribute),
+        *(Name.Variable, String.Interpol, String.Escape, Generic.Subheading),
+    ),
+    "bold": (Name.Class, Name.Function, Generic.Heading),
+    "yellow": (Number,),
+    "green": (String, Generic.Inserted),
+    "red": (Generic.Deleted,),
+    "dim": (Generic.Prompt,),
+}
+_STYLES: Mapping[_Kind, Style] = {
+    kind: Style.parse(style) for style, kinds in _KINDS.items() for kind in kinds
 }
 _Token = tuple[Style | None, str]
 
@@ -135,7 +128,7 @@ _lexer = lru_cache(maxsize=64)(lexers.find)
 
 
 @cache
-def _style(kind: tuple[str, ...]) -> Style | None:
+def _style(kind: _Kind) -> Style | None:
     """Return the style of the token, or of the nearest more general one."""
     kinds = (kind[:n] for n in range(len(kind), 0, -1))
     return next((_STYLES[kind] for kind in kinds if kind in _STYLES), None)

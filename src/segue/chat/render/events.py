@@ -25,7 +25,6 @@ from segue.core.events import (
     UsageAdded,
 )
 from segue.core.excerpt import Excerpt
-from segue.core.session import Usage
 from segue.core.text import count
 from segue.core.transcript import ToolCall
 
@@ -124,13 +123,6 @@ def whole_call(call: ToolCall, what: str, screen: Screen) -> list[str]:
 def failure(sentence: str, screen: Screen) -> list[str]:
     """Return the lines of an error message."""
     return _said(screen.glyphs.failed, sentence, screen, Style.RED)
-
-
-def usage(spent: Usage, screen: Screen) -> str:
-    """Return a line such as `12,345 tokens in (9,000 cached), 678 out`."""
-    cached = f" ({spent.cached:,} cached)" if spent.cached else ""
-    said = f"{spent.input:,} tokens in{cached}, {spent.output:,} out"
-    return screen.paint(cells.fit(said, screen.columns, screen.glyphs.more), Style.DIM)
 
 
 def _about(call: ToolCall) -> str:

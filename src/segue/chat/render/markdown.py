@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import accumulate
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 from rich.box import ASCII2, SIMPLE_HEAD
@@ -28,6 +28,8 @@ from segue.chat.render.clean import clean
 from segue.chat.render.code import Highlighter
 from segue.chat.render.screen import Screen
 from segue.core.markdown import is_cut, parser
+
+_parser = cache(parser)
 
 _NARROW = 10
 """Columns. With less room, nothing is indented further."""
@@ -68,11 +70,6 @@ def parse_blocks(source: str) -> list[Token]:
 
 def render_code(lines: Sequence[Text], screen: Screen) -> list[str]:
     return _ansi(_code(lines, screen.columns))
-
-
-@cache
-def _parser() -> MarkdownIt:
-    return parser()
 
 
 @cache
@@ -180,18 +177,14 @@ class _Page:
                 text.append(shown, style + _INLINE.get(node.type, _PLAIN))
             case "softbreak" | "hardbreak":
                 text.append("\n")
-            case "link":
-                self._write_link(text, node, str(node.attrs.get("href", "")), style)
-            case "image":
-                self._write_link(text, node, str(node.attrs.get("src", "")), style)
+            case "link" | "image":
+                address = node.attrs.get("href" if node.type == "link" else "src", "")
+                self._write_link(text, node, str(address), style)
             case _:
-                for child in node.children:
-                    self._write(text, child, style + _INLINE.get(node.type, _PLAIN))
+                text.append_text(self._inline(node, style + _INLINE.get(node.type, _PLAIN)))
 
     def _write_link(self, text: Text, node: SyntaxTreeNode, address: str, style: Style) -> None:
-        label = Text()
-        for child in node.children:
-            self._write(label, child, style + _LINK)
+        label = self._inline(node, style + _LINK)
         address = clean(address, newlines=False)
         text.append_text(label)
         if address not in ("", label.plain, f"mailto:{label.plain}"):
@@ -221,15 +214,8 @@ def _code(lines: Sequence[Text], width: int) -> list[Text]:
     return [
         Text.assemble(indent, part)
         for line in lines
-        for part in line.divide(_cuts(cells.fold(line.plain, room)))
+        for part in line.divide(list(accumulate(map(len, cells.fold(line.plain, room)[:-1]))))
     ]
-
-
-def _cuts(parts: Sequence[str]) -> list[int]:
-    cuts: list[int] = []
-    for part in parts[:-1]:
-        cuts.append(len(part) + (cuts[-1] if cuts else 0))
-    return cuts
 
 
 def _records(names: Sequence[Text], rows: Sequence[Sequence[Text]], width: int) -> list[Text]:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 NARROWEST = 20
 """Columns. For a narrower screen, lines are made this wide and the terminal wraps them."""
-_READABLE = 100
+READABLE = 100
 """Columns. Longer lines of prose are hard to read, however wide the screen."""
 
 
@@ -20,7 +20,6 @@ class Style(enum.StrEnum):
     BOLD = "1"
     DIM = "2"
     RED = "31"
-    GREEN = "32"
     YELLOW = "33"
     CYAN = "36"
     WARNING = "1;33"
@@ -70,7 +69,7 @@ class Screen:
     @property
     def readable(self) -> int:
         """Columns for lines of prose."""
-        return min(self.columns, _READABLE)
+        return min(self.columns, READABLE)
 
     @property
     def glyphs(self) -> Glyphs:

@@ -7,7 +7,7 @@ rich and pygments are imported with the first block or the first call of `live`.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from segue.chat.render import cells
 from segue.chat.render.blocks import Block, Splitter
@@ -20,33 +20,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SAMPLE = "# a\n\n- *b* `c` [d](e)\n\n| f |\n|---|\n| g |\n\n```python\nh = 1\n```\n"
-
-
 _MAX_LIVE = 8000
 """Maximum characters of the unfinished rest that are rendered each time."""
-
-
-class Stream(Protocol):
-    """One answer. Lines have no line breaks and are ready to be printed."""
-
-    def feed(self, delta: str) -> list[str]:
-        """Return the lines that are finished now. The cost does not depend on earlier text."""
-        ...
-
-    def live(self, most: int) -> list[str]:
-        """Return the end of the unfinished text, in at most `most` lines.
-
-        Call it for each repaint of the screen, not for each delta.
-        """
-        ...
-
-    def end(self) -> list[str]:
-        """Return the remaining lines when the answer is complete."""
-        ...
-
-    def resize(self, screen: Screen) -> None:
-        """Render later lines for another screen size."""
-        ...
 
 
 def begin(screen: Screen) -> Stream:
@@ -62,7 +37,7 @@ def warm() -> None:
 
 
 class PlainStream:
-    """The text as written, cleaned, line by line."""
+    """The text as written, cleaned, line by line. Its methods are those of MarkdownStream."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -110,20 +85,24 @@ class MarkdownStream:
         self._looked: tuple[int, list[str]] | None = None
 
     def feed(self, delta: str) -> list[str]:
+        """Return the lines that are finished now. The cost does not depend on earlier text."""
         self._looked = None
         return self._shown(self._splitter.feed(self._cleaner.feed(delta)))
 
     def live(self, most: int) -> list[str]:
+        """Return the end of the unfinished text in at most `most` lines, for each repaint."""
         if self._looked is None or self._looked[0] != most:
             self._looked = most, self._look(most)
         return self._looked[1]
 
     def end(self) -> list[str]:
+        """Return the remaining lines when the answer is complete."""
         self._looked = None
         rest = self._splitter.feed(self._cleaner.end())
         return self._shown([*rest, *self._splitter.end()])
 
     def resize(self, screen: Screen) -> None:
+        """Render later lines for another screen size."""
         if screen != self._screen:
             self._looked = None
             self._screen = screen
@@ -167,3 +146,7 @@ class MarkdownStream:
             return markdown.render_code(code.peek(block.lines), self._screen)
         self._code = code
         return markdown.render_code(code.take(block.lines), self._screen)
+
+
+Stream = PlainStream | MarkdownStream
+"""One answer. Its lines have no line breaks and are ready to be printed."""

@@ -45,13 +45,13 @@ class Browser:
 
     async def open(self) -> None:
         """Open the conversation."""
-        await self._ask(frames.Open(chat=self.conversation))
+        await _send(self._wire, frames.Open(chat=self.conversation))
         await self.until(lambda: self._opened)
 
     async def say(self, text: str) -> int:
         """Send `text`, and return the number of the message once the server has it."""
         key = str(uuid.uuid4())
-        await self._ask(frames.Say(chat=self.conversation, key=key, text=text))
+        await _send(self._wire, frames.Say(chat=self.conversation, key=key, text=text))
         await self.until(lambda: key in self._taken and key in self._keys())
         return self._keys()[key]
 
@@ -97,9 +97,6 @@ class Browser:
                 self._refused = reason
             case _:
                 pass
-
-    async def _ask(self, ask: frames.Ask) -> None:
-        await _send(self._wire, ask)
 
 
 @contextlib.asynccontextmanager

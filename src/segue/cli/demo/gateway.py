@@ -16,7 +16,6 @@ import threading
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 from urllib.parse import quote
 
 from segue import config
@@ -106,7 +105,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def main(folder: Path, model: str) -> None:
     """Serve until the demo ends, then remove its folder."""
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     try:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
         from segue.gateway.service import serve  # noqa: PLC0415 - heavy, and here only
@@ -115,10 +114,6 @@ def main(folder: Path, model: str) -> None:
         asyncio.run(serve(staged(config.load(), folder, model), models=models(model)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _leave(_signal: int, _frame: object) -> NoReturn:
-    sys.exit(0)
 
 
 def _end_with_stdin() -> None:

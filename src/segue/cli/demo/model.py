@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-import sys
 
 from segue.agent.models.base import Prompt
 from segue.agent.models.catalog import SCRIPTED
 from segue.agent.models.choice import Choice, choose
 from segue.agent.models.pool import Models
 from segue.agent.models.scripted import ScriptedModel
+from segue.chat.output import is_interactive
 from segue.cli import embedded_model
 from segue.config import Settings
 from segue.core.errors import LocalMissing, NoModel
@@ -35,16 +35,14 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
     try:
         return asyncio.run(choose(settings))
     except (NoModel, LocalMissing):
-        asked = sys.stdin.isatty() and sys.stdout.isatty()
-        if not (yes or asked):
+        if not (yes or is_interactive()):
             raise NoModel(reason=_CANNOT_ASK) from None
     embedded_model.pull(settings.models_folder, ask=not yes)
     return asyncio.run(choose(settings))
 
 
-def models(choice: Choice | str) -> Models | None:
+def models(name: str) -> Models | None:
     """Return the stand-in, or None for a real model."""
-    name = choice if isinstance(choice, str) else choice.name
     return StandIn() if name == SCRIPTED else None
 
 

@@ -104,9 +104,8 @@ class Play:
     async def _leave_terminal(self, store: Store) -> tuple[str, Session]:
         """Start a session and hand it off. Return the link to it and the session."""
         await store.owners.ensure(ME)
-        session = await store.sessions.create(
-            ME, Platform.LOCAL, title=_TITLE, cwd=str(self._folder)
-        )
+        cwd = str(self._folder)
+        session = await store.sessions.create(ME, Platform.LOCAL, title=_TITLE, cwd=cwd)
         self._record.session = session.id
         async with hold(store, session.id, holder(), address=address(session.id)) as held:
             async with self._step("terminal", "In the terminal: a session starts.", _SLOW):
@@ -122,26 +121,20 @@ class Play:
         session_id = held.lease.session_id
         place = Place(context=Context(source=address(session_id)), holder=holder())
         self._report.said("you", FACT)
-        turns = Turns(store, Agents(store, self._settings, models(self._choice)))
-        async with (
-            turns,
-            contextlib.aclosing(turns.take_turn(session_id, FACT, place, held=held)) as events,
-        ):
+        turns = Turns(store, Agents(store, self._settings, models(self._choice.name)))
+        events = turns.take_turn(session_id, FACT, place, held=held)
+        async with turns, contextlib.aclosing(events):
             async for event in events:
-                match event:
-                    case TurnFailed(error):
-                        raise error
-                    case TurnDone():
-                        break
-                    case _:
-                        pass
+                if isinstance(event, TurnFailed):
+                    raise event.error
+                if isinstance(event, TurnDone):
+                    break
         self._report.said("Segue", (await _last(store, session_id)).content)
 
     async def _hand_off(self, store: Store, held: HeldLease) -> Completed:
-        async with contextlib.aclosing(
-            handoff.hand_off(store, held, Platform.WEB.value)
-        ) as progress:
-            async for step in progress:
+        steps = handoff.hand_off(store, held, Platform.WEB.value)
+        async with contextlib.aclosing(steps):
+            async for step in steps:
                 self._report.line(step.text())
                 match step:
                     case Completed(done):
@@ -200,7 +193,6 @@ def _ms(begun: datetime, over: datetime | None) -> int | None:
 
 
 async def _last(store: Store, session_id: str) -> Message:
-    """Return the last message."""
     (message,) = await store.transcripts.last(session_id, 1)
     return message
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from segue.chat.output import folded, say, screen
 from segue.core.text import one_line
@@ -40,85 +40,47 @@ class DemoRecord:
     """Whether the reply used what was said in the terminal."""
 
     def json(self) -> dict[str, Any]:
-        return {
-            "state": "failed" if self.error else "completed",
-            "error": self.error,
-            "model": self.model,
-            "session": self.session,
-            "steps": self.steps,
-            "pickup_ms": self.pickup_ms,
-            "handoff_ms": self.handoff_ms,
-            "roles": self.roles,
-            "reply": self.reply,
-            "saw_earlier": self.saw_earlier,
-        }
+        return {"state": "failed" if self.error else "completed", **asdict(self)}
 
 
-class DemoReport(Protocol):
-    """Prints the progress of the demo."""
+class DemoReport:
+    """Prints the progress of the demo, or nothing if it is `silent`, for --json."""
 
-    def introduce(self, text: str) -> None: ...
-
-    def line(self, text: str) -> None: ...
-
-    def begins(self, number: int, what: str) -> None: ...
-
-    def ends(self, ms: int) -> None: ...
-
-    def said(self, who: str, text: str) -> None: ...
-
-    def end(self, record: DemoRecord) -> None: ...
-
-
-class DemoSilence:
-    """Prints nothing, for --json."""
-
-    def introduce(self, text: str) -> None: ...
-
-    def line(self, text: str) -> None: ...
-
-    def begins(self, number: int, what: str) -> None: ...
-
-    def ends(self, ms: int) -> None: ...
-
-    def said(self, who: str, text: str) -> None: ...
-
-    def end(self, record: DemoRecord) -> None: ...
-
-
-class DemoText:
-    def __init__(self) -> None:
+    def __init__(self, *, silent: bool) -> None:
+        self._silent = silent
         self._width = min(screen() or _WIDTH, _WIDTH)
 
     def introduce(self, text: str) -> None:
-        say(folded(one_line(text), self._width))
+        self._say(one_line(text), "")
 
     def line(self, text: str) -> None:
-        say(folded(one_line(text), self._width, _INDENT))
+        self._say(one_line(text), _INDENT)
 
     def begins(self, number: int, what: str) -> None:
-        say(f"\n{folded(what, self._width, _INDENT, f'{number}. ')}")
+        self._say(what, _INDENT, f"{number}. ", gap="\n")
 
     def ends(self, ms: int) -> None:
-        say(f"{_INDENT}({seconds(ms)})")
+        self._say(f"({seconds(ms)})", _INDENT)
 
     def said(self, who: str, text: str) -> None:
         head = f"{_INDENT}{who:<5}  "
-        say(folded(one_line(text, _MAX_SHOWN), self._width, " " * len(head), head))
+        self._say(one_line(text, _MAX_SHOWN), " " * len(head), head)
 
     def end(self, record: DemoRecord) -> None:
         whole = seconds(sum(step.ms for step in record.steps))
         pickup, moved = record.pickup_ms, seconds(record.handoff_ms or 0)
         used = "used" if record.saw_earlier else "did not use"
-        say(
-            "\n"
-            + folded(
-                f"Done in {whole}. The handoff was picked up after {pickup} ms and completed after"
-                f" {moved}. The reply on the page {used} what was said in the terminal. The demo"
-                " left nothing behind.",
-                self._width,
-            )
+        self._say(
+            f"Done in {whole}. The handoff was picked up after {pickup} ms and completed after"
+            f" {moved}. The reply on the page {used} what was said in the terminal. The demo left"
+            " nothing behind.",
+            "",
+            gap="\n",
         )
+
+    def _say(self, text: str, indent: str, first: str | None = None, gap: str = "") -> None:
+        if not self._silent:
+            say(gap + folded(text, self._width, indent, first))
 
 
 def seconds(ms: int) -> str:

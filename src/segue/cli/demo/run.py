@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import signal
 import sys
 import tempfile
-from collections.abc import Generator
 from pathlib import Path
 
 from segue import config
@@ -16,7 +14,8 @@ from segue.agent.models.choice import Choice
 from segue.chat.output import notice, print_json
 from segue.cli.demo.model import ready
 from segue.cli.demo.play import Play
-from segue.cli.demo.report import DemoRecord, DemoReport, DemoSilence, DemoText
+from segue.cli.demo.report import DemoRecord, DemoReport
+from segue.cli.signals import on_stop_signals
 from segue.config import Settings
 from segue.core.errors import UserError
 from segue.core.text import one_line
@@ -30,11 +29,12 @@ _INTERRUPTED = "The demo was interrupted. It left nothing behind."
 def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     """Run the demo, and return the exit code."""
     record = DemoRecord()
-    report = DemoSilence() if as_json else DemoText()
+    report = DemoReport(silent=as_json)
     code = COMPLETED
     try:
         settings = config.load()
-        with _said_aside(as_json):
+        # With --json, only the JSON object is on standard output.
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
             choice = ready(settings, yes=yes, scripted=scripted)
         asyncio.run(_perform(settings, choice, record, report))
     except UserError as error:
@@ -52,41 +52,21 @@ def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     return FAILED if code == COMPLETED and not record.saw_earlier else code
 
 
-@contextlib.contextmanager
-def _said_aside(as_json: bool) -> Generator[None]:
-    """Redirect output to standard error with --json, so that only the JSON object is on stdout."""
-    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        yield
-
-
 async def _perform(
     settings: Settings, choice: Choice, record: DemoRecord, report: DemoReport
 ) -> None:
     """Run the demo in a temporary folder, and always remove the folder."""
-    with _interruptible():
+    task = asyncio.current_task()
+
+    def end() -> None:
+        # Later signals do not disturb the cleanup.
+        if task is not None and not task.cancelling():
+            task.cancel()
+
+    with on_stop_signals(end):
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="segue-demo-"))
         try:
             await Play(settings, choice, folder, record, report).perform()
         finally:
             # Not in a thread, so that a second interrupt cannot prevent the cleanup.
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Generator[None]:
-    """Cancel the task at the first signal. Later signals do not disturb the cleanup."""
-    task = asyncio.current_task()
-    loop = asyncio.get_running_loop()
-    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def end() -> None:
-        if task is not None and not task.cancelling():
-            task.cancel()
-
-    for number in ending:
-        loop.add_signal_handler(number, end)
-    try:
-        yield
-    finally:
-        for number in ending:
-            loop.remove_signal_handler(number)

@@ -1,0 +1,18 @@
+"""Options that several commands have, and the question that --yes answers."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+
+
+def confirm(question: str, to: str, *, yes: bool) -> None:
+    """Ask, and abort unless the user agrees. `to` says what --yes is for without a terminal."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"No terminal to ask on. Add --yes to {to}.")
+        click.confirm(question, abort=True, err=True)
