@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from segue.agent.models import routes
 from segue.agent.models.base import Model
@@ -128,41 +128,34 @@ def connect(
 
 
 def _client(route: Route, model: str) -> Model:
-    name, key, service = route.full_name(model), route.secret(), route.service
-    context = service.context_of(model) if isinstance(service, Provider) else service.context
-    if route.wire is not ApiFormat.OPENAI:
-        return _hosted(route.wire)(
-            name=name,
-            model=model,
-            key=key,
-            setting=route.setting,
-            context=context,
-            base_url=route.base_url,
-        )
-    from segue.agent.models.openai import OpenAIModel  # noqa: PLC0415
-
-    return OpenAIModel(
-        name=name,
+    service = route.service
+    return _client_class(route.wire)(
+        name=route.full_name(model),
         model=model,
         base_url=route.base_url,
-        key=key,
+        key=route.secret(),
         setting=route.setting,
-        context=context,
+        context=service.context_of(model) if isinstance(service, Provider) else service.context,
         small=isinstance(service, Endpoint) and service.small,
         # Unknown for the models of a local server. One that cannot see would make things up.
         images=service.images if isinstance(service, Endpoint) else isinstance(service, Provider),
     )
 
 
-def _hosted(wire: Literal[ApiFormat.ANTHROPIC, ApiFormat.GEMINI]) -> type[HostedModel]:
-    """The client class for a provider with a native wire format."""
-    if wire is ApiFormat.ANTHROPIC:
-        from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
+def _client_class(wire: ApiFormat) -> type[HostedModel]:
+    match wire:
+        case ApiFormat.OPENAI:
+            from segue.agent.models.openai import OpenAIModel  # noqa: PLC0415
 
-        return AnthropicModel
-    from segue.agent.models.gemini import GeminiModel  # noqa: PLC0415
+            return OpenAIModel
+        case ApiFormat.ANTHROPIC:
+            from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
 
-    return GeminiModel
+            return AnthropicModel
+        case ApiFormat.GEMINI:
+            from segue.agent.models.gemini import GeminiModel  # noqa: PLC0415
+
+            return GeminiModel
 
 
 # A named model

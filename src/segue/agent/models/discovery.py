@@ -47,15 +47,9 @@ def _offline(route: Route, reason: str) -> ModelOffline:
 
 
 def _client(route: Route) -> httpx2.AsyncClient:
-    key = route.secret()
-    headers = {
-        ApiFormat.OPENAI: {"Authorization": f"Bearer {key}"} if key else {},
-        ApiFormat.ANTHROPIC: {"x-api-key": key, "anthropic-version": "2023-06-01"},
-        ApiFormat.GEMINI: {"x-goog-api-key": key},
-    }[route.wire]
     return httpx2.AsyncClient(
         base_url=route.base_url,
-        headers=headers,
+        headers=route.wire.headers(route.secret()),
         timeout=None,
         verify=trusted(),
         mounts=around_proxies(route.base_url),

@@ -8,9 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from segue.agent.models.anthropic.faults import AnthropicError
-from segue.agent.models.arguments import is_object
-from segue.agent.models.base import Call, End, Piece, Stop
+from segue.agent.models.base import Call, End, Piece, Stop, is_object
 from segue.core.session import Usage
 from segue.core.transcript import ToolCall
 
@@ -56,6 +54,11 @@ class _BlockDelta(Struct):
     thinking: str | None = None
     signature: str | None = None
     stop_reason: str | None = None
+
+
+class AnthropicError(Struct):
+    type: str = ""
+    message: str = ""
 
 
 class StreamEvent(Struct):
