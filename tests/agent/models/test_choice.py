@@ -18,7 +18,7 @@ import pytest
 
 from segue import config
 from segue.agent.models import choice as choices
-from segue.agent.models import discovery, offers, routes
+from segue.agent.models import offers, routes
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer
 from segue.agent.models.choice import Choice, choose, connect, survey
@@ -536,14 +536,8 @@ def test_the_catalog_agrees_with_the_rest():
 
 def route(name: str, base_url: str, key: str | None) -> routes.Route:
     provider = PROVIDERS[name]
-    return routes.Route(
-        name=name,
-        title=provider.title,
-        wire=provider.wire,
-        base_url=base_url,
-        key=Secret(key, "THE_KEY") if key else None,
-        service=provider,
-    )
+    secret = Secret(key, "THE_KEY") if key else None
+    return routes.Route(service=provider, base_url=base_url, key=secret)
 
 
 @contextlib.asynccontextmanager
@@ -568,7 +562,7 @@ WIRES = pytest.mark.parametrize("name", ["openai", "anthropic", "gemini"])
 async def test_every_page_of_the_models_is_read(name: str):
     models = [f"model-{n}" for n in range(5)]
     async with fake(name, models) as (url, key):
-        assert await discovery.models(route(name, url, key), 10) == tuple(models)
+        assert await offers.models(route(name, url, key), 10) == tuple(models)
 
 
 @WIRES
@@ -576,7 +570,7 @@ async def test_every_page_of_the_models_is_read(name: str):
 async def test_a_wrong_key_is_told_as_one(name: str, key: str | None):
     async with fake(name, ["m"]) as (url, _):
         with pytest.raises(BadKey):
-            await discovery.models(route(name, url, key), 10)
+            await offers.models(route(name, url, key), 10)
 
 
 async def test_pages_without_end_have_one():
@@ -584,7 +578,7 @@ async def test_pages_without_end_have_one():
         return Response(body=b'{"data": [{"id": "a"}], "has_more": true, "last_id": "a"}')
 
     async with serving(handle) as url:
-        assert len(await discovery.models(route("anthropic", url, "k"), 10)) == 20
+        assert len(await offers.models(route("anthropic", url, "k"), 10)) == 20
 
 
 async def test_a_list_without_end_is_none():
@@ -597,18 +591,18 @@ async def test_a_list_without_end_is_none():
 
     async with serving(handle) as url:
         with pytest.raises(ModelError, match="no list of models"):
-            await discovery.models(route("openai", url, "k"), 30)
+            await offers.models(route("openai", url, "k"), 30)
 
 
 async def test_what_one_service_says_does_not_end_the_others(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
-    ask = discovery.models
+    ask = offers.models
 
     async def models(route: Route, _: float) -> tuple[str, ...]:
         return await ask(route, 0.2 if route.name == "mute" else 30)
 
-    monkeypatch.setattr(discovery, "models", models)
+    monkeypatch.setattr(offers, "models", models)
 
     async def broken(_: Request) -> Response:
         return Response(status=500)

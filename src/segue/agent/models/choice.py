@@ -25,13 +25,7 @@ from segue.agent.models.catalog import (
 )
 from segue.agent.models.routes import Route
 from segue.config import Endpoint, Settings
-from segue.core.errors import (
-    LocalMissing,
-    ModelError,
-    ModelOffline,
-    NoModel,
-    UnknownModel,
-)
+from segue.core.errors import LocalMissing, ModelError, ModelOffline, NoModel, UnknownModel
 
 if TYPE_CHECKING:
     from segue.agent.models.hosted import HostedModel
@@ -178,9 +172,9 @@ async def _named(name: str, why: str, settings: Settings, servers: Sequence[Mode
 
 async def _served(route: Route, name: str) -> str:
     """The full name of a model on a local server. Without a model name, its first model."""
-    from segue.agent.models import discovery  # noqa: PLC0415 - httpx2 takes a while
+    from segue.agent.models import offers  # noqa: PLC0415 - httpx2 takes a while
 
-    offered = await discovery.models(route, PROBE_SECONDS)
+    offered = await offers.models(route, PROBE_SECONDS)
     given = name.partition("/")[2]
     # Ollama's shorthand for the tag.
     fitting = [m for m in offered if not given or m in {given, f"{given}:latest"}]
@@ -233,11 +227,11 @@ async def _asked(settings: Settings, servers: Sequence[ModelServer]) -> list[Can
 
 
 async def _server(server: ModelServer, settings: Settings) -> Candidate:
-    from segue.agent.models import discovery  # noqa: PLC0415
+    from segue.agent.models import offers  # noqa: PLC0415
 
     offer = None
     try:
-        offered = await discovery.models(routes.to_server(server), PROBE_SECONDS)
+        offered = await offers.models(routes.to_server(server), PROBE_SECONDS)
     except ModelOffline:
         why = f"Nobody answers at {server.place}."
     except ModelError:

@@ -15,13 +15,22 @@ from segue.core.secret import Secret
 class Route:
     """How to reach one service."""
 
-    name: str
-    """The first part of its models' names."""
-    title: str
-    wire: ApiFormat
-    base_url: str
-    key: Secret | None
     service: Provider | Endpoint | ModelServer
+    base_url: str
+    key: Secret | None = None
+
+    @property
+    def name(self) -> str:
+        """The first part of its models' names."""
+        return self.service.name
+
+    @property
+    def title(self) -> str:
+        return self.name if isinstance(self.service, Endpoint) else self.service.title
+
+    @property
+    def wire(self) -> ApiFormat:
+        return self.service.wire if isinstance(self.service, Provider) else ApiFormat.OPENAI
 
     @property
     def setting(self) -> str:
@@ -69,7 +78,7 @@ def find(name: str, settings: Settings, servers: Iterable[ModelServer] = SERVERS
     """
     head = name.partition("/")[0]
     if endpoint := settings.endpoints.get(head):
-        return _to_endpoint(endpoint)
+        return Route(service=endpoint, base_url=endpoint.url, key=endpoint.key)
     if provider := PROVIDERS.get(head):
         return to_provider(provider, settings, name)
     local = {server.name: server for server in servers}
@@ -111,37 +120,10 @@ def to_provider(provider: Provider, settings: Settings, name: str = "") -> Route
     elsewhere = settings.openai_url if provider.name == "openai" else None
     if key is None and not elsewhere:  # a custom server may need no key
         where = " or ".join((*provider.variables, f"keys.{provider.name} in {settings.path}"))
-        raise ModelUnusable(
-            model=name or provider.name,
-            reason=f"there is no key for {provider.title}; set {where}",
-        )
-    return Route(
-        name=provider.name,
-        title=provider.title,
-        wire=provider.wire,
-        base_url=elsewhere or provider.base_url,
-        key=key,
-        service=provider,
-    )
+        reason = f"there is no key for {provider.title}; set {where}"
+        raise ModelUnusable(model=name or provider.name, reason=reason)
+    return Route(service=provider, base_url=elsewhere or provider.base_url, key=key)
 
 
 def to_server(server: ModelServer) -> Route:
-    return Route(
-        name=server.name,
-        title=server.title,
-        wire=ApiFormat.OPENAI,
-        base_url=server.base_url,
-        key=None,
-        service=server,
-    )
-
-
-def _to_endpoint(endpoint: Endpoint) -> Route:
-    return Route(
-        name=endpoint.name,
-        title=endpoint.name,
-        wire=ApiFormat.OPENAI,
-        base_url=endpoint.url,
-        key=endpoint.key,
-        service=endpoint,
-    )
+    return Route(service=server, base_url=server.base_url)
