@@ -30,10 +30,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from segue.agent import addresses, summaries
+from segue.agent import summaries
 from segue.agent.approvals import Permission, Rules, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
 from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace
+from segue.agent.tools.web import fetchable
 from segue.core.approval import Answer, Approve, Policy
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.events import (
@@ -293,10 +294,8 @@ class _TurnRun:
     # Tools
 
     async def _carry_out(self, calls: tuple[ToolCall, ...]) -> AsyncGenerator[Event]:
-        """Run the calls and emit exactly one result for each, however it ends.
-
-        The results are in the order of the calls, which the strictest providers require.
-        """
+        """Run the calls and emit exactly one result for each, however it ends, in the order of the
+        calls, which the strictest providers require."""
         for group in self._groups(calls):
             refused: dict[str, _Result] = {}
             works: dict[str, Work] = {}
@@ -360,7 +359,7 @@ class _TurnRun:
         agent = self._agent
         if agent.rules.policy is Policy.AUTO:
             return agent.place
-        return replace(agent.place, may_fetch=addresses.fetchable(self._messages))
+        return replace(agent.place, may_fetch=fetchable(self._messages))
 
     def _only_reads(self, call: ToolCall, plan: Plan) -> bool:
         reads = self._agent.tools[call.name].risk is Risk.READ
@@ -420,11 +419,8 @@ class _TurnRun:
     async def _working(
         self, *works: Coroutine[Any, Any, T]
     ) -> AsyncGenerator[list[asyncio.Task[T]]]:
-        """Run `works` as tasks.
-
-        The tasks are cancelled when the turn is interrupted. They have ended when the context
-        exits.
-        """
+        """Run `works` as tasks, cancelled when the turn is interrupted, and ended when the context
+        exits."""
         tasks = [asyncio.create_task(work) for work in works]
         stop = asyncio.create_task(_cancel_on(self._interrupt, tasks))
         try:
@@ -459,10 +455,8 @@ async def _cancel_on(interrupt: asyncio.Event, tasks: Iterable[asyncio.Task[Any]
 
 
 async def _end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel the tasks and wait until they have ended, even if this task is cancelled meanwhile.
-
-    A tool that is abandoned before it ends cannot stop its processes.
-    """
+    """Cancel the tasks and wait for their end, even if this task is cancelled meanwhile: a tool
+    that is abandoned before it ends cannot stop its processes."""
     for task in tasks:
         task.cancel()
     cancelled: asyncio.CancelledError | None = None

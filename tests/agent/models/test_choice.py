@@ -280,7 +280,7 @@ async def test_the_embedded_model_needs_both_parts(
 ):
     assert (await choose(settings, "local")).name == "local"
     shutil.rmtree(environ["SEGUE_MODELS"])
-    with pytest.raises(LocalMissing, match=r"not installed yet: its weights\."):
+    with pytest.raises(LocalMissing, match=r"not installed yet: its weights \(491 MB\)\."):
         await choose(settings, "local")
 
 

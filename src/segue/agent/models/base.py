@@ -130,10 +130,8 @@ class Model(Protocol):
         ...
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
-        """Stream the answer piece by piece, ending with End. Raise ModelError on failure.
-
-        Closing the generator drops the connection, which cancels the request.
-        """
+        """Stream the answer piece by piece, ending with End. Raise ModelError on failure. Closing
+        the generator drops the connection, which cancels the request."""
         ...
 
     async def close(self) -> None:

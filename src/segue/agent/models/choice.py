@@ -66,10 +66,8 @@ class Survey:
 async def choose(
     settings: Settings, wanted: str | None = None, *, servers: Sequence[ModelServer] = SERVERS
 ) -> Choice:
-    """Choose the model `wanted`, or the one in the settings, or the first that is usable.
-
-    Raise NoModel if there is none, or another ModelError if the named model is not usable.
-    """
+    """Choose the model `wanted`, or the one in the settings, or the first that is usable. Raise
+    NoModel if there is none, or another ModelError if the named model is not usable."""
     if wanted:
         return await _named(wanted, "You asked for it.", settings, servers)
     if settings.model:
@@ -81,10 +79,7 @@ async def choose(
 
 
 async def survey(settings: Settings, *, servers: Sequence[ModelServer] = SERVERS) -> Survey:
-    """Return the choice and all the candidates.
-
-    A failed choice is reported as `problem`, not raised.
-    """
+    """Return the choice and all the candidates. A failed choice is the `problem`, not raised."""
     asked = await _asked(settings, servers)
     considered = (*_keyed(settings), embedded(settings), *asked)
     if not settings.model:
@@ -248,6 +243,12 @@ async def _server(server: ModelServer, settings: Settings) -> Candidate:
     return Candidate(title=server.title, name=None, why=why, offer=offer)
 
 
+def _missing(settings: Settings) -> str:
+    from segue.agent.models.local import runtime  # noqa: PLC0415
+
+    return runtime.missing(settings.models_folder)
+
+
 def embedded(settings: Settings) -> Candidate:
     """The embedded model, which needs no server, key or account."""
     title = "Embedded model"
@@ -255,17 +256,6 @@ def embedded(settings: Settings) -> Candidate:
         why = f"Not here yet: {missing}. `segue model pull` gets it."
         return Candidate(title=title, name=None, why=why)
     return Candidate(title=title, name=LOCAL, why="The embedded model is here.")
-
-
-def _missing(settings: Settings) -> str:
-    """The missing parts of the embedded model, or an empty string if it is complete."""
-    from segue.agent.models.local import runtime, weights  # noqa: PLC0415
-
-    lacks = [
-        *(["the package that runs it"] if not runtime.present() else []),
-        *(["its weights"] if not weights.present(settings.models_folder) else []),
-    ]
-    return " and ".join(lacks)
 
 
 def ways(servers: Sequence[ModelServer] = SERVERS) -> tuple[str, ...]:

@@ -41,10 +41,8 @@ class HostedModel(ABC):
         patience: Timeouts | None = None,
         reuse: bool = True,
     ) -> None:
-        """`setting` is where the user set the key. It is named in the error for a bad key.
-
-        By default a model accepts pictures unless it is small.
-        """
+        """`setting` is where the user set the key, for the error about a bad key. By default a
+        model accepts pictures unless it is small."""
         self.name = name
         self.context = context
         self.small = small

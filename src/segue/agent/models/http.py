@@ -85,11 +85,8 @@ class ProviderClient:
             await self._http.aclose()
 
     async def events(self, path: str, body: bytes) -> AsyncGenerator[httpx2.ServerSentEvent]:
-        """Stream the server-sent events of one POST request.
-
-        Retry with growing pauses until the first event arrives. After that, a broken connection
-        raises ModelCutOff.
-        """
+        """Stream the server-sent events of one POST request, retried with growing pauses until the
+        first event arrives. After that, a broken connection raises ModelCutOff."""
         for left in reversed(range(self.patience.tries)):
             begun = False
             try:
@@ -145,10 +142,8 @@ class ProviderClient:
         return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
 
     async def _no_stream(self, response: httpx2.Response) -> ModelError:
-        """The error for a successful response that is not a stream, such as a web page.
-
-        A retry would give the same response.
-        """
+        """The error for a successful response that is not a stream, such as a web page. A retry
+        would give the same response."""
         error, reason = await self._explained(response)
         return error or ModelError(provider=self.provider, reason=f"no stream, but {reason}")
 
@@ -167,11 +162,8 @@ class ProviderClient:
 
 
 async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
-    """Read `events` to the end, for at most `seconds`.
-
-    Only a response that was read to the end leaves a reusable connection. Errors are ignored,
-    because the answer is already complete.
-    """
+    """Read `events` to the end, for at most `seconds`, so that the connection can be reused. Errors
+    are ignored, because the answer is already complete."""
     with suppress(TimeoutError, ModelError):
         async with asyncio.timeout(seconds):
             async for _ in events:
@@ -180,10 +172,7 @@ async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
 
 @functools.cache
 def trusted() -> ssl.SSLContext:
-    """The TLS context with the trusted certificates.
-
-    Cached, because creating it takes longer than a request.
-    """
+    """The TLS context with the trusted certificates. Creating it takes longer than a request."""
     return httpx2.create_ssl_context()
 
 

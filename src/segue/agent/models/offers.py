@@ -138,10 +138,8 @@ def _embedded_offer(settings: Settings) -> Offer:
 
 
 async def models(route: Route, seconds: float) -> tuple[str, ...]:
-    """The chat models of the service, with its own names and in its own order.
-
-    Raise ModelError if it does not list them within `seconds`.
-    """
+    """The chat models of the service, with its own names and in its own order. Raise ModelError if
+    it does not list them within `seconds`."""
     try:
         async with asyncio.timeout(seconds), _client(route) as client:
             found = await _listed(client, route)
@@ -188,10 +186,8 @@ class _ServerModel(_Id, frozen=True):
 
 
 class _ServerPage(_OpenAIPage, frozen=True):
-    """The format that Ollama, LM Studio and llama.cpp share.
-
-    It is strict, so that another program on their port is not mistaken for one of them.
-    """
+    """The format that Ollama, LM Studio and llama.cpp share. It is strict, so that another program
+    on their port is not mistaken for one of them."""
 
     object: Literal["list"]
     data: Sequence[_ServerModel] | None

@@ -16,11 +16,8 @@ MAX_BYTES = 12_000_000
 def shown(
     messages: Sequence[Message], kinds: Container[str]
 ) -> Iterator[tuple[Message, list[Image | str]]]:
-    """Yield each message with its pictures, in order.
-
-    The newest pictures are kept, and a sentence replaces each of the others. `kinds` are the media
-    types that the model accepts, if any.
-    """
+    """Yield each message with its pictures, in order. A sentence replaces those that are too old,
+    and those whose media types are not among `kinds`, which the model accepts."""
     visible = [i for m in messages if m.images for i in m.images if i.media_type in kinds]
     hidden = _too_old(visible)
     for message in messages:

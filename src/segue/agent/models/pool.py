@@ -13,10 +13,8 @@ class Models(Protocol):
     """The source of models for turns."""
 
     async def get(self, wanted: str | None) -> Model:
-        """Return the model `wanted`, or the default model if None.
-
-        Raise ModelError if there is none.
-        """
+        """Return the model `wanted`, or the default model if None. Raise ModelError if there is
+        none."""
         ...
 
     async def close(self) -> None: ...

@@ -38,20 +38,15 @@ class Route:
         return self.key.setting if self.key else "its key"
 
     def secret(self) -> str:
-        """Return the key, or an empty string if there is none.
-
-        Raise BadKey if no request can carry it.
-        """
+        """The key, or an empty string if there is none. Raise BadKey if no request can carry it."""
         key = self.key.reveal() if self.key else ""
         if not (key.isascii() and key.isprintable()):
             raise BadKey(provider=self.title, setting=self.setting)
         return key
 
     def model(self, name: str) -> str:
-        """The service's own name for the model `name`, or for the default model without one.
-
-        Raise ModelUnusable if there is neither.
-        """
+        """The service's own name for the model `name`, or for the default model without one. Raise
+        ModelUnusable if there is neither."""
         given = name.partition("/")[2]
         if isinstance(self.service, Provider):
             given = self.service.model(given or self.service.default or "")

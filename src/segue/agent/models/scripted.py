@@ -41,11 +41,8 @@ Script = Iterable[Step | Callable[[Prompt], Step]]
 
 
 class ScriptedModel:
-    """Streams its script word by word.
-
-    Without a script it repeats the user's message, and says in the same sentence that it is not a
-    real model.
-    """
+    """Streams its script word by word. Without a script it repeats the user's message, and says in
+    the same sentence that it is not a real model."""
 
     def __init__(
         self, script: Script | None = None, *, context: int = 8192, pause: float = 0.0

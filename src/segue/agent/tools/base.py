@@ -123,8 +123,6 @@ def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:
 
 
 def clean(text: str) -> str:
-    """Replace bytes that are not UTF-8, and were escaped as surrogates, with U+FFFD.
-
-    The result can be stored and sent.
-    """
+    """Replace bytes that are not UTF-8, and were escaped as surrogates, with U+FFFD, so that the
+    text can be stored and sent."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

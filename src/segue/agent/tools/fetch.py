@@ -90,10 +90,8 @@ def _trusted() -> ssl.SSLContext:
 async def _get(
     client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str]
 ) -> httpx2.Response:
-    """Send the request to the first of `addresses` that accepts a connection.
-
-    Return the response with its body unread.
-    """
+    """Send the request to the first of `addresses` that accepts a connection. Return the response
+    with its body unread."""
     refused = httpx2.ConnectError("The host has no address.")
     for ip in addresses:
         request = client.build_request(

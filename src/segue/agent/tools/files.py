@@ -157,10 +157,7 @@ def _pattern(given: str) -> str:
 
 
 def _text(target: Target, limit: int) -> str:
-    """The content of a text file.
-
-    Bytes that are not UTF-8 are unchanged when it is written back.
-    """
+    """The content of a text file. Bytes that are not UTF-8 survive when it is written back."""
     try:
         with target.opened() as file:
             return search.read(file, limit).decode(_UTF8, _AS_IT_IS)
@@ -210,11 +207,8 @@ def _on_file(
 def _in_folder(
     tell: Callable[[F, str], str], work: Callable[[F, Target, PrivateFiles], Awaitable[str]]
 ) -> Callable[[F, Workplace], Plan]:
-    """Plan `work` on the folder that the path leads to now.
-
-    Private files in it are left out, unless the folder itself is private: then the user is asked
-    about it.
-    """
+    """Plan `work` on the folder that the path leads to now. Private files in it are left out,
+    unless the folder itself is private: then the user is asked about it."""
 
     def plan(given: F, place: Workplace) -> Plan:
         path = resolve(given.path, place)

@@ -17,10 +17,8 @@ class ScriptResult:
 
 
 async def run_isolated(script: str, given: str, seconds: float) -> ScriptResult:
-    """Run `script` in a separate process with `given` as its input.
-
-    `script` is one of our own files that needs only the standard library.
-    """
+    """Run `script`, one of our own files that needs only the standard library, in a separate
+    process with `given` as its input."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",  # ignore the working directory and the environment
@@ -46,10 +44,7 @@ async def run_isolated(script: str, given: str, seconds: float) -> ScriptResult:
 
 
 async def _talk(process: asyncio.subprocess.Process, given: bytes, output: bytearray) -> None:
-    """Send all the input, then collect the output.
-
-    The script must read all of it before it writes.
-    """
+    """Send all the input, then collect the output. The script must read before it writes."""
     stdin = cast("asyncio.StreamWriter", process.stdin)
     with contextlib.suppress(ConnectionError):  # it has ended, and the exit code shows why
         stdin.write(given)

@@ -26,10 +26,8 @@ class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def remember(keep: Keep) -> Tool[RememberArguments]:
-    """The tool that saves notes with `keep`.
-
-    Notes affect every later session, so saving one needs approval like writing a file.
-    """
+    """The tool that saves notes with `keep`. Notes affect every later session, so saving one needs
+    approval like writing a file."""
 
     async def add(text: str) -> str:
         try:

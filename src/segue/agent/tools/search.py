@@ -31,10 +31,7 @@ BAD_PATTERN = 2
 
 
 class PrivateFiles(NamedTuple):  # a dataclass would take longer to import than all the rest
-    """The files that are not read without asking.
-
-    Paths are absolute, casefolded and free of links.
-    """
+    """The files that are not read without asking. Paths are absolute, casefolded, without links."""
 
     places: frozenset[str] = frozenset()
     """Files, and folders with everything in them."""

@@ -240,10 +240,8 @@ async def _see_end(command: RunningCommand) -> None:
 
 
 async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
-    """Run `work` to the end, even if cancelled. Only for short work.
-
-    Return its result, and True if it was cancelled meanwhile.
-    """
+    """Run `work`, which must be short, to the end even if cancelled. Return its result, and True if
+    it was cancelled meanwhile."""
     task = asyncio.create_task(work)
     interrupted = False
     while not task.done():
@@ -255,11 +253,8 @@ async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
 
 
 def plain_words(command: str) -> list[str]:
-    """Split a command that consists only of plain words.
-
-    Return an empty list if the shell would interpret any of it, as in `git status; rm -r .`, or if
-    the user could not see all of it.
-    """
+    """Split a command that consists only of plain words. Return an empty list if the shell would
+    interpret any of it, as in `git status; rm -r .`, or if the user could not see all of it."""
     if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
         return []
     try:

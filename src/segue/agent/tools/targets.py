@@ -75,11 +75,8 @@ class Target:
             os.close(file)
 
     def put(self, content: bytes) -> None:
-        """Write `content` as the whole file.
-
-        An existing file is replaced atomically and keeps its mode. Its other names (hard links) and
-        its extended attributes are lost.
-        """
+        """Write `content` as the whole file. An existing file is replaced atomically and keeps its
+        mode. Its other names (hard links) and its extended attributes are lost."""
         known = self.file
         if known is not None and not stat.S_ISREG(known.st_mode):
             raise ToolFailed(f"{self.path} is not an ordinary file.")
@@ -161,10 +158,8 @@ def aim(path: Path) -> Target:
 
 
 def _descend(path: Path) -> tuple[int, tuple[str, ...]]:
-    """Open the innermost existing folder of an absolute path.
-
-    Return its descriptor and the remaining names. Raise OSError if a folder on the way is a link.
-    """
+    """Open the innermost existing folder of an absolute path, and return its descriptor and the
+    remaining names. Raise OSError if a folder on the way is a link."""
     names = path.parts[1:] or (".",)
     folder = os.open("/", _FOLDER)
     try:

@@ -121,11 +121,8 @@ class AnthropicAnswer:
         return growing.take(event.delta) if growing and event.type.startswith("content") else ""
 
     def rest(self) -> Iterator[Piece]:
-        """Yield the calls and the End.
-
-        Calls are held back until now, because only the end shows whether the last one was cut short
-        or the whole answer was refused.
-        """
+        """Yield the calls and the End. Only the end shows whether the last call was cut short or
+        the whole answer was refused."""
         stop = _STOPS.get(self._reason, Stop.DONE)
         calls: list[ToolCall] = []
         if stop is not Stop.REFUSED:

@@ -21,11 +21,8 @@ _NAME_LIMIT = 64
 
 
 def build(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] = KINDS) -> Json:
-    """Build the request body.
-
-    `thinking` includes the thinking of earlier answers, and `kinds` are the media types of the
-    pictures to include.
-    """
+    """Build the request body. `thinking` includes the thinking of earlier answers, and `kinds` are
+    the media types of the pictures to include."""
     messages = by_turns(prompt.messages, _Blocks(thinking=thinking), kinds)
     body: Json = {
         "model": model,
@@ -107,10 +104,7 @@ def _text(words: str) -> list[Json]:
 
 
 def _laid_out(kept: list[Any], message: Message, calls: list[Json]) -> list[Json] | None:
-    """The blocks in their original order (see Answer).
-
-    None if the layout no longer matches the message.
-    """
+    """The blocks in their original order, or None if the layout no longer matches the message."""
     blocks: list[Json] = []
     left = Unlaid(message, calls)
     for item in kept:

@@ -42,10 +42,8 @@ _REFUSALS: msgspec.json.Decoder[_GeminiRefusal | list[_GeminiRefusal]] = msgspec
 
 
 class GeminiModel(HostedModel):
-    """A Google model, accessed with an AI Studio key.
-
-    Any other model or account rejects the signatures of earlier answers.
-    """
+    """A Google model, accessed with an AI Studio key. Any other model or account rejects the
+    signatures of earlier answers."""
 
     WIRE = ApiFormat.GEMINI
     SENT_BACK: ClassVar[Mapping[str, str]] = {EXTRAS: _SIGNATURE}

@@ -31,11 +31,8 @@ _MAX_DEPTH = 10
 
 
 def build(model: str, prompt: Prompt, *, signed: bool, kinds: Collection[str] = SEEN) -> Json:
-    """Build the request body.
-
-    `signed` includes the signatures of earlier answers, and `kinds` are the media types of the
-    pictures to include.
-    """
+    """Build the request body. `signed` includes the signatures of earlier answers, and `kinds` are
+    the media types of the pictures to include."""
     parts = _Parts(signed=signed, stand_in=_wants_signatures(model))
     body: Json = {
         "contents": by_turns(prompt.messages, parts, kinds),
@@ -120,10 +117,8 @@ def _said(message: Message, *, signed: bool) -> tuple[list[_Sent], list[Json]]:
 
 
 def _laid_out(kept: list[Any], message: Message, calls: list[_Sent]) -> list[Json] | None:
-    """The parts as received, with signatures and ids (see Answer).
-
-    None if the layout no longer matches the message.
-    """
+    """The parts as received, with signatures and ids, or None if the layout no longer matches the
+    message."""
     parts: list[Json] = []
     left = Unlaid(message, calls)
     for item in kept:

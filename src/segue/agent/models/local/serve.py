@@ -78,10 +78,8 @@ class _Use:
         self._since = time.monotonic()
 
     def over(self) -> bool:
-        """True if it is time to stop.
-
-        After an idle timeout this process holds the lock, so no client can start to use it.
-        """
+        """True if it is time to stop. After an idle timeout this process holds the lock, so no
+        client can start to use it."""
         if not (self._weights.exists() and self._run.state.exists()):
             return True
         # Timestamps are only compared for equality, because the wall clock may be changed.

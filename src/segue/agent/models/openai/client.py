@@ -79,10 +79,7 @@ class UnknownField(ModelRefused):
 
 
 class OpenAIModel(HostedModel):
-    """A model behind a chat completions API.
-
-    If the server reports that the model sees no pictures, `images` becomes False.
-    """
+    """A model behind a chat completions API. `images` becomes False if the server says so."""
 
     WIRE = ApiFormat.OPENAI
     _learned: ServerDialect | None = None

@@ -154,10 +154,7 @@ def _plain_entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None
 
 
 def _as_user(message: Message, pictures: _Pictures) -> str | list[dict[str, Any]]:
-    """A plain string, or a list of parts if there are pictures to include.
-
-    Not every server can read a list.
-    """
+    """A plain string, which every server can read, or a list of parts if there are pictures."""
     parts = [part for part in (*pictures, as_user(message)) if part]
     if any(isinstance(part, Image) for part in parts):
         return [_part(part) for part in parts]
