@@ -51,15 +51,7 @@ from segue.core.events import (
 )
 from segue.core.session import Summary
 from segue.core.text import tokens_in, whole
-from segue.core.transcript import (
-    Message,
-    Outcome,
-    Role,
-    ToolCall,
-    Transcript,
-    no_result,
-    words,
-)
+from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, no_result, words
 
 MAX_STEPS = 40
 MAX_ANSWER = 8192
@@ -116,20 +108,15 @@ class Agent:
         left = context - self.answer_tokens - tokens_in(self.system, *specs)
         return max(0, int(left * FILLED_SHARE))
 
-    async def turn(
-        self,
-        transcript: Transcript,
-        interrupt: asyncio.Event,
-        not_begun: Sequence[ToolCall] = (),
+    def turn(
+        self, transcript: Transcript, interrupt: asyncio.Event, not_begun: Sequence[ToolCall] = ()
     ) -> AsyncGenerator[Event]:
         """Answer the last message of `transcript`. Set `interrupt` to stop immediately.
 
         The last event is TurnDone, TurnFailed or TurnInterrupted. `not_begun` are the tool calls at
         the end of the transcript that are known not to have started. The turn runs them first.
         """
-        async with aclosing(_TurnRun(self, transcript, interrupt, not_begun).run()) as events:
-            async for event in events:
-                yield event
+        return _TurnRun(self, transcript, interrupt, not_begun).run()
 
     async def summarise(self, transcript: Transcript) -> Summary:
         """Summarise the conversation. Raise ModelError if the model fails."""
@@ -340,12 +327,11 @@ class _TurnRun:
 
     def _plan(self, call: ToolCall) -> Plan | _Result:
         """Return the plan for the call, or its result if it cannot run."""
-        agent = self._agent
         if self._interrupt.is_set():
             return Outcome.NOT_BEGUN
-        tool = agent.tools.get(call.name)
+        tool = self._agent.tools.get(call.name)
         if tool is None:
-            names = ", ".join(agent.tools) or "none"
+            names = ", ".join(self._agent.tools) or "none"
             return _Output(f"There is no tool {call.name!r}. There are: {names}.")
         try:
             return tool.plan(tool.parse(call), self._place())

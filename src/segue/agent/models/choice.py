@@ -91,14 +91,6 @@ async def survey(settings: Settings, *, servers: Sequence[ModelServer] = SERVERS
     return Survey(choice=choice, considered=considered)
 
 
-def check_account(
-    name: str, settings: Settings, *, servers: Sequence[ModelServer] = SERVERS
-) -> None:
-    """Raise ForeignServer if `name` belongs to a server that runs under another account."""
-    if name not in {LOCAL, SCRIPTED}:
-        routes.check_account(routes.find(name, settings, servers), settings)
-
-
 def connect(
     choice: Choice | str, settings: Settings, *, servers: Sequence[ModelServer] = SERVERS
 ) -> Model:

@@ -100,12 +100,10 @@ class HostedModel(ABC):
     @abstractmethod
     def _ask(self, prompt: Prompt, included: frozenset[str]) -> AsyncGenerator[Piece]:
         """Send the request once, with the optional content `included`."""
-        ...
 
     @abstractmethod
     def _translate(self, refusal: Refusal) -> ModelError | None:
         """The error to report to the user. Raise MsgspecError if the body is not an API error."""
-        ...
 
     def _explain(self, refusal: Refusal) -> ModelError | None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
-import msgspec
+from msgspec import Meta, Struct
 
 from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible
 from segue.core.errors import NoteError
@@ -15,10 +15,10 @@ Keep = Callable[[str], Awaitable[Note]]
 """Saves a text about the owner and returns the new note."""
 
 
-class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[
         str,
-        msgspec.Meta(
+        Meta(
             description=f"One fact, in one short sentence of at most {NOTE_LIMIT} characters.",
             min_length=1,
         ),

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import msgspec
+from msgspec import Meta, Struct
 
 from segue.agent.tools import git
 from segue.agent.tools.base import (
@@ -42,12 +42,10 @@ _LINGER = 1.0
 """Seconds to wait for processes that the command left in the background."""
 
 
-class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    command: Annotated[
-        str, msgspec.Meta(description="The command, as typed in a shell.", min_length=1)
-    ]
+class ShellArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    command: Annotated[str, Meta(description="The command, as typed in a shell.", min_length=1)]
     seconds: Annotated[
-        int, msgspec.Meta(ge=1, le=MAX_SECONDS, description="How long it may take at the most.")
+        int, Meta(ge=1, le=MAX_SECONDS, description="How long it may take at the most.")
     ] = 60
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
-import msgspec
+from msgspec import Meta, Struct
 
 from segue.agent.tools.base import Plan, Risk, Tool, Workplace, visible, visible_name
 from segue.core.transcript import Kind, Message, Role
@@ -31,8 +31,8 @@ _OTHERS = (">", "[")
 """Prefixes of lines that other people wrote (quotes) or that the gateway added."""
 
 
-class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    url: Annotated[str, msgspec.Meta(description="http or https.", max_length=4000)]
+class FetchArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    url: Annotated[str, Meta(description="http or https.", max_length=4000)]
 
 
 _ASKED = "This address is not one of yours, so it may carry what the agent has read."

@@ -15,16 +15,7 @@ from segue.agent.models.base import Piece, Prompt, Text
 from segue.agent.models.catalog import ApiFormat
 from segue.agent.models.hosted import IMAGE, HostedModel
 from segue.agent.models.http import Refusal, encoded, read_out
-from segue.core.errors import (
-    BadKey,
-    ContextTooLong,
-    ModelBusy,
-    ModelCutOff,
-    ModelError,
-    ModelRefused,
-    NoCredit,
-    UnknownModel,
-)
+from segue.core import errors
 from segue.core.images import KINDS
 
 _THINKING = "thinking"
@@ -66,32 +57,33 @@ class AnthropicModel(HostedModel):
                 if text := answer.take(news):
                     yield Text(text)
             else:
-                raise self._error(ModelCutOff)
+                raise self._error(errors.ModelCutOff)
         for piece in answer.rest():
             yield piece
 
-    def _translate(self, refusal: Refusal) -> ModelError:
+    def _translate(self, refusal: Refusal) -> errors.ModelError:
         return self._fault(refusal.status, _REFUSALS.decode(refusal.body).error)
 
-    def _fault(self, status: int, error: AnthropicError) -> ModelError:
+    def _fault(self, status: int, error: AnthropicError) -> errors.ModelError:
         """Translate an API error. `status` is 0 for an error inside a stream."""
         reason = error.message.strip().rstrip(".") or error.type
         return self._error(_kind(status, error.type, reason.lower()), reason)
 
 
-def _kind(status: int, name: str, said: str) -> type[ModelError]:
+def _kind(status: int, name: str, said: str) -> type[errors.ModelError]:
     match name, status:
         case ("authentication_error" | "permission_error", _) | (_, 401 | 403):
-            return BadKey
+            return errors.BadKey
         case ("not_found_error", _):
-            return UnknownModel
+            return errors.UnknownModel
         case ("billing_error", _) | (_, 402):
-            return NoCredit
+            return errors.NoCredit
         case ("request_too_large", _) | (_, 413):
-            return ContextTooLong
+            return errors.ContextTooLong
         case ("invalid_request_error", _):
             if any(words in said for words in _NO_CREDIT):
-                return NoCredit
-            return ContextTooLong if any(words in said for words in _TOO_LONG) else ModelRefused
+                return errors.NoCredit
+            too_long = any(words in said for words in _TOO_LONG)
+            return errors.ContextTooLong if too_long else errors.ModelRefused
         case _:
-            return ModelBusy
+            return errors.ModelBusy

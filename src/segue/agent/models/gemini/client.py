@@ -17,15 +17,7 @@ from segue.agent.models.gemini.answer import EXTRAS, NEWS, GeminiAnswer, GeminiE
 from segue.agent.models.gemini.request import SEEN, build
 from segue.agent.models.hosted import IMAGE, HostedModel
 from segue.agent.models.http import Refusal, encoded
-from segue.core.errors import (
-    BadKey,
-    ContextTooLong,
-    ModelBusy,
-    ModelError,
-    ModelRefused,
-    NoCredit,
-    UnknownModel,
-)
+from segue.core import errors
 
 _SIGNATURE = "signature"
 _NOTHING_LEFT = re.compile(r"\bcredits?\b|prepay|limit: 0\b")
@@ -64,36 +56,36 @@ class GeminiModel(HostedModel):
         for piece in answer.rest():
             yield piece
 
-    def _translate(self, refusal: Refusal) -> ModelError:
+    def _translate(self, refusal: Refusal) -> errors.ModelError:
         decoded = _REFUSALS.decode(refusal.body)
         error = (decoded[0] if isinstance(decoded, list) else decoded).error
         return self._fault(refusal.status, error, refusal.body)
 
-    def _fault(self, status: int, error: GeminiError, body: str) -> ModelError:
+    def _fault(self, status: int, error: GeminiError, body: str) -> errors.ModelError:
         """Translate an API error. `body` is the complete response, with the details."""
         reason = error.message.strip().rstrip(".") or error.status
         return self._error(_kind(status, error.status, reason.lower(), body.lower()), reason)
 
 
-def _kind(status: int, name: str, said: str, everything: str) -> type[ModelError]:
+def _kind(status: int, name: str, said: str, everything: str) -> type[errors.ModelError]:
     match status:
         case 401 | 403:
-            return BadKey
+            return errors.BadKey
         case 404:
-            return UnknownModel
+            return errors.UnknownModel
         case 413:
-            return ContextTooLong
+            return errors.ContextTooLong
         case 429:
             # Every quota error mentions billing. A temporary one says when to retry.
             waits = _WAIT.search(everything)
             spent = _NOTHING_LEFT.search(said) or ("billing" in said and not waits)
-            return NoCredit if spent else ModelBusy
+            return errors.NoCredit if spent else errors.ModelBusy
         case _ if status < 500:
             if "api_key_invalid" in everything or "api key" in said:
-                return BadKey
+                return errors.BadKey
             if "token count" in said and "exceeds" in said:
-                return ContextTooLong
+                return errors.ContextTooLong
             unpaid = name == "FAILED_PRECONDITION" and "billing" in said
-            return NoCredit if unpaid else ModelRefused
+            return errors.NoCredit if unpaid else errors.ModelRefused
         case _:
-            return ModelBusy
+            return errors.ModelBusy

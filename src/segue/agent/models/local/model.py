@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.catalog import LOCAL
 from segue.agent.models.http import Timeouts
 from segue.agent.models.local import runtime
 from segue.agent.models.local.serve import CONTEXT, RunFolder, ServerAddress
@@ -27,7 +28,7 @@ _PATIENCE = Timeouts(connect=5.0, silence=600.0, tries=1)
 class LocalModel:
     """A small model on this machine. Its server is started on first use."""
 
-    name = "local"
+    name = LOCAL
     context = CONTEXT
     small = True
     images = False

@@ -22,18 +22,7 @@ from segue.agent.models.hosted import IMAGE, HostedModel
 from segue.agent.models.http import RETRIED, Refusal, read_out
 from segue.agent.models.openai.answer import CHUNKS, Chunk, OpenAIAnswer
 from segue.agent.models.openai.request import IMAGE_URL, ServerDialect, build, limit_at
-from segue.core.errors import (
-    BadKey,
-    ContextTooLong,
-    ModelBusy,
-    ModelCutOff,
-    ModelError,
-    ModelOffline,
-    ModelRefused,
-    ModelStalled,
-    NoCredit,
-    UnknownModel,
-)
+from segue.core import errors
 
 _LINGER = 0.25
 """Seconds to wait for the end of the response after its last event."""
@@ -70,7 +59,7 @@ _NO_IMAGES = re.compile(
 _FIELDS = ("stream_options", "max_tokens", "max_completion_tokens")
 
 
-class UnknownField(ModelRefused):
+class UnknownField(errors.ModelRefused):
     """{provider} does not know {field}: {reason}. Type /model to choose another."""
 
     @property
@@ -118,12 +107,12 @@ class OpenAIModel(HostedModel):
                         break
                     for piece in answer.read(self._chunk(event)):
                         yield piece
-            except (ModelCutOff, ModelStalled):
+            except (errors.ModelCutOff, errors.ModelStalled):
                 if not answer.finished:
                     raise
             await read_out(events, _LINGER)
         if not answer.finished:
-            raise self._error(ModelCutOff)
+            raise self._error(errors.ModelCutOff)
         yield answer.end()
 
     def _chunk(self, event: httpx2.ServerSentEvent) -> Chunk:
@@ -133,49 +122,49 @@ class OpenAIModel(HostedModel):
             chunk = CHUNKS.decode(event.data)
         except (msgspec.DecodeError, UnicodeError) as error:
             reason = f"it sent {event.data[:200]!r}, not a chunk"
-            raise self._error(ModelError, reason) from error
+            raise self._error(errors.ModelError, reason) from error
         if chunk.error or chunk.object == "error" or event.event == "error":
             raise self._in_stream(event.data)
         return chunk
 
     # Errors
 
-    def _translate(self, refusal: Refusal) -> ModelError | None:
+    def _translate(self, refusal: Refusal) -> errors.ModelError | None:
         status, body, reason = refusal.status, refusal.body, _reason(refusal)
         fields = _error_fields(body)
         if status == 401 or fields.get("code") == "invalid_api_key":
-            return self._error(BadKey)
+            return self._error(errors.BadKey)
         if status == 402 or not _NO_CREDIT.isdisjoint((fields.get("code"), fields.get("type"))):
-            return self._error(NoCredit)
+            return self._error(errors.NoCredit)
         if _NO_IMAGES.search(body):
             return self._error(UnknownField, reason, field=IMAGE_URL)
         if _TOO_LONG.search(body) or status == 413:
-            return self._error(ContextTooLong)
+            return self._error(errors.ContextTooLong)
         if status == 404 or (status == 400 and _NO_SUCH_MODEL.search(body)):
             return self._not_found(body, reason)
         if status in RETRIED or status >= 500:
-            return self._error(ModelBusy, reason)
+            return self._error(errors.ModelBusy, reason)
         if status < 400:
             return None
         if status in {400, 422} and _NO_SUCH_FIELD.search(body) and (field := _first_field(body)):
             return self._error(UnknownField, reason, field=field)
-        return self._error(ModelRefused, reason)
+        return self._error(errors.ModelRefused, reason)
 
-    def _not_found(self, body: str, reason: str) -> ModelError:
+    def _not_found(self, body: str, reason: str) -> errors.ModelError:
         if _NO_SUCH_MODEL.search(body) or self._model in body:
-            return self._error(UnknownModel)
+            return self._error(errors.UnknownModel)
         if _error_fields(body):
-            return self._error(ModelRefused, reason)
-        return self._error(ModelOffline, "no such API is there (HTTP 404)")
+            return self._error(errors.ModelRefused, reason)
+        return self._error(errors.ModelOffline, "no such API is there (HTTP 404)")
 
-    def _in_stream(self, data: str) -> ModelError:
+    def _in_stream(self, data: str) -> errors.ModelError:
         """Translate an error that arrived as an event, after the response had started."""
         code = str(_error_fields(data).get("code"))
         status = int(code) if re.fullmatch("[45][0-9]{2}", code) else 200
         refusal = Refusal(status=status, body=data)
         error = self._translate(refusal)
         if error is None or (isinstance(error, UnknownField) and error.field != IMAGE_URL):
-            return self._error(ModelError, _reason(refusal))
+            return self._error(errors.ModelError, _reason(refusal))
         return error
 
 
