@@ -16,15 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models import routes
-from segue.agent.models.catalog import (
-    LOCAL,
-    PROVIDERS,
-    SCRIPTED,
-    SERVERS,
-    ApiFormat,
-    ModelServer,
-    Provider,
-)
+from segue.agent.models.catalog import LOCAL, PROVIDERS, SCRIPTED, SERVERS, ApiFormat, ModelServer
 from segue.agent.models.choice import PROBE_SECONDS, Choice, embedded
 from segue.agent.models.http import around_proxies, trusted
 from segue.agent.models.routes import Route
@@ -67,10 +59,8 @@ async def available(
         return (_embedded_offer(settings),)
     if only:
         return (await _offer(routes.find(only, settings, servers), LIST_SECONDS),)
-    asked = [
-        *(routes.find(name, settings) for name in settings.endpoints),
-        *(routes.to_provider(p, settings) for p in PROVIDERS.values() if _can_ask(p, settings)),
-    ]
+    keyed = [name for name in PROVIDERS if name in settings.keys]
+    asked = [routes.find(name, settings) for name in dict.fromkeys((*settings.endpoints, *keyed))]
     here = [routes.to_server(s) for s in servers if not routes.is_hidden(s, settings)]
     far, near = await asyncio.gather(
         asyncio.gather(*(_offer(route, LIST_SECONDS) for route in asked)),
@@ -113,10 +103,6 @@ def _means(model: str, listed: str) -> bool:
     """True if `listed` is `model`, or the name that `model` is an alias or a variant of."""
     dated = rf"{re.escape(model.removesuffix('-latest'))}(-\d{{4,8}})?"
     return bool(re.fullmatch(dated, listed)) or model.partition(":")[0] == listed
-
-
-def _can_ask(provider: Provider, settings: Settings) -> bool:
-    return provider.name in settings.keys and not routes.is_hidden(provider, settings)
 
 
 async def _offer(route: Route, seconds: float) -> Offer:

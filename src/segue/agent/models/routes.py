@@ -75,7 +75,7 @@ def find(name: str, settings: Settings, servers: Iterable[ModelServer] = SERVERS
     if endpoint := settings.endpoints.get(head):
         return Route(service=endpoint, base_url=endpoint.url, key=endpoint.key)
     if provider := PROVIDERS.get(head):
-        return to_provider(provider, settings, name)
+        return _to_provider(provider, settings, name)
     local = {server.name: server for server in servers}
     if server := local.get(head):
         return to_server(server)
@@ -110,13 +110,13 @@ def is_hidden(service: Provider | ModelServer, settings: Settings) -> bool:
     return service.name in settings.endpoints
 
 
-def to_provider(provider: Provider, settings: Settings, name: str = "") -> Route:
+def _to_provider(provider: Provider, settings: Settings, name: str) -> Route:
     key = settings.keys.get(provider.name)
     elsewhere = settings.openai_url if provider.name == "openai" else None
     if key is None and not elsewhere:  # a custom server may need no key
         where = " or ".join((*provider.variables, f"keys.{provider.name} in {settings.path}"))
         reason = f"there is no key for {provider.title}; set {where}"
-        raise ModelUnusable(model=name or provider.name, reason=reason)
+        raise ModelUnusable(model=name, reason=reason)
     return Route(service=provider, base_url=elsewhere or provider.base_url, key=key)
 
 

@@ -13,8 +13,6 @@ import msgspec
 
 from segue.agent.models.base import ToolSpec
 from segue.agent.tools.search import NOTHING, PrivateFiles
-from segue.core.text import visible as visible
-from segue.core.text import visible_name as visible_name
 from segue.core.transcript import ToolCall
 
 OUTPUT_LIMIT = 30_000

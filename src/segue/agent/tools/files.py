@@ -17,20 +17,11 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct
 
 from segue.agent.tools import search
-from segue.agent.tools.base import (
-    Plan,
-    Risk,
-    Tool,
-    ToolFailed,
-    Workplace,
-    clean,
-    shorten,
-    visible,
-    visible_name,
-)
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, clean, shorten
 from segue.agent.tools.isolation import run_isolated
 from segue.agent.tools.search import PrivateFiles
 from segue.agent.tools.targets import Target, aim
+from segue.core.text import visible, visible_name
 
 READ_LIMIT = 256 * 1024
 SEARCH_SECONDS = 20.0

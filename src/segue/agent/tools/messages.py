@@ -12,13 +12,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible, visible_name
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace
 from segue.agent.tools.files import PathArgument, resolve
 from segue.agent.tools.targets import Target, aim
 from segue.core.address import Platform
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, UserError
-from segue.core.text import is_empty
+from segue.core.text import is_empty, visible, visible_name
 
 TEXT_LIMIT = 8000
 CAPTION_LIMIT = 900

@@ -7,9 +7,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace
 from segue.core.errors import NoteError
 from segue.core.note import NOTE_LIMIT, Note, clean_note
+from segue.core.text import visible
 
 Keep = Callable[[str], Awaitable[Note]]
 """Saves a text about the owner and returns the new note."""

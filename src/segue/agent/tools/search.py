@@ -1,6 +1,6 @@
 """Walks folders and searches files for lines.
 
-This file is also a program that `isolation.apart` runs, because Python cannot stop a regular
+This file is also a program that `isolation.run_isolated` runs, because Python cannot stop a regular
 expression that takes forever, and nothing else runs meanwhile. So it imports only the standard
 library.
 """

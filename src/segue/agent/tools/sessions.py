@@ -8,9 +8,9 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, shorten, visible
+from segue.agent.tools.base import Plan, Risk, Tool, shorten
 from segue.core.session import TITLE_LIMIT
-from segue.core.text import one_line
+from segue.core.text import one_line, visible
 
 MAX_HITS = 50
 _SNIPPET_LIMIT = 300

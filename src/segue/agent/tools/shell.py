@@ -24,10 +24,9 @@ from segue.agent.tools.base import (
     Work,
     Workplace,
     shorten,
-    visible,
-    visible_name,
 )
 from segue.agent.tools.launcher import RunningCommand, launch
+from segue.core.text import visible, visible_name
 
 T = TypeVar("T")
 

@@ -16,7 +16,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, Workplace, visible, visible_name
+from segue.agent.tools.base import Plan, Risk, Tool, Workplace
+from segue.core.text import visible, visible_name
 from segue.core.transcript import Kind, Message, Role
 
 # Excludes everything that two URL parsers could read differently: user names, backslashes, and

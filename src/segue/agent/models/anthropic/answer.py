@@ -15,8 +15,6 @@ from segue.core.transcript import ToolCall
 EXTRAS = "anthropic"
 
 _STOPS = {
-    "end_turn": Stop.DONE,
-    "stop_sequence": Stop.DONE,
     "tool_use": Stop.CALLS,
     "max_tokens": Stop.LENGTH,
     "model_context_window_exceeded": Stop.LENGTH,

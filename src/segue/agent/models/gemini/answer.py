@@ -16,15 +16,11 @@ from segue.core.transcript import ToolCall
 
 EXTRAS = "gemini"
 
+_REFUSALS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 _STOPS = {
     "STOP": Stop.DONE,
     "MAX_TOKENS": Stop.LENGTH,
-    "SAFETY": Stop.REFUSED,
-    "RECITATION": Stop.REFUSED,
-    "LANGUAGE": Stop.REFUSED,
-    "BLOCKLIST": Stop.REFUSED,
-    "PROHIBITED_CONTENT": Stop.REFUSED,
-    "SPII": Stop.REFUSED,
+    **dict.fromkeys(_REFUSALS, Stop.REFUSED),
 }
 
 _Json = dict[str, Any]
