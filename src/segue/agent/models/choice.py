@@ -45,7 +45,7 @@ class Candidate:
     """A candidate for when no model is named."""
 
     title: str
-    name: str | None
+    name: str | None = None
     """The full name of its model, or None if it cannot be used."""
     why: str
     """Why it can or cannot be used, as one sentence for the user."""
@@ -197,7 +197,7 @@ def _provider(provider: Provider, settings: Settings) -> Candidate:
     else:
         name = f"{provider.name}/{provider.default}"
         return Candidate(title=provider.title, name=name, why=f"{key.setting} is set.")
-    return Candidate(title=provider.title, name=None, why=why)
+    return Candidate(title=provider.title, why=why)
 
 
 async def answering(
@@ -232,7 +232,7 @@ async def _server(server: ModelServer, settings: Settings) -> Candidate:
             why = f"{why}. Type `segue model use {offer}` to use it."
         else:
             why = f"{why}, but has no model for a conversation."
-    return Candidate(title=server.title, name=None, why=why, offer=offer)
+    return Candidate(title=server.title, why=why, offer=offer)
 
 
 def _missing(settings: Settings) -> str:
@@ -246,7 +246,7 @@ def embedded(settings: Settings) -> Candidate:
     title = "Embedded model"
     if missing := _missing(settings):
         why = f"Not here yet: {missing}. `segue model pull` gets it."
-        return Candidate(title=title, name=None, why=why)
+        return Candidate(title=title, why=why)
     return Candidate(title=title, name=LOCAL, why="The embedded model is here.")
 
 

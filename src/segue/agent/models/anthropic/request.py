@@ -60,18 +60,20 @@ def _names_used(messages: Sequence[Message]) -> list[str]:
     return sorted({_tool_name(call.name) for m in messages for call in m.tool_calls})
 
 
+def _text(words: str) -> list[Json]:
+    return [{"type": "text", "text": words}] if words.strip() else []
+
+
 class _Blocks:
     """Messages as content blocks."""
 
     role: ClassVar[str] = "assistant"
     parts: ClassVar[str] = "content"
+    text = staticmethod(_text)
 
     def __init__(self, *, thinking: bool) -> None:
         self._thinking = thinking
         self._ids = _Ids()
-
-    def text(self, words: str) -> list[Json]:
-        return _text(words)
 
     def picture(self, picture: Image) -> Json:
         source = {"type": "base64", "media_type": picture.media_type, "data": picture.data}
@@ -97,10 +99,6 @@ class _Blocks:
             "name": _tool_name(call.name),
             "input": as_object(call),
         }
-
-
-def _text(words: str) -> list[Json]:
-    return [{"type": "text", "text": words}] if words.strip() else []
 
 
 def _laid_out(kept: list[Any], message: Message, calls: list[Json]) -> list[Json] | None:

@@ -67,19 +67,21 @@ class _Sent:
         self.part: Json = {"functionCall": self.call}
 
 
+def _text(words: str) -> list[Json]:
+    return [{"text": words}] if words.strip() else []
+
+
 class _Parts:
     """Messages as the parts of `contents`."""
 
     role: ClassVar[str] = "model"
     parts: ClassVar[str] = "parts"
+    text = staticmethod(_text)
 
     def __init__(self, *, signed: bool, stand_in: bool) -> None:
         self._signed = signed
         self._stand_in = stand_in
         self._waiting: list[_Sent] = []
-
-    def text(self, words: str) -> list[Json]:
-        return _text(words)
 
     def picture(self, picture: Image) -> Json:
         return {"inlineData": {"mimeType": picture.media_type, "data": picture.data}}
@@ -99,10 +101,6 @@ class _Parts:
                 del self._waiting[i]
                 break
         return {"functionResponse": {**answered, "response": {"output": message.content}}}
-
-
-def _text(words: str) -> list[Json]:
-    return [{"text": words}] if words.strip() else []
 
 
 def _said(message: Message, *, signed: bool) -> tuple[list[_Sent], list[Json]]:

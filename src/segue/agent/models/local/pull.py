@@ -8,6 +8,7 @@ file is checked at the end.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import os
@@ -209,39 +210,33 @@ async def _from_index(part: PartialDownload, index: Index, report: Report) -> No
     start = 0
     for requirement, piece in zip(index.requirements, index.pieces, strict=True):
         if part.size < start + piece:
-            await _download(requirement, scratch, _Meter(scratch, start, piece, report))
+
+            def look(start: int = start, piece: int = piece) -> None:
+                report(start + min(_size(scratch), piece))
+
+            await _download(requirement, scratch, look)
             await asyncio.to_thread(_unpack, scratch, part.path, start, piece)
             report(part.size)
         start += piece
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Meter:
-    """Reports the progress of a piece by the size of the files in the scratch folder, because pip's
-    own output is of no use for that."""
-
-    scratch: Path
-    start: int
-    piece: int
-    report: Report
-
-    def look(self) -> None:
-        # os.walk ignores files that pip removes meanwhile. Path.rglob would fail.
-        files = (Path(at, name) for at, _, names in os.walk(self.scratch) for name in names)
-        found = sum(map(_size, files))
-        self.report(self.start + min(found, self.piece))
+def _size(folder: Path) -> int:
+    """The size of all files in `folder`, which shows the progress of pip. Its output does not."""
+    size = 0
+    # os.walk ignores files that pip removes meanwhile. Path.rglob would fail.
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # pip has moved it
+                size += Path(at, name).lstat().st_size
+    return size
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size
-    except FileNotFoundError:  # pip has moved it
-        return 0
+async def _download(requirement: str, scratch: Path, look: Callable[[], None]) -> None:
+    """Download the wheel of `requirement`. Afterwards it is the only file in `scratch`.
 
-
-async def _download(requirement: str, scratch: Path, meter: _Meter) -> None:
-    """Download the wheel of `requirement`. Afterwards it is the only file in `scratch`."""
+    `look` is called repeatedly meanwhile.
+    """
     shutil.rmtree(scratch, ignore_errors=True)
     private.make_folder(scratch)
     half_done = scratch / "half-done"
@@ -260,7 +255,7 @@ async def _download(requirement: str, scratch: Path, meter: _Meter) -> None:
     try:
         while not downloading.done():
             await asyncio.wait({downloading}, timeout=_POLL_SECONDS)
-            meter.look()
+            look()
         await downloading
     finally:
         downloading.cancel()
