@@ -149,7 +149,7 @@ class ProviderClient:
 
     async def _explained(self, response: httpx2.Response) -> tuple[ModelError | None, str]:
         """The provider's error, if it is known, and the response as text."""
-        body = (await _read_some(response)).decode("utf-8", "replace")
+        body = (await read_some(response, _BODY_LIMIT)).decode("utf-8", "replace")
         error = self.explain(Refusal(status=response.status_code, body=body))
         return error, f"HTTP {response.status_code} {body.strip()[:300]}".strip()
 
@@ -171,9 +171,9 @@ async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
 
 
 @functools.cache
-def trusted() -> ssl.SSLContext:
+def trusted(*, trust_env: bool = True) -> ssl.SSLContext:
     """The TLS context with the trusted certificates. Creating it takes longer than a request."""
-    return httpx2.create_ssl_context()
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 def around_proxies(url: str) -> dict[str, None]:
@@ -191,13 +191,14 @@ def _is_stream(response: httpx2.Response) -> bool:
     return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
 
-async def _read_some(response: httpx2.Response) -> bytes:
-    body = b""
+async def read_some(response: httpx2.Response, limit: int) -> bytes:
+    """Read the body, or its first `limit` bytes."""
+    body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
-        if len(body) > _BODY_LIMIT:
+        if len(body) >= limit:
             break
-    return body[:_BODY_LIMIT]
+    return bytes(body[:limit])
 
 
 def _retry_after(value: Any, now: datetime) -> float | None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from segue.agent.models import routes
 from segue.agent.models.catalog import LOCAL, PROVIDERS, SCRIPTED, SERVERS, ApiFormat, ModelServer
 from segue.agent.models.choice import PROBE_SECONDS, Choice, embedded
-from segue.agent.models.http import around_proxies, trusted
+from segue.agent.models.http import around_proxies, read_some, trusted
 from segue.agent.models.routes import Route
 from segue.config import Settings
 from segue.core.errors import BadKey, ModelError, ModelOffline, UnknownModel
@@ -233,11 +233,9 @@ async def _listed(client: httpx2.AsyncClient, route: Route) -> list[str]:
 
 async def _get(client: httpx2.AsyncClient, route: Route, path: str, query: dict[str, str]) -> bytes:
     async with client.stream("GET", path, params=query) as response:
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > _MAX_BYTES:
-                raise _no_list(route)
+        body = await read_some(response, _MAX_BYTES + 1)
+    if len(body) > _MAX_BYTES:
+        raise _no_list(route)
     # Gemini responds to an invalid key with 400.
     if response.status_code in {401, 403} or b"API_KEY_INVALID" in body:
         raise BadKey(provider=route.title, setting=route.setting)
@@ -245,7 +243,7 @@ async def _get(client: httpx2.AsyncClient, route: Route, path: str, query: dict[
         raise ModelError(provider=route.title, reason="it does not list its models (HTTP 404)")
     if response.status_code != 200:
         raise ModelError(provider=route.title, reason=f"HTTP {response.status_code}")
-    return bytes(body)
+    return body
 
 
 def _no_list(route: Route) -> ModelError:
