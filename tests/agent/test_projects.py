@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from segue.agent.projects import ABSENT_SECONDS, Projects
+from segue.agent.instructions import ABSENT_SECONDS, Projects
 
 
 async def test_agents_md_of_the_working_directory_is_read(tmp_path: Path):

@@ -57,11 +57,8 @@ class Rules:
         asks: bool = False,
         place: str = "",
     ) -> Permission:
-        """Decide whether the call may run.
-
-        `granted` are the fingerprints that the user allowed for this session. `asks` and `place`
-        come from the Plan.
-        """
+        """Decide whether the call may run. `granted` are the fingerprints that the user allowed for
+        this session; `asks` and `place` come from the Plan."""
         if self.policy is Policy.AUTO or (risk is Risk.READ and not asks):
             return Permission.ALLOWED
         if fingerprint(call, cwd, place) in granted:

@@ -12,16 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -30,35 +21,17 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from segue.agent import addresses, summaries
+from segue.agent import summaries
 from segue.agent.approvals import Permission, Rules, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
 from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace
+from segue.agent.tools.web import fetchable
+from segue.core import events
 from segue.core.approval import Answer, Approve, Policy
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
-from segue.core.events import (
-    ApprovalNeeded,
-    Event,
-    MessageAdded,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnDone,
-    TurnFailed,
-    TurnInterrupted,
-    UsageAdded,
-)
 from segue.core.session import Summary
 from segue.core.text import tokens_in, whole
-from segue.core.transcript import (
-    Message,
-    Outcome,
-    Role,
-    ToolCall,
-    Transcript,
-    no_result,
-    words,
-)
+from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, no_result, words
 
 MAX_STEPS = 40
 MAX_ANSWER = 8192
@@ -115,20 +88,15 @@ class Agent:
         left = context - self.answer_tokens - tokens_in(self.system, *specs)
         return max(0, int(left * FILLED_SHARE))
 
-    async def turn(
-        self,
-        transcript: Transcript,
-        interrupt: asyncio.Event,
-        not_begun: Sequence[ToolCall] = (),
-    ) -> AsyncGenerator[Event]:
+    def turn(
+        self, transcript: Transcript, interrupt: asyncio.Event, not_begun: Iterable[ToolCall] = ()
+    ) -> AsyncGenerator[events.Event]:
         """Answer the last message of `transcript`. Set `interrupt` to stop immediately.
 
         The last event is TurnDone, TurnFailed or TurnInterrupted. `not_begun` are the tool calls at
         the end of the transcript that are known not to have started. The turn runs them first.
         """
-        async with aclosing(_TurnRun(self, transcript, interrupt, not_begun).run()) as events:
-            async for event in events:
-                yield event
+        return _TurnRun(self, transcript, interrupt, not_begun).run()
 
     async def summarise(self, transcript: Transcript) -> Summary:
         """Summarise the conversation. Raise ModelError if the model fails."""
@@ -190,7 +158,7 @@ class _TurnRun:
         agent: Agent,
         transcript: Transcript,
         interrupt: asyncio.Event,
-        not_begun: Sequence[ToolCall],
+        not_begun: Iterable[ToolCall],
     ) -> None:
         self._agent = agent
         self._not_begun = tuple(not_begun)
@@ -201,47 +169,47 @@ class _TurnRun:
         self._interrupt = interrupt
         self._granted = set(agent.granted)
 
-    async def run(self) -> AsyncGenerator[Event]:
+    async def run(self) -> AsyncGenerator[events.Event]:
         calls = self._not_begun
         for _ in range(self._agent.max_steps):
             if not calls:
-                async with aclosing(self._answer()) as events:
-                    async for event in events:
+                async with aclosing(self._answer()) as stream:
+                    async for event in stream:
                         yield event
-                        if isinstance(event, (TurnFailed, TurnInterrupted)):
+                        if isinstance(event, (events.TurnFailed, events.TurnInterrupted)):
                             return
                 calls = self._messages[-1].tool_calls
                 if not calls:
-                    yield TurnDone()
+                    yield events.TurnDone()
                     return
-            async with aclosing(self._carry_out(calls)) as events:
-                async for event in events:
+            async with aclosing(self._carry_out(calls)) as stream:
+                async for event in stream:
                     yield event
             calls = ()
             if self._interrupt.is_set():
-                yield TurnInterrupted()
+                yield events.TurnInterrupted()
                 return
-        yield TextDelta(TOO_MANY)
+        yield events.TextDelta(TOO_MANY)
         yield self._say(TOO_MANY)
-        yield TurnDone()
+        yield events.TurnDone()
 
     # Model
 
-    async def _answer(self) -> AsyncGenerator[Event]:
+    async def _answer(self) -> AsyncGenerator[events.Event]:
         """Request one answer: emit its text as it streams, then the complete Message."""
         heard = _PartialAnswer()
-        over: Event = TurnInterrupted()
+        over: events.Event = events.TurnInterrupted()
         try:
             async with aclosing(self._pieces()) as pieces:
                 async for piece in pieces:
                     if more := heard.take(piece):
-                        yield TextDelta(more)
+                        yield events.TextDelta(more)
             if not self._interrupt.is_set():
-                over = TurnFailed(ModelCutOff(provider=self._agent.model.name))
+                over = events.TurnFailed(ModelCutOff(provider=self._agent.model.name))
         except ModelError as error:
-            over = TurnFailed(error)
+            over = events.TurnFailed(error)
         if heard.cut_short:
-            yield TextDelta(heard.take(Text(CUT_SHORT)))
+            yield events.TextDelta(heard.take(Text(CUT_SHORT)))
         if heard.end is None:
             if heard.text:  # without an End, tool calls are dropped
                 yield self._say(heard.text)
@@ -249,11 +217,11 @@ class _TurnRun:
             return
         refused = heard.end.stop is Stop.REFUSED  # a refusal retracts the calls
         calls = () if refused else _with_own_ids(heard.calls)
-        yield UsageAdded(heard.end.usage)
+        yield events.UsageAdded(heard.end.usage)
         yield self._say(heard.text, calls, heard.end)
         if refused and not heard.text:
             reason = "it gave no answer"
-            yield TurnFailed(ModelRefused(provider=self._agent.model.name, reason=reason))
+            yield events.TurnFailed(ModelRefused(provider=self._agent.model.name, reason=reason))
 
     async def _pieces(self) -> AsyncGenerator[Piece]:
         """Stream the model's answer until it ends or the turn is interrupted."""
@@ -292,24 +260,22 @@ class _TurnRun:
 
     # Tools
 
-    async def _carry_out(self, calls: tuple[ToolCall, ...]) -> AsyncGenerator[Event]:
-        """Run the calls and emit exactly one result for each, however it ends.
-
-        The results are in the order of the calls, which the strictest providers require.
-        """
+    async def _carry_out(self, calls: tuple[ToolCall, ...]) -> AsyncGenerator[events.Event]:
+        """Run the calls and emit exactly one result for each, however it ends, in the order of the
+        calls, which the strictest providers require."""
         for group in self._groups(calls):
             refused: dict[str, _Result] = {}
             works: dict[str, Work] = {}
             for call, plan in group:
                 work = await self._allowed(call, plan) if isinstance(plan, Plan) else plan
                 if work is None and isinstance(plan, Plan):
-                    yield ApprovalNeeded(call, plan.what)
+                    yield events.ApprovalNeeded(call, plan.what)
                     work = await self._asked(call, plan)
                 if isinstance(work, _Result):
                     refused[call.id] = work
                 elif work is not None:
                     works[call.id] = work
-                    yield ToolStarted(call)
+                    yield events.ToolStarted(call)
             doing = [self._do(call, works[call.id]) for call, _ in group if call.id in works]
             async with self._working(*doing) as tasks:
                 running = dict(zip(works, tasks, strict=True))
@@ -317,10 +283,10 @@ class _TurnRun:
                     result = refused.get(call.id) or await _result(running[call.id])
                     message = _message(call, result, self._agent.now())
                     is_ok = isinstance(result, _Output) and result.ok
-                    yield ToolFinished(call, words(message), is_ok)
+                    yield events.ToolFinished(call, words(message), is_ok)
                     yield self._add(message)
 
-    def _groups(self, calls: tuple[ToolCall, ...]) -> Iterator[list[Planned]]:
+    def _groups(self, calls: tuple[ToolCall, ...]) -> Iterable[list[Planned]]:
         """Split the calls into groups that run concurrently.
 
         Consecutive calls that only read and need no approval share a group. Every other call waits
@@ -341,12 +307,11 @@ class _TurnRun:
 
     def _plan(self, call: ToolCall) -> Plan | _Result:
         """Return the plan for the call, or its result if it cannot run."""
-        agent = self._agent
         if self._interrupt.is_set():
             return Outcome.NOT_BEGUN
-        tool = agent.tools.get(call.name)
+        tool = self._agent.tools.get(call.name)
         if tool is None:
-            names = ", ".join(agent.tools) or "none"
+            names = ", ".join(self._agent.tools) or "none"
             return _Output(f"There is no tool {call.name!r}. There are: {names}.")
         try:
             return tool.plan(tool.parse(call), self._place())
@@ -360,7 +325,7 @@ class _TurnRun:
         agent = self._agent
         if agent.rules.policy is Policy.AUTO:
             return agent.place
-        return replace(agent.place, may_fetch=addresses.fetchable(self._messages))
+        return replace(agent.place, may_fetch=fetchable(self._messages))
 
     def _only_reads(self, call: ToolCall, plan: Plan) -> bool:
         reads = self._agent.tools[call.name].risk is Risk.READ
@@ -420,11 +385,8 @@ class _TurnRun:
     async def _working(
         self, *works: Coroutine[Any, Any, T]
     ) -> AsyncGenerator[list[asyncio.Task[T]]]:
-        """Run `works` as tasks.
-
-        The tasks are cancelled when the turn is interrupted. They have ended when the context
-        exits.
-        """
+        """Run `works` as tasks, cancelled when the turn is interrupted, and ended when the context
+        exits."""
         tasks = [asyncio.create_task(work) for work in works]
         stop = asyncio.create_task(_cancel_on(self._interrupt, tasks))
         try:
@@ -434,7 +396,9 @@ class _TurnRun:
 
     # Messages
 
-    def _say(self, text: str, calls: Iterable[ToolCall] = (), end: End | None = None) -> Event:
+    def _say(
+        self, text: str, calls: Iterable[ToolCall] = (), end: End | None = None
+    ) -> events.Event:
         calls = tuple(calls)
         spent = end.usage.output if end else 0
         said = Message(
@@ -447,9 +411,9 @@ class _TurnRun:
         )
         return self._add(said)
 
-    def _add(self, message: Message) -> MessageAdded:
+    def _add(self, message: Message) -> events.MessageAdded:
         self._messages.append(message)
-        return MessageAdded(message)
+        return events.MessageAdded(message)
 
 
 async def _cancel_on(interrupt: asyncio.Event, tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -459,10 +423,8 @@ async def _cancel_on(interrupt: asyncio.Event, tasks: Iterable[asyncio.Task[Any]
 
 
 async def _end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel the tasks and wait until they have ended, even if this task is cancelled meanwhile.
-
-    A tool that is abandoned before it ends cannot stop its processes.
-    """
+    """Cancel the tasks and wait for their end, even if this task is cancelled meanwhile: a tool
+    that is abandoned before it ends cannot stop its processes."""
     for task in tasks:
         task.cancel()
     cancelled: asyncio.CancelledError | None = None
@@ -485,7 +447,7 @@ def _broken(call: ToolCall, error: Exception) -> _Output:
     return _Output(f"The tool {call.name} failed: {type(error).__name__}: {error}")
 
 
-def _with_own_ids(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
+def _with_own_ids(calls: Iterable[ToolCall]) -> Iterable[ToolCall]:
     """The calls, with ids made unique within the answer."""
     taken: set[str] = set()
     for call in calls:

@@ -7,9 +7,9 @@ from pathlib import Path
 from segue import config
 from segue.agent import instructions
 from segue.agent.approvals import Rules
+from segue.agent.instructions import Projects
 from segue.agent.loop import MAX_STEPS, Agent
 from segue.agent.models.pool import Models, Pool
-from segue.agent.projects import Projects
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.config import Settings

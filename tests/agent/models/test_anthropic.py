@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agent.models.alternation import ONWARD, OPENING
 from segue.agent.models.anthropic import client
 from segue.agent.models.anthropic.request import build
 from segue.agent.models.base import End, Stop
+from segue.agent.models.parts import ONWARD, OPENING
 from segue.core.errors import (
     BadKey,
     ContextTooLong,

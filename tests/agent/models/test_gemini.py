@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agent.models.alternation import ONWARD, OPENING
 from segue.agent.models.base import Stop, ToolSpec
 from segue.agent.models.gemini.request import UNSIGNED, build
+from segue.agent.models.parts import ONWARD, OPENING
 from segue.core.errors import (
     BadKey,
     ContextTooLong,

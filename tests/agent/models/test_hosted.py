@@ -155,6 +155,16 @@ async def test_a_wrong_key_names_its_setting(provider: Provider):
 
 
 @EACH
+@pytest.mark.parametrize("key", ["sk-té", "sk-\ntest"])
+async def test_a_key_that_no_header_can_hold_is_a_bad_key(provider: Provider, key: str):
+    fake = provider.fake([provider.done])
+    async with provider.talking(fake, key=key) as model:
+        with pytest.raises(BadKey, match=provider.given["setting"]):
+            await heard(model)
+    assert not fake.requests
+
+
+@EACH
 async def test_an_unknown_model_is_named(provider: Provider):
     with pytest.raises(UnknownModel, match="nobody-1"):
         await provider.exchange(provider.done, model="nobody-1")

@@ -13,7 +13,6 @@ import pytest
 
 from segue.agent.models.http import (
     ProviderClient,
-    ProviderEndpoint,
     Refusal,
     Timeouts,
     _retry_after,
@@ -59,9 +58,7 @@ async def client(
     url: str, explain: Callable[[Refusal], ModelError | None] = nothing_known, **more: Any
 ) -> AsyncGenerator[ProviderClient]:
     known: dict[str, Any] = {"patience": HASTE, "headers": {"X-Key": "k"}}
-    made = ProviderClient(
-        ProviderEndpoint(provider="Acme", base_url=url, explain=explain, **{**known, **more})
-    )
+    made = ProviderClient(provider="Acme", base_url=url, explain=explain, **{**known, **more})
     try:
         yield made
     finally:
@@ -310,13 +307,11 @@ async def test_retry_after_is_honoured_up_to_the_longest_pause(after: str):
 def test_pauses_grow_are_spread_and_have_an_end():
     patience = Timeouts(tries=8, first_pause=1, longest_pause=10)
     acme = ProviderClient(
-        ProviderEndpoint(
-            provider="Acme",
-            base_url="http://x",
-            headers={},
-            explain=nothing_known,
-            patience=patience,
-        )
+        provider="Acme",
+        base_url="http://x",
+        headers={},
+        explain=nothing_known,
+        patience=patience,
     )
     for tried, most in enumerate([1, 2, 4, 8, 10, 10, 10]):
         pauses = [acme._pause(patience.tries - 1 - tried, None) for _ in range(50)]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+import msgspec
+
 from segue.core.session import Usage
 from segue.core.transcript import Kind, Message, Role, ToolCall
 
@@ -83,6 +85,27 @@ def as_user(message: Message) -> str:
     return message.content
 
 
+_OBJECTS = msgspec.json.Decoder(dict[str, Any])
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def is_object(arguments: str) -> bool:
+    """True if the arguments of a tool call are a JSON object. Sometimes they are not."""
+    try:
+        _RAW.decode(arguments)
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+    return True
+
+
+def as_object(call: ToolCall) -> dict[str, Any]:
+    """The arguments as a dict. Anything else, which small models write, is wrapped in one."""
+    try:
+        return _OBJECTS.decode(call.arguments or "{}")
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return {"arguments": call.arguments}
+
+
 class Model(Protocol):
     """A language model that is ready for requests."""
 
@@ -107,10 +130,8 @@ class Model(Protocol):
         ...
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
-        """Stream the answer piece by piece, ending with End. Raise ModelError on failure.
-
-        Closing the generator drops the connection, which cancels the request.
-        """
+        """Stream the answer piece by piece, ending with End. Raise ModelError on failure. Closing
+        the generator drops the connection, which cancels the request."""
         ...
 
     async def close(self) -> None:

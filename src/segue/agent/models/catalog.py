@@ -21,6 +21,16 @@ class ApiFormat(StrEnum):
     ANTHROPIC = "anthropic"
     GEMINI = "gemini"
 
+    def headers(self, key: str) -> dict[str, str]:
+        """The headers that carry the key."""
+        match self:
+            case ApiFormat.OPENAI:
+                return {"Authorization": f"Bearer {key}"} if key else {}
+            case ApiFormat.ANTHROPIC:
+                return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+            case ApiFormat.GEMINI:
+                return {"x-goog-api-key": key}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
@@ -113,22 +123,13 @@ PROVIDERS: Mapping[str, Provider] = {
             vendor="openrouter",
         ),
         Provider(
-            name="groq",
-            title="Groq",
-            base_url="https://api.groq.com/openai/v1",
-            usual=128_000,
+            name="groq", title="Groq", base_url="https://api.groq.com/openai/v1", usual=128_000
         ),
         Provider(
-            name="mistral",
-            title="Mistral",
-            base_url="https://api.mistral.ai/v1",
-            usual=128_000,
+            name="mistral", title="Mistral", base_url="https://api.mistral.ai/v1", usual=128_000
         ),
         Provider(
-            name="deepseek",
-            title="DeepSeek",
-            base_url="https://api.deepseek.com/v1",
-            usual=128_000,
+            name="deepseek", title="DeepSeek", base_url="https://api.deepseek.com/v1", usual=128_000
         ),
     )
 }

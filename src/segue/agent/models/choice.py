@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from segue.agent.models import routes
 from segue.agent.models.base import Model
@@ -25,13 +25,7 @@ from segue.agent.models.catalog import (
 )
 from segue.agent.models.routes import Route
 from segue.config import Endpoint, Settings
-from segue.core.errors import (
-    LocalMissing,
-    ModelError,
-    ModelOffline,
-    NoModel,
-    UnknownModel,
-)
+from segue.core.errors import LocalMissing, ModelError, ModelOffline, NoModel, UnknownModel
 
 if TYPE_CHECKING:
     from segue.agent.models.hosted import HostedModel
@@ -51,7 +45,7 @@ class Candidate:
     """A candidate for when no model is named."""
 
     title: str
-    name: str | None
+    name: str | None = None
     """The full name of its model, or None if it cannot be used."""
     why: str
     """Why it can or cannot be used, as one sentence for the user."""
@@ -72,10 +66,8 @@ class Survey:
 async def choose(
     settings: Settings, wanted: str | None = None, *, servers: Sequence[ModelServer] = SERVERS
 ) -> Choice:
-    """Choose the model `wanted`, or the one in the settings, or the first that is usable.
-
-    Raise NoModel if there is none, or another ModelError if the named model is not usable.
-    """
+    """Choose the model `wanted`, or the one in the settings, or the first that is usable. Raise
+    NoModel if there is none, or another ModelError if the named model is not usable."""
     if wanted:
         return await _named(wanted, "You asked for it.", settings, servers)
     if settings.model:
@@ -87,10 +79,7 @@ async def choose(
 
 
 async def survey(settings: Settings, *, servers: Sequence[ModelServer] = SERVERS) -> Survey:
-    """Return the choice and all the candidates.
-
-    A failed choice is reported as `problem`, not raised.
-    """
+    """Return the choice and all the candidates. A failed choice is the `problem`, not raised."""
     asked = await _asked(settings, servers)
     considered = (*_keyed(settings), embedded(settings), *asked)
     if not settings.model:
@@ -100,14 +89,6 @@ async def survey(settings: Settings, *, servers: Sequence[ModelServer] = SERVERS
     except ModelError as error:
         return Survey(choice=None, problem=str(error), considered=considered)
     return Survey(choice=choice, considered=considered)
-
-
-def check_account(
-    name: str, settings: Settings, *, servers: Sequence[ModelServer] = SERVERS
-) -> None:
-    """Raise ForeignServer if `name` belongs to a server that runs under another account."""
-    if name not in {LOCAL, SCRIPTED}:
-        routes.check_account(routes.find(name, settings, servers), settings)
 
 
 def connect(
@@ -128,41 +109,34 @@ def connect(
 
 
 def _client(route: Route, model: str) -> Model:
-    name, key, service = route.full_name(model), route.secret(), route.service
-    context = service.context_of(model) if isinstance(service, Provider) else service.context
-    if route.wire is not ApiFormat.OPENAI:
-        return _hosted(route.wire)(
-            name=name,
-            model=model,
-            key=key,
-            setting=route.setting,
-            context=context,
-            base_url=route.base_url,
-        )
-    from segue.agent.models.openai import OpenAIModel  # noqa: PLC0415
-
-    return OpenAIModel(
-        name=name,
+    service = route.service
+    return _client_class(route.wire)(
+        name=route.full_name(model),
         model=model,
         base_url=route.base_url,
-        key=key,
+        key=route.secret(),
         setting=route.setting,
-        context=context,
+        context=service.context_of(model) if isinstance(service, Provider) else service.context,
         small=isinstance(service, Endpoint) and service.small,
         # Unknown for the models of a local server. One that cannot see would make things up.
         images=service.images if isinstance(service, Endpoint) else isinstance(service, Provider),
     )
 
 
-def _hosted(wire: Literal[ApiFormat.ANTHROPIC, ApiFormat.GEMINI]) -> type[HostedModel]:
-    """The client class for a provider with a native wire format."""
-    if wire is ApiFormat.ANTHROPIC:
-        from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
+def _client_class(wire: ApiFormat) -> type[HostedModel]:
+    match wire:
+        case ApiFormat.OPENAI:
+            from segue.agent.models.openai import OpenAIModel  # noqa: PLC0415
 
-        return AnthropicModel
-    from segue.agent.models.gemini import GeminiModel  # noqa: PLC0415
+            return OpenAIModel
+        case ApiFormat.ANTHROPIC:
+            from segue.agent.models.anthropic import AnthropicModel  # noqa: PLC0415
 
-    return GeminiModel
+            return AnthropicModel
+        case ApiFormat.GEMINI:
+            from segue.agent.models.gemini import GeminiModel  # noqa: PLC0415
+
+            return GeminiModel
 
 
 # A named model
@@ -185,9 +159,9 @@ async def _named(name: str, why: str, settings: Settings, servers: Sequence[Mode
 
 async def _served(route: Route, name: str) -> str:
     """The full name of a model on a local server. Without a model name, its first model."""
-    from segue.agent.models import discovery  # noqa: PLC0415 - httpx2 takes a while
+    from segue.agent.models import offers  # noqa: PLC0415 - httpx2 takes a while
 
-    offered = await discovery.models(route, PROBE_SECONDS)
+    offered = await offers.models(route, PROBE_SECONDS)
     given = name.partition("/")[2]
     # Ollama's shorthand for the tag.
     fitting = [m for m in offered if not given or m in {given, f"{given}:latest"}]
@@ -223,7 +197,7 @@ def _provider(provider: Provider, settings: Settings) -> Candidate:
     else:
         name = f"{provider.name}/{provider.default}"
         return Candidate(title=provider.title, name=name, why=f"{key.setting} is set.")
-    return Candidate(title=provider.title, name=None, why=why)
+    return Candidate(title=provider.title, why=why)
 
 
 async def answering(
@@ -240,11 +214,11 @@ async def _asked(settings: Settings, servers: Sequence[ModelServer]) -> list[Can
 
 
 async def _server(server: ModelServer, settings: Settings) -> Candidate:
-    from segue.agent.models import discovery  # noqa: PLC0415
+    from segue.agent.models import offers  # noqa: PLC0415
 
     offer = None
     try:
-        offered = await discovery.models(routes.to_server(server), PROBE_SECONDS)
+        offered = await offers.models(routes.to_server(server), PROBE_SECONDS)
     except ModelOffline:
         why = f"Nobody answers at {server.place}."
     except ModelError:
@@ -258,7 +232,13 @@ async def _server(server: ModelServer, settings: Settings) -> Candidate:
             why = f"{why}. Type `segue model use {offer}` to use it."
         else:
             why = f"{why}, but has no model for a conversation."
-    return Candidate(title=server.title, name=None, why=why, offer=offer)
+    return Candidate(title=server.title, why=why, offer=offer)
+
+
+def _missing(settings: Settings) -> str:
+    from segue.agent.models.local import runtime  # noqa: PLC0415
+
+    return runtime.missing(settings.models_folder)
 
 
 def embedded(settings: Settings) -> Candidate:
@@ -266,19 +246,8 @@ def embedded(settings: Settings) -> Candidate:
     title = "Embedded model"
     if missing := _missing(settings):
         why = f"Not here yet: {missing}. `segue model pull` gets it."
-        return Candidate(title=title, name=None, why=why)
+        return Candidate(title=title, why=why)
     return Candidate(title=title, name=LOCAL, why="The embedded model is here.")
-
-
-def _missing(settings: Settings) -> str:
-    """The missing parts of the embedded model, or an empty string if it is complete."""
-    from segue.agent.models.local import runtime, weights  # noqa: PLC0415
-
-    lacks = [
-        *(["the package that runs it"] if not runtime.present() else []),
-        *(["its weights"] if not weights.present(settings.models_folder) else []),
-    ]
-    return " and ".join(lacks)
 
 
 def ways(servers: Sequence[ModelServer] = SERVERS) -> tuple[str, ...]:

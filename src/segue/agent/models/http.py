@@ -8,7 +8,7 @@ import random
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
@@ -45,20 +45,6 @@ class Refusal:
     body: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderEndpoint:
-    """The address of one provider, and how to talk to it."""
-
-    provider: str
-    base_url: str
-    headers: Mapping[str, str]
-    explain: Callable[[Refusal], ModelError | None]
-    """Translates the provider's error response, or returns None if it is unknown."""
-    patience: Timeouts = Timeouts()
-    reuse: bool = True
-    """Whether to keep connections open for later requests."""
-
-
 def encoded(request: Mapping[str, Any]) -> bytes:
     """Encode the request as JSON, replacing unpaired surrogates (see `segue.core.text.whole`)."""
     try:
@@ -79,105 +65,96 @@ def _whole(value: Any) -> Any:
             return value
 
 
+@dataclass(slots=True, kw_only=True)
 class ProviderClient:
-    """Talks to one endpoint. The connection pool is created on first use."""
+    """Talks to one provider. The connection pool is created on first use."""
 
-    def __init__(self, endpoint: ProviderEndpoint) -> None:
-        self._endpoint = endpoint
-        self._http: httpx2.AsyncClient | None = None
+    provider: str
+    """Its title, for the user."""
+    base_url: str
+    headers: Mapping[str, str]
+    explain: Callable[[Refusal], ModelError | None]
+    """Translates the provider's error response, or returns None if it is unknown."""
+    patience: Timeouts = Timeouts()
+    reuse: bool = True
+    """Whether to keep connections open for later requests."""
+    _http: httpx2.AsyncClient | None = field(default=None, init=False)
 
     async def close(self) -> None:
         if self._http is not None:
             await self._http.aclose()
 
     async def events(self, path: str, body: bytes) -> AsyncGenerator[httpx2.ServerSentEvent]:
-        """Stream the server-sent events of one POST request.
-
-        Retry with growing pauses until the first event arrives. After that, a broken connection
-        raises ModelCutOff.
-        """
-        patience = self._endpoint.patience
-        for left in reversed(range(patience.tries)):
+        """Stream the server-sent events of one POST request, retried with growing pauses until the
+        first event arrives. After that, a broken connection raises ModelCutOff."""
+        for left in reversed(range(self.patience.tries)):
             begun = False
             try:
                 async with self._client().sse(
                     path, method="POST", content=body, max_event_size=None
                 ) as source:
-                    response = source.response
-                    if response.status_code != 200:
-                        pause = await self._refused(response, left)
+                    if source.response.status_code != 200:
+                        pause = await self._refused(source.response, left)
                         await asyncio.sleep(self._pause(left, pause))
                         continue
-                    if not _is_stream(response):
-                        raise await self._no_stream(response)
+                    if not _is_stream(source.response):
+                        raise await self._no_stream(source.response)
                     async for event in source:
                         begun = True
                         yield event
                     return
-            except httpx2.TimeoutException as error:
-                if isinstance(error, httpx2.ReadTimeout):
-                    raise ModelStalled(
-                        provider=self._endpoint.provider, seconds=round(patience.silence)
-                    ) from error
-                await self._again(error, left, begun=begun)
+            except httpx2.ReadTimeout as error:
+                seconds = round(self.patience.silence)
+                raise ModelStalled(provider=self.provider, seconds=seconds) from error
             except (httpx2.TransportError, httpx2.DecodingError) as error:
-                await self._again(error, left, begun=begun)
+                if begun:
+                    raise ModelCutOff(provider=self.provider) from error
+                if not left:
+                    raise self._offline(error) from error
+                await asyncio.sleep(self._pause(left, None))
             except httpx2.InvalidURL as error:
-                raise ModelOffline(
-                    provider=self._endpoint.provider, url=self._endpoint.base_url, reason=error
-                ) from error
+                raise self._offline(error) from error
+
+    def _offline(self, reason: Exception) -> ModelOffline:
+        return ModelOffline(provider=self.provider, url=self.base_url, reason=reason)
 
     def _client(self) -> httpx2.AsyncClient:
         if self._http is None:
-            end, patience = self._endpoint, self._endpoint.patience
-            limits = httpx2.Limits(max_keepalive_connections=None if end.reuse else 0)
-            timeout = httpx2.Timeout(patience.silence, connect=patience.connect)
             self._http = httpx2.AsyncClient(
-                base_url=end.base_url,
-                headers={"Content-Type": "application/json", **end.headers},
-                timeout=timeout,
-                limits=limits,
+                base_url=self.base_url,
+                headers={"Content-Type": "application/json", **self.headers},
+                timeout=httpx2.Timeout(self.patience.silence, connect=self.patience.connect),
+                limits=httpx2.Limits(max_keepalive_connections=None if self.reuse else 0),
                 verify=trusted(),
-                mounts=around_proxies(end.base_url),
+                mounts=around_proxies(self.base_url),
             )
         return self._http
 
     async def _refused(self, response: httpx2.Response, left: int) -> float | None:
         """Return the pause that the provider asked for, if any. Raise if a retry is pointless."""
-        body = (await _read_some(response)).decode("utf-8", "replace")
-        error = self._endpoint.explain(Refusal(status=response.status_code, body=body))
+        error, reason = await self._explained(response)
         if error is not None and not isinstance(error, ModelBusy):
             raise error
         if response.status_code not in RETRIED:
-            raise ModelError(provider=self._endpoint.provider, reason=_reason(response, body))
+            raise ModelError(provider=self.provider, reason=reason)
         if not left:
-            raise error or ModelBusy(
-                provider=self._endpoint.provider, reason=_reason(response, body)
-            )
+            raise error or ModelBusy(provider=self.provider, reason=reason)
         return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
 
     async def _no_stream(self, response: httpx2.Response) -> ModelError:
-        """The error for a successful response that is not a stream, such as a web page.
+        """The error for a successful response that is not a stream, such as a web page. A retry
+        would give the same response."""
+        error, reason = await self._explained(response)
+        return error or ModelError(provider=self.provider, reason=f"no stream, but {reason}")
 
-        A retry would give the same response.
-        """
-        body = (await _read_some(response)).decode("utf-8", "replace")
-        error = self._endpoint.explain(Refusal(status=response.status_code, body=body))
-        return error or ModelError(
-            provider=self._endpoint.provider, reason=f"no stream, but {_reason(response, body)}"
-        )
-
-    async def _again(self, error: httpx2.RequestError, left: int, *, begun: bool) -> None:
-        if begun:
-            raise ModelCutOff(provider=self._endpoint.provider) from error
-        if not left:
-            raise ModelOffline(
-                provider=self._endpoint.provider, url=self._endpoint.base_url, reason=error
-            ) from error
-        await asyncio.sleep(self._pause(left, None))
+    async def _explained(self, response: httpx2.Response) -> tuple[ModelError | None, str]:
+        """The provider's error, if it is known, and the response as text."""
+        body = (await read_some(response, _BODY_LIMIT)).decode("utf-8", "replace")
+        error = self.explain(Refusal(status=response.status_code, body=body))
+        return error, f"HTTP {response.status_code} {body.strip()[:300]}".strip()
 
     def _pause(self, left: int, asked: float | None) -> float:
-        patience = self._endpoint.patience
+        patience = self.patience
         if asked is not None:
             return min(asked, patience.longest_pause)
         grown = patience.first_pause * 2 ** (patience.tries - 1 - left)
@@ -185,11 +162,8 @@ class ProviderClient:
 
 
 async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
-    """Read `events` to the end, for at most `seconds`.
-
-    Only a response that was read to the end leaves a reusable connection. Errors are ignored,
-    because the answer is already complete.
-    """
+    """Read `events` to the end, for at most `seconds`, so that the connection can be reused. Errors
+    are ignored, because the answer is already complete."""
     with suppress(TimeoutError, ModelError):
         async with asyncio.timeout(seconds):
             async for _ in events:
@@ -197,12 +171,9 @@ async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
 
 
 @functools.cache
-def trusted() -> ssl.SSLContext:
-    """The TLS context with the trusted certificates.
-
-    Cached, because creating it takes longer than a request.
-    """
-    return httpx2.create_ssl_context()
+def trusted(*, trust_env: bool = True) -> ssl.SSLContext:
+    """The TLS context with the trusted certificates. Creating it takes longer than a request."""
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 def around_proxies(url: str) -> dict[str, None]:
@@ -220,17 +191,14 @@ def _is_stream(response: httpx2.Response) -> bool:
     return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
 
-async def _read_some(response: httpx2.Response) -> bytes:
-    body = b""
+async def read_some(response: httpx2.Response, limit: int) -> bytes:
+    """Read the body, or its first `limit` bytes."""
+    body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
-        if len(body) > _BODY_LIMIT:
+        if len(body) >= limit:
             break
-    return body[:_BODY_LIMIT]
-
-
-def _reason(response: httpx2.Response, body: str) -> str:
-    return f"HTTP {response.status_code} {body.strip()[:300]}".strip()
+    return bytes(body[:limit])
 
 
 def _retry_after(value: Any, now: datetime) -> float | None:

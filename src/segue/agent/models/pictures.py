@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from segue.core.text import one_line
 from segue.core.transcript import Image, Message
@@ -16,23 +16,17 @@ MAX_BYTES = 12_000_000
 def shown(
     messages: Sequence[Message], kinds: Container[str]
 ) -> Iterator[tuple[Message, list[Image | str]]]:
-    """Yield each message with its pictures, in order.
-
-    The newest pictures are kept, and a sentence replaces each of the others. `kinds` are the media
-    types that the model accepts, if any.
-    """
+    """Yield each message with its pictures, in order. A sentence replaces those that are too old,
+    and those whose media types are not among `kinds`, which the model accepts."""
     visible = [i for m in messages if m.images for i in m.images if i.media_type in kinds]
     hidden = _too_old(visible)
     for message in messages:
         pictures: list[Image | str] = []
         for picture in message.images:
-            if picture.media_type not in kinds:
-                pictures.append(sentence(picture))
-            elif hidden:
+            seen = picture.media_type in kinds
+            pictures.append(picture if seen and not hidden else sentence(picture))
+            if seen and hidden:
                 hidden -= 1
-                pictures.append(sentence(picture))
-            else:
-                pictures.append(picture)
         yield message, pictures
 
 
@@ -40,10 +34,6 @@ def sentence(picture: Image) -> str:
     """The text that replaces a picture."""
     about = f"{one_line(picture.media_type, 40)}, {_size(len(picture.data))}"
     return f"[A picture ({about}) that you cannot see now.]"
-
-
-def any_in(messages: Iterable[Message]) -> bool:
-    return any(message.images for message in messages)
 
 
 def _too_old(pictures: Sequence[Image]) -> int:

@@ -38,11 +38,8 @@ _KEYS = (*_NAMES, *_ARGUMENTS, "type", "id")
 
 
 def are_wanted(messages: Sequence[Message]) -> bool:
-    """True if the last message looks like work for a tool.
-
-    If a small model sees tools, it turns everything into a call, even a name that the user
-    mentions.
-    """
+    """True if the last message looks like work for a tool. If a small model sees tools, it turns
+    everything into a call, even a name that the user mentions."""
     said = next((m for m in reversed(messages) if m.role is not Role.ASSISTANT), None)
     return said is not None and (said.role is Role.TOOL or bool(_WORK.search(said.content)))
 
@@ -72,10 +69,8 @@ def result_text(name: str | None, content: str) -> str:
 
 
 def ask_for_words(text: str) -> str:
-    """Append a request to answer in words.
-
-    After results alone, with the tools still described, a small model makes the same call again.
-    """
+    """Append a request to answer in words. After results alone, with the tools still described, a
+    small model makes the same call again."""
     return f"{text}\n\nNow answer me in words, without JSON."
 
 
@@ -100,10 +95,8 @@ def _brief(tool: ToolSpec) -> str:
 
 
 class Reader:
-    """Separates tool calls from text while an answer streams in.
-
-    Text is passed on immediately; only text that may still become a call is held back.
-    """
+    """Separates tool calls from text while an answer streams in. Text is passed on immediately;
+    only text that may still become a call is held back."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from segue.agent.models import routes
 from segue.agent.models.base import Model
-from segue.agent.models.choice import check_account, choose, connect
+from segue.agent.models.catalog import LOCAL, SCRIPTED
+from segue.agent.models.choice import choose, connect
 from segue.config import Settings
 
 
@@ -13,10 +15,8 @@ class Models(Protocol):
     """The source of models for turns."""
 
     async def get(self, wanted: str | None) -> Model:
-        """Return the model `wanted`, or the default model if None.
-
-        Raise ModelError if there is none.
-        """
+        """Return the model `wanted`, or the default model if None. Raise ModelError if there is
+        none."""
         ...
 
     async def close(self) -> None: ...
@@ -35,7 +35,8 @@ class Pool:
         if wanted not in self._names:
             self._names[wanted] = (await choose(self._settings, wanted)).name
         name = self._names[wanted]
-        check_account(name, self._settings)
+        if name not in {LOCAL, SCRIPTED}:
+            routes.check_account(routes.find(name, self._settings), self._settings)
         if name not in self._models:
             self._models[name] = connect(name, self._settings)
         return self._models[name]

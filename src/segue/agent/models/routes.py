@@ -15,13 +15,22 @@ from segue.core.secret import Secret
 class Route:
     """How to reach one service."""
 
-    name: str
-    """The first part of its models' names."""
-    title: str
-    wire: ApiFormat
-    base_url: str
-    key: Secret | None
     service: Provider | Endpoint | ModelServer
+    base_url: str
+    key: Secret | None = None
+
+    @property
+    def name(self) -> str:
+        """The first part of its models' names."""
+        return self.service.name
+
+    @property
+    def title(self) -> str:
+        return self.name if isinstance(self.service, Endpoint) else self.service.title
+
+    @property
+    def wire(self) -> ApiFormat:
+        return self.service.wire if isinstance(self.service, Provider) else ApiFormat.OPENAI
 
     @property
     def setting(self) -> str:
@@ -29,20 +38,15 @@ class Route:
         return self.key.setting if self.key else "its key"
 
     def secret(self) -> str:
-        """Return the key, or an empty string if there is none.
-
-        Raise BadKey if no request can carry it.
-        """
+        """The key, or an empty string if there is none. Raise BadKey if no request can carry it."""
         key = self.key.reveal() if self.key else ""
         if not (key.isascii() and key.isprintable()):
             raise BadKey(provider=self.title, setting=self.setting)
         return key
 
     def model(self, name: str) -> str:
-        """The service's own name for the model `name`, or for the default model without one.
-
-        Raise ModelUnusable if there is neither.
-        """
+        """The service's own name for the model `name`, or for the default model without one. Raise
+        ModelUnusable if there is neither."""
         given = name.partition("/")[2]
         if isinstance(self.service, Provider):
             given = self.service.model(given or self.service.default or "")
@@ -69,9 +73,9 @@ def find(name: str, settings: Settings, servers: Iterable[ModelServer] = SERVERS
     """
     head = name.partition("/")[0]
     if endpoint := settings.endpoints.get(head):
-        return _to_endpoint(endpoint)
+        return Route(service=endpoint, base_url=endpoint.url, key=endpoint.key)
     if provider := PROVIDERS.get(head):
-        return to_provider(provider, settings, name)
+        return _to_provider(provider, settings, name)
     local = {server.name: server for server in servers}
     if server := local.get(head):
         return to_server(server)
@@ -106,42 +110,15 @@ def is_hidden(service: Provider | ModelServer, settings: Settings) -> bool:
     return service.name in settings.endpoints
 
 
-def to_provider(provider: Provider, settings: Settings, name: str = "") -> Route:
+def _to_provider(provider: Provider, settings: Settings, name: str) -> Route:
     key = settings.keys.get(provider.name)
     elsewhere = settings.openai_url if provider.name == "openai" else None
     if key is None and not elsewhere:  # a custom server may need no key
         where = " or ".join((*provider.variables, f"keys.{provider.name} in {settings.path}"))
-        raise ModelUnusable(
-            model=name or provider.name,
-            reason=f"there is no key for {provider.title}; set {where}",
-        )
-    return Route(
-        name=provider.name,
-        title=provider.title,
-        wire=provider.wire,
-        base_url=elsewhere or provider.base_url,
-        key=key,
-        service=provider,
-    )
+        reason = f"there is no key for {provider.title}; set {where}"
+        raise ModelUnusable(model=name, reason=reason)
+    return Route(service=provider, base_url=elsewhere or provider.base_url, key=key)
 
 
 def to_server(server: ModelServer) -> Route:
-    return Route(
-        name=server.name,
-        title=server.title,
-        wire=ApiFormat.OPENAI,
-        base_url=server.base_url,
-        key=None,
-        service=server,
-    )
-
-
-def _to_endpoint(endpoint: Endpoint) -> Route:
-    return Route(
-        name=endpoint.name,
-        title=endpoint.name,
-        wire=ApiFormat.OPENAI,
-        base_url=endpoint.url,
-        key=endpoint.key,
-        service=endpoint,
-    )
+    return Route(service=server, base_url=server.base_url)

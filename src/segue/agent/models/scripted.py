@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text
+from segue.agent.models.catalog import SCRIPTED
 from segue.core.errors import ModelError
 from segue.core.session import Usage
 from segue.core.text import one_line
 from segue.core.transcript import Message, Role, ToolCall, words
 
-NAME = "scripted"
 _REPEATED = 280
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 
@@ -41,11 +41,11 @@ Script = Iterable[Step | Callable[[Prompt], Step]]
 
 
 class ScriptedModel:
-    """Streams its script word by word.
+    """Streams its script word by word. Without a script it repeats the user's message, and says in
+    the same sentence that it is not a real model."""
 
-    Without a script it repeats the user's message, and says in the same sentence that it is not a
-    real model.
-    """
+    name = SCRIPTED
+    images = True
 
     def __init__(
         self, script: Script | None = None, *, context: int = 8192, pause: float = 0.0
@@ -53,26 +53,14 @@ class ScriptedModel:
         """`pause` is the time between words, in seconds."""
         self.prompts: list[Prompt] = []
         """Every prompt received so far."""
+        self.context = context
         self._script = None if script is None else iter(script)
-        self._context = context
         self._pause = pause
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    @property
-    def context(self) -> int:
-        return self._context
 
     @property
     def small(self) -> bool:
         """True without a script: the stand-in needs only a minimal prompt."""
         return self._script is None
-
-    @property
-    def images(self) -> bool:
-        return True
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""

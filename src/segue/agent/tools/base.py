@@ -13,8 +13,6 @@ import msgspec
 
 from segue.agent.models.base import ToolSpec
 from segue.agent.tools.search import NOTHING, PrivateFiles
-from segue.core.text import visible as visible
-from segue.core.text import visible_name as visible_name
 from segue.core.transcript import ToolCall
 
 OUTPUT_LIMIT = 30_000
@@ -123,8 +121,6 @@ def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:
 
 
 def clean(text: str) -> str:
-    """Replace bytes that are not UTF-8, and were escaped as surrogates, with U+FFFD.
-
-    The result can be stored and sent.
-    """
+    """Replace bytes that are not UTF-8, and were escaped as surrogates, with U+FFFD, so that the
+    text can be stored and sent."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

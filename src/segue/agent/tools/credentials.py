@@ -30,14 +30,9 @@ _HOME = (
     # Cookies and passwords in browsers and mail programs
     *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/vivaldi"),
     *(".config/BraveSoftware", ".config/microsoft-edge", ".config/opera", ".var/app", "snap"),
-    *(
-        "Library/Keychains",
-        "Library/Cookies",
-        "Library/Mail",
-        "Library/Application Support/Firefox",
-    ),
+    *("Library/Keychains", "Library/Cookies", "Library/Mail", "Library/Safari"),
     *("Library/Application Support/Google", "Library/Application Support/BraveSoftware"),
-    *("Library/Application Support/Microsoft Edge", "Library/Safari"),
+    *("Library/Application Support/Microsoft Edge", "Library/Application Support/Firefox"),
 )
 _NAMES = (
     *(".env", ".env.*", "*.env", ".netrc", "_netrc", ".pgpass", ".htpasswd", ".git-credentials"),

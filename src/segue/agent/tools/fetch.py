@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import functools
 import ipaddress
 import re
 import socket
-import ssl
 
 import httpx2
 
+from segue.agent.models.http import read_some, trusted
 from segue.agent.tools import page
 from segue.agent.tools.base import ToolFailed, Workplace, shorten
 from segue.agent.tools.isolation import run_isolated
@@ -61,8 +60,9 @@ async def _follow(address: str, place: Workplace) -> str:
     # The environment may name a proxy, which would resolve names where we cannot check them.
     # Connections are not reused: each belongs to one host name, but we address it only by IP.
     limits = httpx2.Limits(max_keepalive_connections=0)
+    verify = await asyncio.to_thread(trusted, trust_env=False)
     async with httpx2.AsyncClient(
-        verify=await asyncio.to_thread(_trusted), trust_env=False, timeout=None, limits=limits
+        verify=verify, trust_env=False, timeout=None, limits=limits
     ) as client:
         for _ in range(MAX_REDIRECTS + 1):
             addresses = await _resolve(url, private=place.private_network)
@@ -81,19 +81,11 @@ async def _follow(address: str, place: Workplace) -> str:
     raise ToolFailed("The page leads from one address to the next without end.")
 
 
-@functools.cache
-def _trusted() -> ssl.SSLContext:
-    """The TLS context with the trusted certificates. Cached, because creating it is slow."""
-    return httpx2.create_ssl_context(trust_env=False)
-
-
 async def _get(
     client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str]
 ) -> httpx2.Response:
-    """Send the request to the first of `addresses` that accepts a connection.
-
-    Return the response with its body unread.
-    """
+    """Send the request to the first of `addresses` that accepts a connection. Return the response
+    with its body unread."""
     refused = httpx2.ConnectError("The host has no address.")
     for ip in addresses:
         request = client.build_request(
@@ -158,12 +150,8 @@ async def _text(response: httpx2.Response) -> str:
     kind = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
     if not kind.startswith(_TEXT) and not kind.endswith(_TEXT_ENDS):
         raise ToolFailed(f"That is no text but {kind}.")
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_BYTES:
-            break
-    text = _decode(bytes(body[:MAX_BYTES]), response.charset_encoding)
+    body = await read_some(response, MAX_BYTES + 1)
+    text = _decode(body[:MAX_BYTES], response.charset_encoding)
     if "\0" in text:
         raise ToolFailed(f"That is no text, though it is said to be {kind}.")
     if "html" in kind:

@@ -12,25 +12,16 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, TypeVar
 
-import msgspec
+from msgspec import Meta, Struct
 
 from segue.agent.tools import search
-from segue.agent.tools.base import (
-    Plan,
-    Risk,
-    Tool,
-    ToolFailed,
-    Workplace,
-    clean,
-    shorten,
-    visible,
-    visible_name,
-)
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, clean, shorten
 from segue.agent.tools.isolation import run_isolated
 from segue.agent.tools.search import PrivateFiles
 from segue.agent.tools.targets import Target, aim
+from segue.core.text import visible, visible_name
 
 READ_LIMIT = 256 * 1024
 SEARCH_SECONDS = 20.0
@@ -38,39 +29,39 @@ _UTF8 = "utf-8"
 _AS_IT_IS = "surrogateescape"
 
 PathArgument = Annotated[
-    str, msgspec.Meta(description="From the working directory, or absolute.", min_length=1)
+    str, Meta(description="From the working directory, or absolute.", min_length=1)
 ]
 
 
-class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReadArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: PathArgument
-    first_line: Annotated[int, msgspec.Meta(ge=1, description="The first line wanted.")] = 1
-    lines: Annotated[int, msgspec.Meta(ge=1, le=5000, description="How many lines.")] = 1000
+    first_line: Annotated[int, Meta(ge=1, description="The first line wanted.")] = 1
+    lines: Annotated[int, Meta(ge=1, le=5000, description="How many lines.")] = 1000
 
 
-class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WriteArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: PathArgument
-    content: Annotated[str, msgspec.Meta(description="All that the file shall hold.")]
+    content: Annotated[str, Meta(description="All that the file shall hold.")]
 
 
-class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EditArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: PathArgument
-    old: Annotated[str, msgspec.Meta(description="Text that is there exactly once.", min_length=1)]
-    new: Annotated[str, msgspec.Meta(description="What shall stand there instead.")]
+    old: Annotated[str, Meta(description="Text that is there exactly once.", min_length=1)]
+    new: Annotated[str, Meta(description="What shall stand there instead.")]
 
 
-class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ListArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: PathArgument = "."
-    pattern: Annotated[str, msgspec.Meta(description="Such as *.py or **/*.md.")] = "*"
+    pattern: Annotated[str, Meta(description="Such as *.py or **/*.md.")] = "*"
 
 
-class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pattern: Annotated[str, msgspec.Meta(description="A regular expression.", min_length=1)]
+class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, Meta(description="A regular expression.", min_length=1)]
     path: PathArgument = "."
-    files: Annotated[str, msgspec.Meta(description="Which files, such as *.py.")] = "*"
+    files: Annotated[str, Meta(description="Which files, such as *.py.")] = "*"
 
 
-def read_file(arguments: ReadArguments, target: Target) -> str:
+def read_file(arguments: ReadArguments, target: Target, _: PrivateFiles) -> str:
     text = _text(target, READ_LIMIT)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     count = len(lines) if text else 0
@@ -82,14 +73,14 @@ def read_file(arguments: ReadArguments, target: Target) -> str:
     return shorten(clean("\n".join(wanted))) + more
 
 
-def write_file(arguments: WriteArguments, target: Target) -> str:
+def write_file(arguments: WriteArguments, target: Target, _: PrivateFiles) -> str:
     content = arguments.content.encode()
     target.put(content)
     done = "Replaced" if target.file else "Wrote"
     return f"{done} {target.path} ({len(content):,} bytes)."
 
 
-def edit_file(arguments: EditArguments, target: Target) -> str:
+def edit_file(arguments: EditArguments, target: Target, _: PrivateFiles) -> str:
     text = _text(target, search.FILE_LIMIT)
     old, new = arguments.old, arguments.new
     if old not in text and "\r\n" in text:  # read_file shows lines without \r
@@ -157,10 +148,7 @@ def _pattern(given: str) -> str:
 
 
 def _text(target: Target, limit: int) -> str:
-    """The content of a text file.
-
-    Bytes that are not UTF-8 are unchanged when it is written back.
-    """
+    """The content of a text file. Bytes that are not UTF-8 survive when it is written back."""
     try:
         with target.opened() as file:
             return search.read(file, limit).decode(_UTF8, _AS_IT_IS)
@@ -184,64 +172,41 @@ def _is_private(target: Target, place: Workplace) -> bool:
     return place.private.holds(str(target.path))
 
 
-A = TypeVar("A", ReadArguments, WriteArguments, EditArguments)
-F = TypeVar("F", ListArguments, SearchArguments)
+A = TypeVar("A", ReadArguments, WriteArguments, EditArguments, ListArguments, SearchArguments)
+_TargetWork = Callable[[A, Target, PrivateFiles], Awaitable[str]]
+"""Works on a target, and leaves out the given private files."""
 
 
-def _on_file(
-    tell: Callable[[A, str], str], work: Callable[[A, Target], str], *, reads: bool = False
+def _plan(
+    tell: Callable[[A, str], str], work: _TargetWork[A], *, writes: bool = False
 ) -> Callable[[A, Workplace], Plan]:
-    """Plan `work` on the file that the path leads to now."""
+    """Plan `work` on the file or folder that the path leads to now. Private files in a folder are
+    left out, unless the folder itself is private: then the user is asked about it."""
 
     def plan(given: A, place: Workplace) -> Plan:
         path = resolve(given.path, place)
         target = aim(path)
-        return Plan(
-            what=visible(tell(given, described(path, target, place))),
-            work=lambda: _in_a_thread(target, work, given, target),
-            asks=reads and _is_private(target, place),
-            exact=target.exact if reads else target.version,
-            place=target.exact if reads else target.place,
-        )
-
-    return plan
-
-
-def _in_folder(
-    tell: Callable[[F, str], str], work: Callable[[F, Target, PrivateFiles], Awaitable[str]]
-) -> Callable[[F, Workplace], Plan]:
-    """Plan `work` on the folder that the path leads to now.
-
-    Private files in it are left out, unless the folder itself is private: then the user is asked
-    about it.
-    """
-
-    def plan(given: F, place: Workplace) -> Plan:
-        path = resolve(given.path, place)
-        target = aim(path)
-        asks = _is_private(target, place)
-        private = search.NOTHING if asks else place.private
+        is_private = _is_private(target, place)
+        private = search.NOTHING if is_private else place.private
         return Plan(
             what=visible(tell(given, described(path, target, place))),
             work=lambda: work(given, target, private),
-            asks=asks,
-            exact=target.exact,
-            place=target.exact,
+            asks=is_private and not writes,
+            exact=target.version if writes else target.exact,
+            place=target.place if writes else target.exact,
         )
 
     return plan
 
 
-P = ParamSpec("P")
+def _in_a_thread(work: Callable[[A, Target, PrivateFiles], str]) -> _TargetWork[A]:
+    async def run(given: A, target: Target, private: PrivateFiles) -> str:
+        try:
+            return await asyncio.to_thread(work, given, target, private)
+        except OSError as error:
+            raise ToolFailed(f"{target.path}: {error.strerror}.") from error
 
-
-async def _in_a_thread(
-    target: Target, work: Callable[P, str], *args: P.args, **kwargs: P.kwargs
-) -> str:
-    try:
-        return await asyncio.to_thread(work, *args, **kwargs)
-    except OSError as error:
-        raise ToolFailed(f"{target.path}: {error.strerror}.") from error
+    return run
 
 
 READ = Tool(
@@ -249,37 +214,40 @@ READ = Tool(
     description="Read a text file.",
     risk=Risk.READ,
     arguments=ReadArguments,
-    plan=_on_file(lambda _, path: f"read {path}", read_file, reads=True),
+    plan=_plan(lambda _, path: f"read {path}", _in_a_thread(read_file)),
 )
 WRITE = Tool(
     name="write_file",
     description="Write a whole text file, new or instead of the one that is there.",
     risk=Risk.WRITE,
     arguments=WriteArguments,
-    plan=_on_file(lambda a, path: f"write {path}:\n{a.content}", write_file),
+    plan=_plan(
+        lambda a, path: f"write {path}:\n{a.content}", _in_a_thread(write_file), writes=True
+    ),
 )
 EDIT = Tool(
     name="edit_file",
     description="Replace one piece of a text file by another.",
     risk=Risk.WRITE,
     arguments=EditArguments,
-    plan=_on_file(lambda a, path: f"change {path}\nfrom:\n{a.old}\nto:\n{a.new}", edit_file),
+    plan=_plan(
+        lambda a, path: f"change {path}\nfrom:\n{a.old}\nto:\n{a.new}",
+        _in_a_thread(edit_file),
+        writes=True,
+    ),
 )
 LIST = Tool(
     name="list_files",
     description="List files and folders.",
     risk=Risk.READ,
     arguments=ListArguments,
-    plan=_in_folder(
-        lambda a, path: f"list {a.pattern} in {path}",
-        lambda a, target, private: _in_a_thread(target, list_files, a, target, private),
-    ),
+    plan=_plan(lambda a, path: f"list {a.pattern} in {path}", _in_a_thread(list_files)),
 )
 SEARCH = Tool(
     name="search_files",
     description="Find lines in files by a regular expression.",
     risk=Risk.READ,
     arguments=SearchArguments,
-    plan=_in_folder(lambda a, path: f"search {path} for {a.pattern}", search_files),
+    plan=_plan(lambda a, path: f"search {path} for {a.pattern}", search_files),
 )
 FILES = (READ, WRITE, EDIT, LIST, SEARCH)

@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from segue.agent.tools.isolation import run
+
 TIMEOUT = 5.0
 """The maximum time for git to list its settings."""
 
@@ -121,24 +123,7 @@ def _has_submodules(top: Path) -> bool:
 async def _shown(cwd: Path, guarded: Mapping[str, str], *arguments: str) -> str | None:
     """The output of a git command, or None if it fails."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            "git",
-            *arguments,
-            cwd=cwd,
-            env=guarded,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        result = await run("git", *arguments, cwd=cwd, env=guarded, seconds=TIMEOUT)
     except OSError:
         return None
-    try:
-        async with asyncio.timeout(TIMEOUT):
-            printed, _ = await process.communicate()
-    except TimeoutError:
-        return None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return printed.decode("utf-8", "replace") if process.returncode == 0 else None
+    return result.output if result.code == 0 else None

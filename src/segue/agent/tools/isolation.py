@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 
@@ -17,16 +19,25 @@ class ScriptResult:
 
 
 async def run_isolated(script: str, given: str, seconds: float) -> ScriptResult:
-    """Run `script` in a separate process with `given` as its input.
+    """Run `script`, one of our own files that needs only the standard library, in a separate
+    process with `given` as its input."""
+    # -I ignores the working directory and the environment. Another command that runs at the same
+    # time could read the environment.
+    return await run(sys.executable, "-I", "-S", script, env={}, given=given, seconds=seconds)
 
-    `script` is one of our own files that needs only the standard library.
-    """
+
+async def run(
+    *command: str,
+    env: Mapping[str, str],
+    seconds: float,
+    given: str = "",
+    cwd: Path | None = None,
+) -> ScriptResult:
+    """Run `command` with `given` as its input. Raise OSError if it cannot be started."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",  # ignore the working directory and the environment
-        "-S",
-        script,
-        env={},  # a command that runs at the same time could read it
+        *command,
+        cwd=cwd,
+        env=env,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -46,10 +57,7 @@ async def run_isolated(script: str, given: str, seconds: float) -> ScriptResult:
 
 
 async def _talk(process: asyncio.subprocess.Process, given: bytes, output: bytearray) -> None:
-    """Send all the input, then collect the output.
-
-    The script must read all of it before it writes.
-    """
+    """Send all the input, then collect the output. The script must read before it writes."""
     stdin = cast("asyncio.StreamWriter", process.stdin)
     with contextlib.suppress(ConnectionError):  # it has ended, and the exit code shows why
         stdin.write(given)

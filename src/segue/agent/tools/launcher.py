@@ -23,10 +23,8 @@ class RunningCommand:
         self._following = asyncio.create_task(self._follow(reader))
 
     async def exit_code(self) -> int | None:
-        """Wait for the command to end, and return its exit code.
-
-        Return None if its supervisor was killed. Raise OSError if the command could not be started.
-        """
+        """Wait for the command to end, and return its exit code, or None if its supervisor was
+        killed. Raise OSError if the command could not be started."""
         return await asyncio.shield(self._code)
 
     async def wait(self) -> None:
@@ -87,10 +85,8 @@ _control: socket.socket | None = None
 
 
 def _hand_over(*descriptors: int) -> None:
-    """Send the descriptors to a new supervisor.
-
-    The process that forks supervisors is started if needed, and replaced if it is gone.
-    """
+    """Send the descriptors to a new supervisor. The process that forks supervisors is started if
+    needed, and replaced if it is gone."""
     global _control  # noqa: PLW0603 - a process needs one
     if _control is not None:
         try:

@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
+from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible, visible_name
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace
 from segue.agent.tools.files import PathArgument, resolve
 from segue.agent.tools.targets import Target, aim
 from segue.core.address import Platform
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, UserError
-from segue.core.text import is_empty
+from segue.core.text import is_empty, visible, visible_name
 
 TEXT_LIMIT = 8000
-
 CAPTION_LIMIT = 900
-
 FILE_LIMIT = 50 * 1024 * 1024
 """In bytes. No platform accepts more."""
 
@@ -42,7 +40,7 @@ UserError on failure."""
 
 To = Annotated[
     str,
-    msgspec.Meta(
+    Meta(
         description=(
             "origin for where this conversation takes place, local, the name of a platform "
             "for its home channel, or platform:chat_id."
@@ -52,19 +50,14 @@ To = Annotated[
 ]
 
 
-class SendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SendArguments(Struct, frozen=True, forbid_unknown_fields=True):
     to: To
-    text: Annotated[
-        str,
-        msgspec.Meta(description="All that is sent.", min_length=1, max_length=TEXT_LIMIT),
-    ]
+    text: Annotated[str, Meta(description="All that is sent.", min_length=1, max_length=TEXT_LIMIT)]
 
 
-class SendFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SendFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: PathArgument
-    caption: Annotated[
-        str, msgspec.Meta(description="What is said of it.", max_length=CAPTION_LIMIT)
-    ] = ""
+    caption: Annotated[str, Meta(description="What is said of it.", max_length=CAPTION_LIMIT)] = ""
     to: To = "origin"
 
 
@@ -72,7 +65,9 @@ def send_message(send: Send) -> Tool[SendArguments]:
     """The tool that sends text with `send`, which decides what the owner may reach."""
 
     def plan(arguments: SendArguments, _: Workplace) -> Plan:
-        to = _checked(arguments)
+        if is_empty(arguments.text):
+            raise ToolFailed("There is nothing to see in that text.")
+        to = _place(arguments.to)
         return Plan(
             what=visible(f"send to {_where(to)}:\n{arguments.text}"),
             work=lambda: _send(send, to, arguments.text, None),
@@ -103,15 +98,9 @@ def send_file(send: Send) -> Tool[SendFileArguments]:
             data = await asyncio.to_thread(_read, target)
             return await _send(send, to, arguments.caption, SentFile(target.path, data))
 
-        return Plan(
-            what=visible(
-                f"send {visible_name(target.path)}{secret} to {_where(to)}"
-                f"\n{arguments.caption}".rstrip()
-            ),
-            work=work,
-            exact=target.version,
-            place=target.version,
-        )
+        what = f"send {visible_name(target.path)}{secret} to {_where(to)}\n{arguments.caption}"
+        version = target.version
+        return Plan(what=visible(what.rstrip()), work=work, exact=version, place=version)
 
     return Tool(
         name="send_file",
@@ -127,13 +116,6 @@ async def _send(send: Send, to: Delivery, text: str, file: SentFile | None) -> s
         return await send(to, text, file)
     except UserError as error:
         raise ToolFailed(str(error)) from error
-
-
-def _checked(arguments: SendArguments) -> Delivery:
-    """Return the destination. Raise ToolFailed if it is invalid or the text is blank."""
-    if is_empty(arguments.text):
-        raise ToolFailed("There is nothing to see in that text.")
-    return _place(arguments.to)
 
 
 def _place(to: str) -> Delivery:
@@ -155,7 +137,7 @@ def _file(given: str, place: Workplace) -> Target:
 
 
 def _read(target: Target) -> bytes:
-    """Read the approved file. Raise Changed if it has changed since."""
+    """Read the approved file. Raise TargetChanged if it has changed since."""
     try:
         with target.opened() as number, os.fdopen(number, "rb", closefd=False) as file:
             data = file.read(FILE_LIMIT)

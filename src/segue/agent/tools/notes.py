@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
-import msgspec
+from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, visible
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace
 from segue.core.errors import NoteError
 from segue.core.note import NOTE_LIMIT, Note, clean_note
+from segue.core.text import visible
 
 Keep = Callable[[str], Awaitable[Note]]
 """Saves a text about the owner and returns the new note."""
 
 
-class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[
         str,
-        msgspec.Meta(
+        Meta(
             description=f"One fact, in one short sentence of at most {NOTE_LIMIT} characters.",
             min_length=1,
         ),
@@ -26,10 +27,8 @@ class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def remember(keep: Keep) -> Tool[RememberArguments]:
-    """The tool that saves notes with `keep`.
-
-    Notes affect every later session, so saving one needs approval like writing a file.
-    """
+    """The tool that saves notes with `keep`. Notes affect every later session, so saving one needs
+    approval like writing a file."""
 
     async def add(text: str) -> str:
         try:

@@ -1,7 +1,7 @@
 """Extracts the readable text of a web page.
 
-This file is also a program that `isolation.apart` runs, because some pages are small to send but
-take forever to parse. So it imports only the standard library.
+This file is also a program that `isolation.run_isolated` runs, because some pages are small to send
+but take forever to parse. So it imports only the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Walks folders and searches files for lines.
 
-This file is also a program that `isolation.apart` runs, because Python cannot stop a regular
+This file is also a program that `isolation.run_isolated` runs, because Python cannot stop a regular
 expression that takes forever, and nothing else runs meanwhile. So it imports only the standard
 library.
 """
@@ -31,10 +31,7 @@ BAD_PATTERN = 2
 
 
 class PrivateFiles(NamedTuple):  # a dataclass would take longer to import than all the rest
-    """The files that are not read without asking.
-
-    Paths are absolute, casefolded and free of links.
-    """
+    """The files that are not read without asking. Paths are absolute, casefolded, without links."""
 
     places: frozenset[str] = frozenset()
     """Files, and folders with everything in them."""

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Protocol
 
-import msgspec
+from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, shorten, visible
+from segue.agent.tools.base import Plan, Risk, Tool, shorten
 from segue.core.session import TITLE_LIMIT
-from segue.core.text import one_line
+from segue.core.text import one_line, visible
 
 MAX_HITS = 50
 _SNIPPET_LIMIT = 300
@@ -36,18 +36,18 @@ Find = Callable[[str, int], Awaitable[Sequence[FoundMessage]]]
 to the given number."""
 
 
-class SearchSessionsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SearchSessionsArguments(Struct, frozen=True, forbid_unknown_fields=True):
     words: Annotated[
         str,
-        msgspec.Meta(
+        Meta(
             description="A message is found when it holds all of them, or words that begin so.",
             min_length=1,
             max_length=200,
         ),
     ]
-    limit: Annotated[
-        int, msgspec.Meta(ge=1, le=MAX_HITS, description="How many messages at the most.")
-    ] = 10
+    limit: Annotated[int, Meta(ge=1, le=MAX_HITS, description="How many messages at the most.")] = (
+        10
+    )
 
 
 def search_sessions(find: Find) -> Tool[SearchSessionsArguments]:

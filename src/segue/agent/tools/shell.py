@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import msgspec
+from msgspec import Meta, Struct
 
 from segue.agent.tools import git
 from segue.agent.tools.base import (
@@ -24,10 +24,9 @@ from segue.agent.tools.base import (
     Work,
     Workplace,
     shorten,
-    visible,
-    visible_name,
 )
 from segue.agent.tools.launcher import RunningCommand, launch
+from segue.core.text import visible, visible_name
 
 T = TypeVar("T")
 
@@ -42,12 +41,10 @@ _LINGER = 1.0
 """Seconds to wait for processes that the command left in the background."""
 
 
-class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    command: Annotated[
-        str, msgspec.Meta(description="The command, as typed in a shell.", min_length=1)
-    ]
+class ShellArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    command: Annotated[str, Meta(description="The command, as typed in a shell.", min_length=1)]
     seconds: Annotated[
-        int, msgspec.Meta(ge=1, le=MAX_SECONDS, description="How long it may take at the most.")
+        int, Meta(ge=1, le=MAX_SECONDS, description="How long it may take at the most.")
     ] = 60
 
 
@@ -240,10 +237,8 @@ async def _see_end(command: RunningCommand) -> None:
 
 
 async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
-    """Run `work` to the end, even if cancelled. Only for short work.
-
-    Return its result, and True if it was cancelled meanwhile.
-    """
+    """Run `work`, which must be short, to the end even if cancelled. Return its result, and True if
+    it was cancelled meanwhile."""
     task = asyncio.create_task(work)
     interrupted = False
     while not task.done():
@@ -255,11 +250,8 @@ async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
 
 
 def plain_words(command: str) -> list[str]:
-    """Split a command that consists only of plain words.
-
-    Return an empty list if the shell would interpret any of it, as in `git status; rm -r .`, or if
-    the user could not see all of it.
-    """
+    """Split a command that consists only of plain words. Return an empty list if the shell would
+    interpret any of it, as in `git status; rm -r .`, or if the user could not see all of it."""
     if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
         return []
     try:

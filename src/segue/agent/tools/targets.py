@@ -14,6 +14,7 @@ import secrets
 import stat
 from collections.abc import Generator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from segue.agent.tools.base import ToolFailed
@@ -22,6 +23,7 @@ from segue.agent.tools.base import ToolFailed
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_VERSION = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
 class TargetChanged(ToolFailed):
@@ -75,11 +77,8 @@ class Target:
             os.close(file)
 
     def put(self, content: bytes) -> None:
-        """Write `content` as the whole file.
-
-        An existing file is replaced atomically and keeps its mode. Its other names (hard links) and
-        its extended attributes are lost.
-        """
+        """Write `content` as the whole file. An existing file is replaced atomically and keeps its
+        mode. Its other names (hard links) and its extended attributes are lost."""
         known = self.file
         if known is not None and not stat.S_ISREG(known.st_mode):
             raise ToolFailed(f"{self.path} is not an ordinary file.")
@@ -161,10 +160,8 @@ def aim(path: Path) -> Target:
 
 
 def _descend(path: Path) -> tuple[int, tuple[str, ...]]:
-    """Open the innermost existing folder of an absolute path.
-
-    Return its descriptor and the remaining names. Raise OSError if a folder on the way is a link.
-    """
+    """Open the innermost existing folder of an absolute path, and return its descriptor and the
+    remaining names. Raise OSError if a folder on the way is a link."""
     names = path.parts[1:] or (".",)
     folder = os.open("/", _FOLDER)
     try:
@@ -186,11 +183,4 @@ def _identity(found: os.stat_result | None) -> tuple[int, ...] | None:
 
 
 def _version(found: os.stat_result | None) -> tuple[int, ...] | None:
-    return found and (
-        found.st_dev,
-        found.st_ino,
-        found.st_mode,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-    )
+    return found and _VERSION(found)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.models.local import sources
+from segue.agent.models.local import pull
 from segue.agent.models.local.pull import PullProgress, fetch
 from segue.agent.models.local.weights import QWEN, Index, Site, Weights, mark, present
 from segue.core.errors import PullFailed
@@ -29,8 +29,8 @@ def unheard(_: PullProgress) -> None:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many chunks make up the weights of a test as if those were ten times as large."""
-    monkeypatch.setattr(sources, "_CHUNK", 100_000)
-    monkeypatch.setattr(sources, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(pull, "_CHUNK", 100_000)
+    monkeypatch.setattr(pull, "_POLL_SECONDS", 0.02)
 
 
 @pytest.fixture(autouse=True)

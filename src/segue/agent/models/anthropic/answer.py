@@ -8,17 +8,13 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from segue.agent.models.anthropic.faults import AnthropicError
-from segue.agent.models.arguments import is_object
-from segue.agent.models.base import Call, End, Piece, Stop
+from segue.agent.models.base import Call, End, Piece, Stop, is_object
 from segue.core.session import Usage
 from segue.core.transcript import ToolCall
 
 EXTRAS = "anthropic"
 
 _STOPS = {
-    "end_turn": Stop.DONE,
-    "stop_sequence": Stop.DONE,
     "tool_use": Stop.CALLS,
     "max_tokens": Stop.LENGTH,
     "model_context_window_exceeded": Stop.LENGTH,
@@ -56,6 +52,11 @@ class _BlockDelta(Struct):
     thinking: str | None = None
     signature: str | None = None
     stop_reason: str | None = None
+
+
+class AnthropicError(Struct):
+    type: str = ""
+    message: str = ""
 
 
 class StreamEvent(Struct):
@@ -118,11 +119,8 @@ class AnthropicAnswer:
         return growing.take(event.delta) if growing and event.type.startswith("content") else ""
 
     def rest(self) -> Iterator[Piece]:
-        """Yield the calls and the End.
-
-        Calls are held back until now, because only the end shows whether the last one was cut short
-        or the whole answer was refused.
-        """
+        """Yield the calls and the End. Only the end shows whether the last call was cut short or
+        the whole answer was refused."""
         stop = _STOPS.get(self._reason, Stop.DONE)
         calls: list[ToolCall] = []
         if stop is not Stop.REFUSED:

@@ -7,11 +7,9 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, cast
 
-from segue.agent.models import layout
-from segue.agent.models.alternation import by_turns
 from segue.agent.models.anthropic.answer import EXTRAS
-from segue.agent.models.arguments import as_object
-from segue.agent.models.base import Prompt, ToolSpec
+from segue.agent.models.base import Prompt, ToolSpec, as_object
+from segue.agent.models.parts import Json, Unlaid, by_turns, layout_of
 from segue.core.images import KINDS
 from segue.core.transcript import Image, Message, ToolCall
 
@@ -21,17 +19,12 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_LIMIT = 64
 
-_Json = dict[str, Any]
 
-
-def build(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] = KINDS) -> _Json:
-    """Build the request body.
-
-    `thinking` includes the thinking of earlier answers, and `kinds` are the media types of the
-    pictures to include.
-    """
+def build(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] = KINDS) -> Json:
+    """Build the request body. `thinking` includes the thinking of earlier answers, and `kinds` are
+    the media types of the pictures to include."""
     messages = by_turns(prompt.messages, _Blocks(thinking=thinking), kinds)
-    body: _Json = {
+    body: Json = {
         "model": model,
         "max_tokens": prompt.max_tokens,
         "stream": True,
@@ -49,7 +42,7 @@ def build(model: str, prompt: Prompt, *, thinking: bool, kinds: Collection[str] 
     return body
 
 
-def _mark(body: _Json) -> None:
+def _mark(body: Json) -> None:
     """Set cache breakpoints, at most four: one after the tools and the system prompt, and the
     others at the end of the last user messages, where the previous requests ended."""
     if fixed := body.get("system") or body.get("tools"):
@@ -59,7 +52,7 @@ def _mark(body: _Json) -> None:
         message["content"][-1]["cache_control"] = _MARK
 
 
-def _tool(spec: ToolSpec) -> _Json:
+def _tool(spec: ToolSpec) -> Json:
     return {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
 
 
@@ -67,37 +60,39 @@ def _names_used(messages: Sequence[Message]) -> list[str]:
     return sorted({_tool_name(call.name) for m in messages for call in m.tool_calls})
 
 
+def _text(words: str) -> list[Json]:
+    return [{"type": "text", "text": words}] if words.strip() else []
+
+
 class _Blocks:
     """Messages as content blocks."""
 
     role: ClassVar[str] = "assistant"
     parts: ClassVar[str] = "content"
+    text = staticmethod(_text)
 
     def __init__(self, *, thinking: bool) -> None:
         self._thinking = thinking
         self._ids = _Ids()
 
-    def text(self, words: str) -> list[_Json]:
-        return _text(words)
-
-    def picture(self, picture: Image) -> _Json:
+    def picture(self, picture: Image) -> Json:
         source = {"type": "base64", "media_type": picture.media_type, "data": picture.data}
         return {"type": "image", "source": source}
 
-    def answer(self, message: Message) -> list[_Json]:
+    def answer(self, message: Message) -> list[Json]:
         calls = [self._use(call) for call in message.tool_calls]
-        kept = layout.of(message, EXTRAS) if self._thinking else []
+        kept = layout_of(message, EXTRAS) if self._thinking else []
         laid_out = _laid_out(kept, message, calls) if kept else None
         return laid_out or _text(message.content) + calls
 
-    def result(self, message: Message) -> _Json:
+    def result(self, message: Message) -> Json:
         call_id = self._ids.of_result(message.tool_call_id or "")
-        block: _Json = {"type": "tool_result", "tool_use_id": call_id}
+        block: Json = {"type": "tool_result", "tool_use_id": call_id}
         if message.content.strip():
             block["content"] = message.content
         return block
 
-    def _use(self, call: ToolCall) -> _Json:
+    def _use(self, call: ToolCall) -> Json:
         return {
             "type": "tool_use",
             "id": self._ids.of_call(call.id),
@@ -106,24 +101,17 @@ class _Blocks:
         }
 
 
-def _text(words: str) -> list[_Json]:
-    return [{"type": "text", "text": words}] if words.strip() else []
-
-
-def _laid_out(kept: list[Any], message: Message, calls: list[_Json]) -> list[_Json] | None:
-    """The blocks in their original order (see Answer).
-
-    None if the layout no longer matches the message.
-    """
-    blocks: list[_Json] = []
-    left = layout.Unlaid(message, calls)
+def _laid_out(kept: list[Any], message: Message, calls: list[Json]) -> list[Json] | None:
+    """The blocks in their original order, or None if the layout no longer matches the message."""
+    blocks: list[Json] = []
+    left = Unlaid(message, calls)
     for item in kept:
         if isinstance(item, int):
             blocks += _text(left.text(item))
         elif isinstance(item, str) and (call := left.call(item)):
             blocks.append(call)
         elif isinstance(item, dict):
-            blocks.append(cast("_Json", item))
+            blocks.append(cast("Json", item))
         else:
             return None
     whole = blocks and left.is_nothing

@@ -10,22 +10,17 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models.base import Call, End, Piece, Stop
-from segue.agent.models.gemini.faults import PROVIDER, GeminiError
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.session import Usage
 from segue.core.transcript import ToolCall
 
 EXTRAS = "gemini"
 
+_REFUSALS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 _STOPS = {
     "STOP": Stop.DONE,
     "MAX_TOKENS": Stop.LENGTH,
-    "SAFETY": Stop.REFUSED,
-    "RECITATION": Stop.REFUSED,
-    "LANGUAGE": Stop.REFUSED,
-    "BLOCKLIST": Stop.REFUSED,
-    "PROHIBITED_CONTENT": Stop.REFUSED,
-    "SPII": Stop.REFUSED,
+    **dict.fromkeys(_REFUSALS, Stop.REFUSED),
 }
 
 _Json = dict[str, Any]
@@ -66,6 +61,12 @@ class _UsageMetadata(Struct, rename="camel"):
     tool_use_prompt_token_count: int = 0
 
 
+class GeminiError(Struct):
+    code: int = 0
+    message: str = ""
+    status: str = ""
+
+
 class GeminiChunk(Struct, rename="camel"):
     candidates: list[_Candidate] = []
     prompt_feedback: _Feedback | None = None
@@ -79,7 +80,8 @@ NEWS = msgspec.json.Decoder(GeminiChunk)
 class GeminiAnswer:
     """An answer, assembled from its parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
         self._calls: list[ToolCall] = []
         self._layout: list[_Json] = []
         self._reason = ""
@@ -89,7 +91,9 @@ class GeminiAnswer:
     def take(self, news: GeminiChunk) -> Iterator[str]:
         """Yield the new text for the user."""
         if news.prompt_feedback and (blocked := news.prompt_feedback.block_reason):
-            raise ModelRefused(provider=PROVIDER, reason=f"the prompt was blocked ({blocked})")
+            raise ModelRefused(
+                provider=self._provider, reason=f"the prompt was blocked ({blocked})"
+            )
         self._tokens = news.usage_metadata or self._tokens
         for candidate in news.candidates[:1]:
             self._reason = candidate.finish_reason or self._reason
@@ -100,7 +104,6 @@ class GeminiAnswer:
 
     def _part(self, part: _Part) -> str:
         """Record the part so that it can be sent back, and return its text for the user."""
-        item: _Json
         signature = {"signature": part.thought_signature} if part.thought_signature else {}
         if part.function_call is not None:
             call = part.function_call
@@ -109,24 +112,24 @@ class GeminiAnswer:
             self._calls.append(made)
             own = {"own": True} if call.id else {}
             self._layout.append({"call": made.id, **own, **signature})
-        elif part.text and not part.thought:
-            item = {"text": len(part.text), **signature}
-            # Signed parts stay separate. Unsigned ones are a single text, split for streaming.
-            if self._layout and not signature and self._layout[-1].keys() == {"text"}:
-                self._layout[-1]["text"] += item["text"]
-            else:
-                self._layout.append(item)
-            return part.text
-        return ""
+            return ""
+        if not part.text or part.thought:
+            return ""
+        # Signed parts stay separate. Unsigned ones are a single text, split for streaming.
+        if self._layout and not signature and self._layout[-1].keys() == {"text"}:
+            self._layout[-1]["text"] += len(part.text)
+        else:
+            self._layout.append({"text": len(part.text), **signature})
+        return part.text
 
     def rest(self) -> Iterator[Piece]:
         """Yield the calls and the End. Raise ModelError if the answer did not end normally."""
         if not self._reason:
-            raise ModelCutOff(provider=PROVIDER)
+            raise ModelCutOff(provider=self._provider)
         stop = _STOPS.get(self._reason)
         if stop is None:
             reason = self._message.strip().rstrip(".") or f"it stopped with {self._reason}"
-            raise ModelError(provider=PROVIDER, reason=reason)
+            raise ModelError(provider=self._provider, reason=reason)
         calls = self._calls if stop is not Stop.REFUSED else []
         yield from map(Call, calls)
         kept = any(item.keys() - {"text", "call"} for item in self._layout)

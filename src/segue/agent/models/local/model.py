@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
 from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.catalog import LOCAL
 from segue.agent.models.http import Timeouts
 from segue.agent.models.local import runtime
 from segue.agent.models.local.serve import CONTEXT, RunFolder, ServerAddress
 from segue.agent.models.local.server import LocalServer
-from segue.agent.models.local.weights import QWEN, Weights, present
+from segue.agent.models.local.weights import QWEN, Weights
 from segue.agent.models.openai import OpenAIModel
 from segue.core.errors import LocalMissing, ModelOffline
 
@@ -27,7 +28,7 @@ _PATIENCE = Timeouts(connect=5.0, silence=600.0, tries=1)
 class LocalModel:
     """A small model on this machine. Its server is started on first use."""
 
-    name = "local"
+    name = LOCAL
     context = CONTEXT
     small = True
     images = False
@@ -45,26 +46,24 @@ class LocalModel:
             await self._model.close()
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
-        self._make_sure_it_is_here()
+        if missing := runtime.missing(self._folder, self._weights):
+            raise LocalMissing(missing=missing)
         prompt = replace(prompt, max_tokens=min(prompt.max_tokens, _MAX_ANSWER))
-        try:
-            async with contextlib.aclosing(self._ask(prompt)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            return
-        except ModelOffline:
-            pass  # It was killed before it answered: try again with a new one.
-        try:
-            async with contextlib.aclosing(self._ask(prompt)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        except ModelOffline as error:
-            raise self._server.failed("it ended before it answered") from error
+        for is_last in (False, True):
+            try:
+                async with aclosing(self._ask(prompt)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except ModelOffline as error:
+                # It was killed before it answered: try again with a new one.
+                if is_last:
+                    raise self._server.failed("it ended before it answered") from error
 
     async def _ask(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         async with self._server.serving() as reached:
             model = await self._talking_to(reached)
-            async with contextlib.aclosing(model.stream(prompt)) as pieces:
+            async with aclosing(model.stream(prompt)) as pieces:
                 async for piece in pieces:
                     yield piece
 
@@ -85,12 +84,3 @@ class LocalModel:
             if former is not None:
                 await former.close()
         return self._model
-
-    def _make_sure_it_is_here(self) -> None:
-        missing: list[str] = []
-        if not runtime.present():
-            missing.append(f"the package {runtime.PACKAGE}")
-        if not present(self._folder, self._weights):
-            missing.append(f"its weights ({self._weights.size / 1e6:.0f} MB)")
-        if missing:
-            raise LocalMissing(missing=" and ".join(missing))

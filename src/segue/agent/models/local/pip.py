@@ -17,17 +17,11 @@ _GRACE = 5.0
 _ALWAYS = ("--disable-pip-version-check", "--no-input", "--no-color", "--no-cache-dir")
 
 
-def _unheard(_: str) -> None:
-    pass
-
-
 async def pip(
-    *arguments: str, scratch: Path | None = None, report: Callable[[str], None] = _unheard
+    *arguments: str, scratch: Path | None = None, report: Callable[[str], None] | None = None
 ) -> None:
-    """Run pip for this Python. Raise PullFailed with pip's error message if it fails.
-
-    `report` receives each line of output. Temporary files go to `scratch`.
-    """
+    """Run pip for this Python. Raise PullFailed with pip's error message if it fails. `report`
+    receives each line of output. Temporary files go to `scratch`."""
     # -P, because the user's working directory may contain a module called pip.
     command = [sys.executable, "-P", "-m", "pip", *arguments, *_ALWAYS]
     if scratch is not None:
@@ -46,7 +40,8 @@ async def pip(
     try:
         async for line in cast("asyncio.StreamReader", process.stdout):
             lines.append(line.decode("utf-8", "replace").strip())
-            report(lines[-1])
+            if report is not None:
+                report(lines[-1])
         code = await process.wait()
     finally:
         await _end(process)
@@ -69,9 +64,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def _complaint(lines: deque[str], code: int) -> PullFailed:
     if any(line.endswith("No module named pip") for line in lines):
-        return PullFailed(
-            reason=f"this Python has no pip; type `{sys.executable} -m ensurepip` first"
-        )
+        reason = f"this Python has no pip; type `{sys.executable} -m ensurepip` first"
+        return PullFailed(reason=reason)
     errors = [line.partition(":")[2].strip() for line in lines if line.upper().startswith("ERROR:")]
     said = errors or [line for line in lines if line] or [f"exit code {code}"]
     return PullFailed(reason=f"pip says: {said[-1][:300].rstrip('. ')}")

@@ -32,10 +32,7 @@ def open_file(path: Path, flags: int = 0) -> int:
 
 
 def write(path: Path, text: str) -> None:
-    """Replace the content of `path` atomically.
-
-    Readers see either the old content or all of `text`.
-    """
+    """Replace the content of `path` atomically. Readers see the old content or all of `text`."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     with os.fdopen(open_file(new, os.O_TRUNC), "w", encoding="utf-8") as file:
         file.write(text)
@@ -43,10 +40,7 @@ def write(path: Path, text: str) -> None:
 
 
 def lock(fd: int, *, shared: bool = False) -> bool:
-    """Try to take the lock, and return True on success.
-
-    It is held until the last copy of `fd` is closed.
-    """
+    """Try to take the lock until the last copy of `fd` is closed. Return True on success."""
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

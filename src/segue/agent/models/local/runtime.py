@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from segue.agent.models.local import weights
 from segue.agent.models.local.pip import pip
+from segue.agent.models.local.weights import QWEN, Weights
 from segue.core.errors import PullFailed
 
 PACKAGE = "xllamacpp"
@@ -22,11 +24,16 @@ def present() -> bool:
     return importlib.util.find_spec(PACKAGE) is not None
 
 
-async def install(report: Callable[[str], None]) -> None:
-    """Install the package unless it is present, and check that it loads.
+def missing(folder: Path, model: Weights = QWEN) -> str:
+    """The missing parts of the embedded model, or an empty string if it is complete."""
+    package = "" if present() else f"the package {PACKAGE}"
+    its = "" if weights.present(folder, model) else f"its weights ({model.size / 1e6:.0f} MB)"
+    return " and ".join(filter(None, (package, its)))
 
-    `report` receives pip's output. Raise PullFailed on failure.
-    """
+
+async def install(report: Callable[[str], None]) -> None:
+    """Install the package unless it is present, and check that it loads. `report` receives pip's
+    output. Raise PullFailed on failure."""
     if not present():
         await pip(
             "install",
@@ -50,10 +57,8 @@ def why(error: ImportError) -> str:
 
 
 async def _fault() -> str:
-    """Why the package cannot be loaded, or an empty string if it can.
-
-    The check runs in another process, because a failing import may crash the interpreter.
-    """
+    """Why the package cannot be loaded, or an empty string if it can. Checked in another process,
+    because a failing import may crash the interpreter."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",

@@ -14,7 +14,6 @@ import secrets
 import signal
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,30 +39,18 @@ class ServerAddress(msgspec.Struct, frozen=True):
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
 class RunFolder:
     """The folder of the running server."""
 
-    folder: Path
-
-    @property
-    def lock(self) -> Path:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lock = folder / "server.lock"
         """Locked as long as the server runs."""
-        return self.folder / "server.lock"
-
-    @property
-    def use(self) -> Path:
+        self.use = folder / "use"
         """Locked (shared) by every client that uses the server, and touched afterwards."""
-        return self.folder / "use"
-
-    @property
-    def state(self) -> Path:
+        self.state = folder / "server.json"
         """Holds a ServerAddress as JSON."""
-        return self.folder / "server.json"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "server.log"
+        self.log = folder / "server.log"
 
 
 class _Use:
@@ -78,10 +65,8 @@ class _Use:
         self._since = time.monotonic()
 
     def over(self) -> bool:
-        """True if it is time to stop.
-
-        After an idle timeout this process holds the lock, so no client can start to use it.
-        """
+        """True if it is time to stop. After an idle timeout this process holds the lock, so no
+        client can start to use it."""
         if not (self._weights.exists() and self._run.state.exists()):
             return True
         # Timestamps are only compared for equality, because the wall clock may be changed.

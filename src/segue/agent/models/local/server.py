@@ -35,9 +35,7 @@ class LocalServer:
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncGenerator[ServerAddress]:
         """Yield how to reach the server, starting it if needed. Raise LocalFailed if that fails.
-
-        The server does not stop for being idle while the context is open.
-        """
+        The server does not stop for being idle while the context is open."""
         try:
             private.make_folder(self.run.folder)
         except OSError as error:
@@ -80,10 +78,8 @@ class LocalServer:
             return None
 
     def _start(self) -> bool:
-        """Start the server. Return False if another process is starting it.
-
-        The new process inherits the lock, so that the lock is held without a gap.
-        """
+        """Start the server. Return False if another process is starting it. The new process
+        inherits the lock, so that the lock is held without a gap."""
         lock = private.open_file(self.run.lock)
         try:
             if not private.lock(lock):

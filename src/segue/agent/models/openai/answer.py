@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.agent.models import plain
-from segue.agent.models.arguments import is_object
-from segue.agent.models.base import Call, End, Piece, Stop, Text
+from segue.agent.models.base import Call, End, Piece, Stop, Text, is_object
 from segue.core.session import Usage
 from segue.core.transcript import ToolCall
 

@@ -12,8 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from segue.agent.models import plain
-from segue.agent.models.arguments import is_object
-from segue.agent.models.base import Prompt, ToolSpec, as_user, by_agent
+from segue.agent.models.base import Prompt, ToolSpec, as_user, by_agent, is_object
 from segue.agent.models.http import encoded
 from segue.agent.models.pictures import shown
 from segue.core.images import KINDS
@@ -23,7 +22,7 @@ from segue.core.transcript import Image, Message, Role, ToolCall
 IMAGE_URL = "image_url"
 
 _Pictures = Sequence[Image | str]
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +74,7 @@ def build(prompt: Prompt, *, model: str, dialect: ServerDialect, small: bool = F
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-    }
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
 
 
@@ -159,10 +154,7 @@ def _plain_entry(message: Message, pictures: _Pictures) -> dict[str, Any] | None
 
 
 def _as_user(message: Message, pictures: _Pictures) -> str | list[dict[str, Any]]:
-    """A plain string, or a list of parts if there are pictures to include.
-
-    Not every server can read a list.
-    """
+    """A plain string, which every server can read, or a list of parts if there are pictures."""
     parts = [part for part in (*pictures, as_user(message)) if part]
     if any(isinstance(part, Image) for part in parts):
         return [_part(part) for part in parts]
@@ -201,6 +193,4 @@ def _sendable_id(call_id: str) -> str:
 
 def _sendable_name(name: str) -> str:
     """Make the name valid. The model may have invented one that OpenAI does not accept back."""
-    if _NAME.fullmatch(name):
-        return name
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unknown"
+    return _NOT_IN_NAME.sub("_", name)[:64] or "unknown"

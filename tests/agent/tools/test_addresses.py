@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from segue.agent.addresses import fetchable
+from segue.agent.tools.web import fetchable
 from segue.core.transcript import Kind, Message, Role
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)

@@ -1,9 +1,14 @@
-"""Message lists for providers that require the user and the model to alternate."""
+"""Messages that consist of parts, as at Anthropic and Gemini.
+
+User and model must alternate. An answer is sent back with its parts in their original order: its
+layout, which is stored in its extras, lists them. The texts and the calls are stored only in the
+message, not repeated in the layout. Other details of a part are meaningful only to the provider.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from segue.agent.models.base import as_user, by_agent
 from segue.agent.models.pictures import shown
@@ -16,6 +21,8 @@ ONWARD = "(Go on.)"
 do not continue their own text."""
 
 Json = dict[str, Any]
+
+C = TypeVar("C")
 
 
 class WireFormat(Protocol):
@@ -74,3 +81,37 @@ def _seen(pictures: Sequence[Image | str], wire: WireFormat) -> list[Json]:
     for picture in pictures:
         seen += wire.text(picture) if isinstance(picture, str) else [wire.picture(picture)]
     return seen
+
+
+def layout_of(message: Message, provider: str) -> list[Any]:
+    """The layout that `provider` stored for this message, or an empty list."""
+    layout: Any = message.extras.get(provider) if message.extras else None
+    return cast("list[Any]", layout) if isinstance(layout, list) else []
+
+
+class Unlaid(Generic[C]):
+    """The text and calls of a message that are still to be matched with its layout."""
+
+    def __init__(self, message: Message, calls: Sequence[C]) -> None:
+        """`calls` are the calls of the message in wire format, in the same order."""
+        self._text = message.content
+        self._ids = [call.id for call in message.tool_calls]
+        self._calls = calls
+        self._at = self._called = 0
+
+    def text(self, length: int) -> str:
+        """The next `length` characters of the text."""
+        begin, self._at = self._at, self._at + length
+        return self._text[begin : self._at]
+
+    def call(self, call_id: str) -> C | None:
+        """The next call in wire format, or None if its id is not `call_id`."""
+        if self._called == len(self._calls) or self._ids[self._called] != call_id:
+            return None
+        self._called += 1
+        return self._calls[self._called - 1]
+
+    @property
+    def is_nothing(self) -> bool:
+        """True if the layout covered the whole message. Otherwise it belongs to another one."""
+        return self._at == len(self._text) and self._called == len(self._calls)
