@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from segue.commands import agent, chat, conversation, session
 from segue.commands.base import CHAT, PREFIX, TERMINAL, Category, Command, TerminalContext
-    TerminalContext,
 from segue.commands.base import CommandContext as CommandContext
 from segue.commands.base import Where as Where
 from segue.core.errors import CommandElsewhere, UnknownCommand
