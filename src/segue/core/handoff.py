@@ -114,6 +114,8 @@ class Handoff:
     """Where to open the thread. With None, the gateway uses the platform's home channel."""
     message: str | None = None
     """Text from the user to post there first."""
+    new_thread: bool = False
+    """Whether to open a new thread although the session has one there."""
     attempt: int = 0
     fence: int = 0
     """Counts the claims. Only the newest claim may finish the handoff."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import AddressTaken
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
-from segue.store import approvals, leases, outbox, pages, sessions
+from segue.store import approvals, doors, leases, outbox, pages, sessions
 from segue.store.base import Operations, Read, Row, Tx, Write
 from segue.store.values import micros, moment
 
@@ -25,6 +25,17 @@ class BoundSession:
     replaced: str | None = None
     """The expired session that was bound here before. It is ended, not deleted."""
     reason: EndReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """A session that is not at its door."""
+
+    session: Session
+    holder: str | None
+    """The process that holds it. None if only a handoff is moving it."""
+    since: datetime
+    """Since when it is where it is."""
 
 
 _SELECT = "SELECT b.address, s.id, b.origin, b.version, b.bound FROM bindings b JOIN sessions s"
@@ -102,11 +113,14 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     leaves is notified. Raise AddressTaken if the address belongs to another owner.
     """
     tx.lock(address.key)
-    no, owner, ended = leases.locked(tx, session_id, "no, owner, ended")
+    no, owner, ended, seq = leases.locked(tx, session_id, "no, owner, ended, last_seq")
     there = get(tx, address)
     if there is not None and sessions.found(tx, there.session_id).owner != owner:
         raise AddressTaken
     left = tx.row("DELETE FROM bindings WHERE session_no = :no RETURNING address", no=no)
+    if left is not None:
+        doors.left(tx, no, left[0], seq)
+    doors.arrived(tx, no, address)
     tx.insert(
         "bindings",
         conflict="(address) DO UPDATE SET session_no = excluded.session_no,"
@@ -129,6 +143,28 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
         return None
     approvals.void(tx, there.session_id)
     return there.session_id
+
+
+def enter(tx: Tx, address: Address, owner: str) -> Elsewhere | None:
+    """Bring the session whose door `address` is back to it, if it is elsewhere and free.
+
+    Return where the session is, if a process holds it or a handoff is moving it. Return None if
+    there is nothing to choose: `get_or_create` then finds or creates the right session.
+    """
+    tx.lock(address.key)
+    door = doors.get(tx, address)
+    if door is None or get(tx, address) is not None:
+        return None
+    (no,) = leases.locked(tx, door.session_id, "no")
+    session = sessions.found(tx, door.session_id)
+    if session.owner != owner or session.ended is not None:
+        return None
+    lease = leases.get(tx, session.id)
+    if lease is None and not sessions.is_moving(tx, no):
+        rebind(tx, session.id, address, Origin.RESUME)
+        return None
+    (bound,) = tx.row("SELECT bound FROM bindings WHERE session_no = :no", no=no) or (tx.now,)
+    return Elsewhere(session=session, holder=lease and lease.holder, since=moment(bound))
 
 
 _STAYING = {
@@ -229,6 +265,7 @@ def _binding(row: Row) -> Binding:
 class Bindings(Operations):
     get = Read(get)
     rebind = Write(rebind)
+    enter = Write(enter)
     chat_moved = Write(chat_moved)
     stale = Read(stale)
     expire = Write(sessions.close)

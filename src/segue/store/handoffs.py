@@ -40,8 +40,8 @@ LEASE_SECONDS = 10.0
 
 _SELECT = """
     SELECT h.id, s.id, h.platform, h.state, h.requested, h.claim_by, h.key, h.home, h.message,
-           h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished, h.step, h.thread,
-           h.reply, h.failure, h.error, h.detail, NOT EXISTS (
+           h.new_thread, h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished,
+           h.step, h.thread, h.reply, h.failure, h.error, h.detail, NOT EXISTS (
                -- Handoff.recap_key
                SELECT 1 FROM outbox o
                WHERE o.key = 'handoff:' || h.id || ':' || 'recap' AND o.state = 'uncertain'
@@ -67,6 +67,7 @@ def request(
     lease: Lease | None = None,
     home: Address | None = None,
     message: str | None = None,
+    new_thread: bool = False,
     key: str | None = None,
     claim_seconds: float = CLAIM_SECONDS,
 ) -> Handoff:
@@ -92,6 +93,7 @@ def request(
         platform=platform.value,
         home=home.key if home else None,
         message=None if message is None else text(message),
+        new_thread=int(new_thread),
         epoch=epoch,
         seq=seq,
         state=State.PENDING.value,
@@ -401,8 +403,8 @@ def _handoff(row: Row) -> Handoff:
     """Return the handoff in `row`. If the row is invalid, return a failed handoff without the
     invalid values: one bad row must not keep the others from being read."""
     handoff_id, session_id, platform, state, requested, claim_by, key, *rest = row
-    home, message, attempt, fence, process, lease_until, claimed, finished, *rest = rest
-    step, thread, reply, failure, error, detail, confirmed = rest
+    home, message, new_thread, attempt, fence, process, lease_until, *rest = rest
+    claimed, finished, step, thread, reply, failure, error, detail, confirmed = rest
     plain = Handoff(
         id=handoff_id,
         session_id=session_id,
@@ -420,6 +422,7 @@ def _handoff(row: Row) -> Handoff:
             state=State(state),
             home=address_or_none(home),
             message=message,
+            new_thread=bool(new_thread),
             attempt=attempt,
             fence=fence,
             claimed_by=process,

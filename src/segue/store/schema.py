@@ -9,7 +9,7 @@ from string import Template
 from segue.core.errors import StoreNewer
 from segue.store.base import SqlDialect
 
-LATEST = 11
+LATEST = 12
 
 _FOLDER = Path(__file__).parent / "migrations"
 _WORDS = {

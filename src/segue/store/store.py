@@ -11,6 +11,7 @@ from segue.store import handoffs, health
 from segue.store.approvals import Approvals
 from segue.store.base import Engine, Mark, Operations, Read, Topic, Tx, Write
 from segue.store.bindings import Bindings
+from segue.store.doors import Doors
 from segue.store.gateways import Gateways
 from segue.store.inbox import Inbox
 from segue.store.lease_keeper import LeaseKeeper
@@ -60,6 +61,7 @@ class Store(Operations):
         self.sessions = Sessions(engine)
         self.transcripts = Transcripts(engine)
         self.bindings = Bindings(engine)
+        self.doors = Doors(engine)
         self.leases = Leases(engine)
         self.keeper = LeaseKeeper(engine)
         self.inbox = Inbox(engine)

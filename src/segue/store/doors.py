@@ -1,0 +1,69 @@
+"""Doors: the places that were opened for a session. A message there is meant for it, also while the
+session is elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from segue.core.address import Address, Platform
+from segue.store.base import Operations, Read, Row, Tx
+
+_SELECT = "SELECT d.address, s.id, d.seq FROM doors d JOIN sessions s ON s.no = d.session_no"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    address: Address
+    session_id: str
+    seq: int | None
+    """The session's last message when it left, or None while it is there."""
+
+
+def get(tx: Tx, address: Address) -> Door | None:
+    row = tx.row(f"{_SELECT} WHERE d.address = :key", key=address.key)
+    return _door(row) if row else None
+
+
+def newest(tx: Tx, session_id: str, home: Address) -> Door | None:
+    """The session's newest door in the chat of `home`."""
+    doors = of_session(tx, session_id, home.platform)
+    return next((door for door in doors if door.address.chat_id == home.chat_id), None)
+
+
+def of_session(tx: Tx, session_id: str, platform: Platform) -> tuple[Door, ...]:
+    """The session's doors on a platform, newest first."""
+    sql = f"{_SELECT} WHERE s.id = :id AND d.platform = :platform ORDER BY d.opened DESC, d.address"
+    return tuple(map(_door, tx.rows(sql, id=session_id, platform=platform.value)))
+
+
+def arrived(tx: Tx, no: int, address: Address) -> None:
+    """Record that the session with this number is at `address`. A chat itself is nobody's door."""
+    if address.thread_id is None:
+        return
+    tx.insert(
+        "doors",
+        conflict="(address) DO UPDATE SET session_no = excluded.session_no, seq = NULL,"
+        " opened = CASE WHEN doors.session_no = excluded.session_no"
+        " THEN doors.opened ELSE excluded.opened END",
+        address=address.key,
+        session_no=no,
+        platform=address.platform.value,
+        opened=tx.now,
+    )
+
+
+def left(tx: Tx, no: int, address: str, seq: int) -> None:
+    """Record that the session left this address after its message `seq`."""
+    sql = "UPDATE doors SET seq = :seq WHERE address = :address AND session_no = :no"
+    tx.change(sql, seq=seq, address=address, no=no)
+
+
+def _door(row: Row) -> Door:
+    address, session_id, seq = row
+    return Door(address=Address.parse(address), session_id=session_id, seq=seq)
+
+
+class Doors(Operations):
+    get = Read(get)
+    newest = Read(newest)
+    of_session = Read(of_session)
