@@ -36,6 +36,9 @@ Find = Callable[[str, int], Awaitable[Sequence[FoundMessage]]]
 to the given number."""
 
 
+_LIMIT = Meta(ge=1, le=MAX_HITS, description="How many messages at the most.")
+
+
 class SearchSessionsArguments(Struct, frozen=True, forbid_unknown_fields=True):
     words: Annotated[
         str,
@@ -45,9 +48,7 @@ class SearchSessionsArguments(Struct, frozen=True, forbid_unknown_fields=True):
             max_length=200,
         ),
     ]
-    limit: Annotated[int, Meta(ge=1, le=MAX_HITS, description="How many messages at the most.")] = (
-        10
-    )
+    limit: Annotated[int, _LIMIT] = 10
 
 
 def search_sessions(find: Find) -> Tool[SearchSessionsArguments]:

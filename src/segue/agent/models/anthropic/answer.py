@@ -106,12 +106,9 @@ class AnthropicAnswer:
     def take(self, event: StreamEvent) -> str:
         """Process the event, and return its text for the user."""
         self._count(event.usage or (event.message.usage if event.message else None))
-        if event.content_block is not None:
-            growing = self._blocks[event.index] = _Growing(event.content_block)
-            begun = _BlockDelta(
-                text=event.content_block.text, thinking=event.content_block.thinking
-            )
-            return growing.take(begun)
+        if (block := event.content_block) is not None:
+            growing = self._blocks[event.index] = _Growing(block)
+            return growing.take(_BlockDelta(text=block.text, thinking=block.thinking))
         if event.delta is None:
             return ""
         self._reason = event.delta.stop_reason or self._reason

@@ -91,9 +91,8 @@ class GeminiAnswer:
     def take(self, news: GeminiChunk) -> Iterator[str]:
         """Yield the new text for the user."""
         if news.prompt_feedback and (blocked := news.prompt_feedback.block_reason):
-            raise ModelRefused(
-                provider=self._provider, reason=f"the prompt was blocked ({blocked})"
-            )
+            reason = f"the prompt was blocked ({blocked})"
+            raise ModelRefused(provider=self._provider, reason=reason)
         self._tokens = news.usage_metadata or self._tokens
         for candidate in news.candidates[:1]:
             self._reason = candidate.finish_reason or self._reason

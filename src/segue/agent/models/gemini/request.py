@@ -154,9 +154,9 @@ def _schema(source: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) 
         real = [option for option in options if option.get("type") != "null"]
         chosen = [_schema(option, root, depth + 1) for option in real]
         null = {"nullable": True} if len(real) < len(options) else {}
-        return (
-            {**chosen[0], **about, **null} if len(real) == 1 else {**about, **null, "anyOf": chosen}
-        )
+        if len(real) == 1:
+            return {**chosen[0], **about, **null}
+        return {**about, **null, "anyOf": chosen}
     clean: Json = {key: source[key] for key in _KEPT & source.keys()}
     if named := source.get("type") or ("object" if "properties" in source else ""):
         clean["type"] = str(named).upper()
