@@ -91,7 +91,9 @@ def _migrate(connection: apsw.Connection, clock: Clock) -> None:
     version: int = connection.pragma("user_version")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if schema.migrate(SqlDialect.SQLITE, version, lambda script: _run(connection, script)):
+        for script in (missing := schema.scripts(SqlDialect.SQLITE, version)):
+            connection.execute(script)
+        if missing:
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", schema.LATEST)
         _new_era(connection, clock.era())
@@ -102,10 +104,6 @@ def _migrate(connection: apsw.Connection, clock: Clock) -> None:
     if not version:
         # `probe` reads the file itself, so the application id must be in it, not in the WAL.
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-
-
-def _run(connection: apsw.Connection, script: str) -> None:
-    connection.execute(script)
 
 
 def _new_era(connection: apsw.Connection, era: str) -> None:

@@ -311,16 +311,14 @@ def _prepare(url: str) -> None:
                 connection.execute("CREATE SCHEMA segue")
                 connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
                 connection.execute("INSERT INTO segue.schema_version VALUES (0)")
-            if schema.migrate(SqlDialect.POSTGRES, max(version, 0), lambda s: _run(connection, s)):
+            for script in (missing := schema.scripts(SqlDialect.POSTGRES, max(version, 0))):
+                connection.execute(script.encode())
+            if missing:
                 connection.execute("UPDATE segue.schema_version SET version = %s", (schema.LATEST,))
             # Left behind by processes that were killed.
             connection.execute(f"DELETE FROM commits WHERE at < {_NOW} - {_DAY}".encode())
     except psycopg.Error as error:
         raise _told(error, url) from error
-
-
-def _run(connection: psycopg.Connection[Row], script: str) -> None:
-    connection.execute(script.encode())
 
 
 def _version(connection: psycopg.Connection[Row], url: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from string import Template
 
@@ -33,7 +32,9 @@ _WORDS = {
 
 
 def scripts(dialect: SqlDialect, version: int) -> list[str]:
-    """The scripts that lead from `version` to LATEST, in order."""
+    """The scripts that lead from `version` to LATEST, in order. Raise StoreNewer if it is later."""
+    if version > LATEST:
+        raise StoreNewer(found=version, known=LATEST)
     # The common script of a number comes before the one for a single database.
     paths = sorted(_FOLDER.glob("*.sql"), key=lambda path: (path.name[:4], len(path.suffixes)))
     wanted = [p for p in paths if p.suffixes in ([".sql"], [f".{dialect}", ".sql"])]
@@ -42,13 +43,3 @@ def scripts(dialect: SqlDialect, version: int) -> list[str]:
         for path in wanted
         if int(path.name[:4]) > version
     ]
-
-
-def migrate(dialect: SqlDialect, version: int, run: Callable[[str], None]) -> bool:
-    """Run the missing scripts in the caller's transaction. Return False if there are none."""
-    if version > LATEST:
-        raise StoreNewer(found=version, known=LATEST)
-    missing = scripts(dialect, version)
-    for script in missing:
-        run(script)
-    return bool(missing)
