@@ -184,5 +184,5 @@ class Write(Operation[P, T]):
     method = "write"
 
 
-class Mark(Operation[P, T]):
+class WriteMark(Operation[P, T]):
     method = "mark"

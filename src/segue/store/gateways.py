@@ -10,7 +10,7 @@ from enum import StrEnum
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
 from segue.store import leases
-from segue.store.base import Mark, Operations, Read, Topic, Tx
+from segue.store.base import Operations, Read, Topic, Tx, WriteMark
 from segue.store.values import moment, text
 
 ALIVE_SECONDS = 10.0
@@ -186,9 +186,9 @@ def serving(tx: Tx, platform: Platform) -> GatewayRecord | None:
 
 
 class Gateways(Operations):
-    announce = Mark(announce)
-    heartbeat = Mark(heartbeat)
-    withdraw = Mark(withdraw)
-    report = Mark(report)
+    announce = WriteMark(announce)
+    heartbeat = WriteMark(heartbeat)
+    withdraw = WriteMark(withdraw)
+    report = WriteMark(report)
     alive = Read(alive)
     serving = Read(serving)

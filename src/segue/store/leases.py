@@ -7,7 +7,7 @@ from dataclasses import replace
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import Lease, Ticks
-from segue.store.base import Mark, Operations, Read, Row, Topic, Tx
+from segue.store.base import Operations, Read, Row, Topic, Tx, WriteMark
 from segue.store.values import text
 
 LEASE_SECONDS = 20.0
@@ -150,7 +150,7 @@ def moved(tx: Tx, session_id: str) -> SessionError:
 
 
 class Leases(Operations):
-    acquire = Mark(acquire)
-    renew = Mark(renew)
-    release = Mark(release)
+    acquire = WriteMark(acquire)
+    renew = WriteMark(renew)
+    release = WriteMark(release)
     get = Read(get)

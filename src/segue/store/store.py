@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from segue.core.handoff import Handoff
 from segue.store import handoffs, health
 from segue.store.approvals import Approvals
-from segue.store.base import Engine, Mark, Operations, Read, Topic, Tx, Write
+from segue.store.base import Engine, Operations, Read, Topic, Tx, Write, WriteMark
 from segue.store.bindings import Bindings
 from segue.store.gateways import Gateways
 from segue.store.inbox import Inbox
@@ -37,16 +37,16 @@ class Store(Operations):
 
     health = Read(health.look)
     # For the terminal
-    request_handoff = Mark(handoffs.request)
+    request_handoff = WriteMark(handoffs.request)
     list_handoffs = Read(handoffs.history)
     recent_handoffs = Read(handoffs.recent)
     in_flight = Read(handoffs.in_flight)
     cancel_handoff = Write(handoffs.cancel)
     # For the gateway; a claim is the Handoff that a claim method returned
     list_pending_handoffs = Read(handoffs.pending)
-    claim_handoff = Mark(handoffs.claim)
-    claim_next_handoff = Mark(handoffs.claim_next)
-    heartbeat_handoff = Mark(handoffs.heartbeat)
+    claim_handoff = WriteMark(handoffs.claim)
+    claim_next_handoff = WriteMark(handoffs.claim_next)
+    heartbeat_handoff = WriteMark(handoffs.heartbeat)
     record_handoff_step = Write(handoffs.record_step)
     complete_handoff = Write(handoffs.complete)
     fail_handoff = Write(handoffs.fail)
