@@ -9,14 +9,14 @@ import pytest
 
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
-from segue.platforms.telegram import polling
+from segue.platforms.telegram.client import UPDATES
 from segue.platforms.telegram.parser import parse
-from segue.platforms.telegram.wire import Me
+from segue.platforms.telegram.wire import User
 
 Json = dict[str, Any]
 
 NOW = 1_800_000_000.0
-ME = Me(id=7, username="Segue_Bot")
+ME = User(id=7, is_bot=True, first_name="Segue", username="Segue_Bot")
 ANNA: Json = {"id": 1, "is_bot": False, "first_name": "Anna", "last_name": "Berg"}
 EVE: Json = {"id": 2, "is_bot": False, "first_name": "Eve", "last_name": "Moss"}
 US: Json = {"id": 7, "is_bot": True, "first_name": "Segue", "username": "segue_bot"}
@@ -31,7 +31,7 @@ HERE: Json = {"latitude": 54.32, "longitude": 10.14}
 
 def heard(kind: str = "message", /, **fields: Any) -> Inbound | None:
     answer = {"ok": True, "result": [{"update_id": 40, kind: fields}]}
-    [update] = polling.read(json.dumps(answer).encode(), None).updates
+    [update] = UPDATES.read(json.dumps(answer).encode(), None).updates
     return parse(update, ME, NOW)
 
 

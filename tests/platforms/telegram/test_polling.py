@@ -7,19 +7,16 @@ from typing import Any
 
 import pytest
 
-from segue.core.address import Address, ChatType, Platform, Sender
-from segue.platforms.base import Attachment, Inbound, InboundKind
-from segue.platforms.batches import Torn
+from segue.platforms.batches import Batch, Torn
 from segue.platforms.errors import Lost
-from segue.platforms.telegram import polling
-from segue.platforms.telegram.polling import Albums, gathered, merged
-from segue.platforms.telegram.wire import Chat, Message, Update
+from segue.platforms.telegram.client import UPDATES
+from segue.platforms.telegram.wire import Update
 
 DEEP = f'{{"more":{"[" * 50_000}{"]" * 50_000},"update_id":6}}'
 
 
-def batch(*updates: str, offset: int | None = None) -> polling.Batch:
-    return polling.read(f'{{"ok":true,"result":[{",".join(updates)}]}}'.encode(), offset)
+def batch(*updates: str, offset: int | None = None) -> Batch[Update]:
+    return UPDATES.read(f'{{"ok":true,"result":[{",".join(updates)}]}}'.encode(), offset)
 
 
 def update(number: int, text: str = "hello") -> str:
@@ -63,83 +60,10 @@ def test_what_is_skipped_is_named():
 def test_a_torn_answer_is_skipped_once_it_is_asked_for_alone():
     payload = b'{"ok":true,"result":[{"update_id":6,"x":"y]}'
     with pytest.raises(Torn):
-        polling.read(payload, 6)
-    assert polling.read(payload, 6, alone=True).next == 7
+        UPDATES.read(payload, 6)
+    assert UPDATES.read(payload, 6, alone=True).next == 7
 
 
 def test_what_has_no_number_cannot_be_skipped_before_there_is_one():
     with pytest.raises(Lost):
         batch("null")
-
-
-# Albums
-
-
-def updates(albums: str, chat: int = 1) -> list[Update]:
-    """One for each letter, of the album of that name; a dot is no part of any."""
-    return [
-        Update(
-            update_id=number,
-            message=Message(
-                message_id=number,
-                chat=Chat(id=chat, type="private"),
-                date=1,
-                media_group_id="" if album == "." else album,
-            ),
-        )
-        for number, album in enumerate(albums)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "settled"),
-    [
-        ("", "...", 3),
-        ("", "..aa.", 2),
-        ("aa.", "aa.", 3),
-        ("a", "aa", 0),
-        ("aa", "aabb", 2),
-        ("aa", "aab.", 2),
-        ("a.a", "aba.b", 0),
-        ("aabb", "aabb", 4),
-        ("..aa", "aa", 2),
-    ],
-)
-def test_an_album_is_ready_once_it_has_stopped_growing(before: str, now: str, settled: int):
-    albums = Albums()
-    albums.settled(updates(before))
-    assert albums.settled(updates(now)) == settled
-
-
-def test_one_album_after_another_holds_up_nothing_for_long():
-    albums = Albums()
-    sent = ("a.", "a.b.", "b.c.", "c.d.")
-    assert [albums.settled(updates(names)) for names in sent] == [0, 2, 2, 2]
-
-
-def test_albums_of_two_chats_are_two():
-    both = [*updates("a"), *updates("a", chat=2), *updates("a.a")]
-    assert [len(group) for group in gathered(both)] == [3, 1, 1]
-
-
-def part(number: int, text: str, forwarded_from: str | None = None) -> Inbound:
-    return Inbound(
-        kind=InboundKind.MESSAGE,
-        update_id=str(number),
-        message_id=str(number),
-        address=Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1"),
-        sender=Sender(platform=Platform.TELEGRAM, user_id="1"),
-        text=text,
-        attachments=(Attachment(str(number), f"{number}.txt", "text/plain", 1),),
-        forwarded_from=forwarded_from,
-    )
-
-
-def test_an_album_says_all_that_its_parts_say():
-    found = merged([part(1, ""), part(2, "two"), part(3, "three")])
-    assert (found.update_id, found.message_id, found.text) == ("1", "2", "two\n\nthree")
-    assert [file.id for file in found.attachments] == ["1", "2", "3"]
-
-
-def test_an_album_with_forwarded_words_is_forwarded():
-    assert merged([part(1, ""), part(2, "/approve", "Eve")]).typed == ""

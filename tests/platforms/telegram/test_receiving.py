@@ -166,7 +166,7 @@ async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
         await rig.say(at, "last")
         assert (await ear.next()).text == "last"
     assert (await rig.hands.look()).unconfirmed == 1
-    assert "telegram updates skipped" in caplog.text
+    assert "updates skipped platform=telegram" in caplog.text
 
 
 async def test_one_that_cannot_be_read_is_skipped_by_a_bot_that_just_started(rig: TelegramRig):
