@@ -102,9 +102,10 @@ class BaseAdapter:
 class RemoteAdapter(BaseAdapter, Generic[C]):
     """An adapter for a platform on a remote server, reached through a client C.
 
-    It connects, checks limits, falls back to plain text and translates failures. A derived class
-    sets the attributes and writes the calls below, which raise Refused or Lost. Other methods of
-    the contract it writes itself, inside `self.failures.connecting()` or `delivering()`.
+    It connects, checks limits, follows chats that move, falls back to plain text and translates
+    failures. A derived class sets the attributes and writes the calls below, which raise Refused or
+    Lost. Other methods of the contract it writes itself, inside `self.failures.connecting()` or
+    `delivering()`.
     """
 
     caption: int | None = None
