@@ -83,7 +83,7 @@ class TelegramAdapter(RemoteAdapter[Client]):
         if (await client.bot.get_webhook_info()).url:
             await client.bot.delete_webhook(drop_pending_updates=False)
         self._me = User(me.id, me.is_bot, me.first_name, username=me.username or "")
-        self.account, self.mention = str(me.id), f"@{me.username}"
+        self.account, self.mention = str(me.id), f"@{self._me.username}"
 
     # Inbound
 

@@ -1,4 +1,4 @@
-"""Text with marked parts, as platforms store it that count in UTF-16 code units."""
+"""Text with marked parts, counted in UTF-16 code units as some platforms do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from segue.testing.peers.limits import size
 
 
 class Entity(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a text that is bold, a link, a mention or such."""
+    """A part of a text that is bold, a link or a mention, for example."""
 
     type: str
     offset: int
