@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-import msgspec
-
 from examples.smallchat.wire import Answer, Update
 from segue.core.address import Address, ChatType, Platform, Sender
-from segue.platforms import http, sending
+from segue.platforms import http
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Adapter, Button, Capabilities, Inbound, InboundKind, Receipt
-from segue.platforms.errors import UNREADABLE, Failures, Refused
+from segue.platforms.errors import Failures, Refused, parsed
 from segue.platforms.spec import PlatformSettings
 
 POLL_SECONDS = 20.0
@@ -49,6 +47,7 @@ def _refused(status: int, body: bytes) -> Refused:
 
 class SmallChatAdapter(RemoteAdapter[Client]):
     capabilities = Capabilities(threads=True, keys=True, length=2000)
+    title_length = 80
 
     def __init__(self, platform: Platform, url: str, token: str, *, silence: float = 10.0) -> None:
         """`silence` is how many seconds a call waits for an answer before it counts as lost."""
@@ -79,12 +78,10 @@ class SmallChatAdapter(RemoteAdapter[Client]):
         )
         return Receipt(sent.id)
 
-    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+    async def _open_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         if home.chat_type is ChatType.DM:
             return None
-        name = sending.title(title, 80)
-        with self.failures.delivering():
-            opened = await self.client.call("open", chat=home.chat_id, title=name, key=key)
+        opened = await self.client.call("open", chat=home.chat_id, title=title, key=key)
         return self._address(home.chat_id, home.chat_type, opened.id)
 
     def _address(self, chat: str, kind: str, thread: str | None) -> Address:
@@ -95,9 +92,7 @@ class SmallChatAdapter(RemoteAdapter[Client]):
 
     def _parse(self, text: str) -> Inbound | None:
         """Return the update as an Inbound, or None if it is malformed or a bot wrote it."""
-        try:
-            update = msgspec.json.decode(text, type=Update)
-        except UNREADABLE:
+        if (update := parsed(text, Update)) is None:
             return None
         inbound = Inbound(
             kind=InboundKind.MESSAGE,

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from segue.core.text import is_empty, is_hidden
 from segue.platforms.base import Dialect, Part, Unit
 from segue.platforms.markup import parts, size
-from segue.platforms.markup.sizes import clusters
+from segue.platforms.markup.sizes import chop
 from tests.platforms.markup_readers import TAGS, capabilities, check, read_html
 
 DIALECTS = st.sampled_from([d for d in Dialect if d is not Dialect.SOURCE])
@@ -195,8 +195,8 @@ def test_text_without_markup_is_left_alone(words: list[str], dialect: Dialect):
 
 @fixed
 @given(st.text(st.sampled_from([*"aé中👍🏽👨👩🇩🇪❤ก्षक", "\u200d", "\u0301", "\ufe0f", "\u0e33"])))
-def test_clusters_are_the_whole_text_and_no_mark_stands_alone(text: str):
-    found = list(clusters(text))
+def test_pieces_are_the_whole_text_and_no_mark_stands_alone(text: str):
+    found = list(chop(text, 1, 100, len))
     assert "".join(found) == text
     for cluster in found[1:]:
         assert cluster[0] not in "\u200d\u0301\ufe0f\u0e33्🏽"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,7 @@ from segue.platforms.base import (
     Receipt,
     Upload,
 )
-from segue.platforms.errors import Failures, Lost, Refused
+from segue.platforms.errors import FailureRule, Failures, Lost, Refused
 
 HOME = Address(platform=Platform.SIGNAL, chat_type=ChatType.DM, chat_id="1")
 SENDER = Sender(platform=Platform.SIGNAL, user_id="1")
@@ -59,7 +60,15 @@ class ListAdapter(RemoteAdapter[Client]):
     no_account = NO_ACCOUNT
 
     def __init__(self, clients: Sequence[Client] = ()) -> None:
-        super().__init__(Failures(self.platform))
+        no_threads = (FailureRule(says=("no threads",), status=(400,)),)
+        super().__init__(
+            Failures(
+                self.platform,
+                no_threads=no_threads,
+                bad_markup="bad markup",
+                unchanged="unchanged",
+            )
+        )
         self._clients = list(clients)
 
     def _make(self) -> Client:
@@ -90,11 +99,8 @@ class ListAdapter(RemoteAdapter[Client]):
     ) -> Receipt:
         return await self.client.call(f"{file.name}: {caption}")
 
-    def _is_bad_markup(self, refused: Refused) -> bool:
-        return refused.says("bad markup")
-
-    def _is_unchanged(self, refused: Refused) -> bool:
-        return refused.says("unchanged")
+    async def _open_thread(self, home: Address, title: str, *, key: str) -> Address:
+        return replace(home, thread_id=await self.client.call(title))
 
     async def _checks(self, client: Client, home: Address | None) -> AsyncGenerator[Finding]:
         yield Finding(True, "Fine.")
@@ -177,10 +183,64 @@ async def test_what_a_platform_does_not_have_fails_for_good_or_does_nothing():
         assert (caught.value.retry, caught.value.arrived) == (False, False)
     adapter.acknowledge(press)
     await adapter.offer([])
-    assert await adapter.create_handoff_thread(HOME, "x", key="1") is None
+    assert await RemoteAdapter._open_thread(adapter, HOME, "x", key="1") is None
     assert await adapter.find_chat("1") is None
     assert (adapter.previews(HOME), adapter.how_to_address(HOME)) == (False, "")
     assert adapter.pairing_link("x") is None
+
+
+# Places
+
+
+async def test_a_thread_is_opened_under_a_title_that_fits_unless_the_chat_has_none():
+    adapter, client = await connected()
+    adapter.title_length = 5
+    opened = await adapter.create_handoff_thread(HOME, "long title", key="1")
+    assert (opened, client.sent) == (replace(HOME, thread_id="1"), ["long…"])
+    client.failing = Refused(400, "it has no threads")
+    assert await adapter.create_handoff_thread(HOME, "x", key="2") is None
+    client.failing = Refused(403, "it has no threads")
+    with pytest.raises(DeliveryFailed):
+        await adapter.create_handoff_thread(HOME, "x", key="3")
+
+
+async def test_messages_files_and_threads_follow_a_chat_that_moved():
+    class Moving(ListAdapter):
+        async def _send(self, to: Address, *_: object, **__: object) -> Receipt:
+            return await self._at(to)
+
+        async def _upload(self, to: Address, *_: object, **__: object) -> Receipt:
+            return await self._at(to)
+
+        async def _open_thread(self, home: Address, *_: object, **__: object) -> Address:
+            await self._at(home)
+            raise Refused(400, "it has no threads")
+
+        async def _at(self, to: Address) -> Receipt:
+            if to.chat_id == "1":
+                raise Refused(400, "it moved", moved_to=2)
+            return Receipt(to.chat_id)
+
+    for number in range(3):
+        adapter = Moving([Client()])
+        await adapter.connect()
+        doing = (
+            adapter.send(HOME, Part("x", "x"), key="1"),
+            adapter.send_file(HOME, FILE, Part("", ""), key="1"),
+            adapter.create_handoff_thread(HOME, "x", key="1"),
+        )
+        found = [await it if n == number else it.close() for n, it in enumerate(doing)]
+        assert found[number] in ("2", replace(HOME, chat_id="2"))
+
+
+def test_in_a_group_a_mention_addresses_the_bot():
+    adapter = ListAdapter()
+    group = replace(HOME, chat_type=ChatType.GROUP)
+    assert adapter.how_to_address(group) == ""
+    adapter.mention = "@bot"
+    assert "`@bot`" in adapter.how_to_address(group)
+    assert adapter.how_to_address(HOME) == ""
+    assert adapter.how_to_address(replace(group, thread_id="1")) == ""
 
 
 # Connecting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -96,17 +97,16 @@ async def test_a_chat_that_moved_is_followed_from_then_on():
     async def call(at: Address) -> str:
         calls.append(at.chat_id)
         if at.chat_id == "1":
-            raise Refused(400, "it moved to 2")
+            raise Refused(400, "it moved", moved_to=2)
+        if at.chat_id == "3":
+            raise Refused(400, "it is gone")
         return at.key
 
-    def moved_to(refused: Refused) -> str | None:
-        return "2" if refused.says("moved") else None
-
-    first = await moves.follow(CHAT, call, moved_to)
-    assert await moves.follow(CHAT, call, moved_to) == first == moves.now(CHAT).key
+    first = await moves.follow(CHAT, call)
+    assert await moves.follow(CHAT, call) == first == moves.now(CHAT).key
     assert calls == ["1", "2", "2"]
-    with pytest.raises(Refused):
-        await sending.Moves().follow(CHAT, call, lambda _: None)
+    with pytest.raises(Refused, match="gone"):
+        await moves.follow(replace(CHAT, chat_id="3"), call)
 
 
 @pytest.mark.parametrize(("taken_back", "arrived"), [(True, False), (False, True), (None, True)])

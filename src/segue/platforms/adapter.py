@@ -3,11 +3,12 @@ remote servers do in the same way."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from segue.core.address import Address, HomeChannel, Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import whole
 from segue.platforms import diagnostics, sending
@@ -26,6 +27,8 @@ from segue.platforms.base import (
 from segue.platforms.connection import C, Connection
 from segue.platforms.errors import Failures, Refused
 from segue.platforms.markup.sizes import size
+
+logger = logging.getLogger(__name__)
 
 _NO_EDITS = "messages there cannot be edited"
 _NO_FILES = "it takes no files"
@@ -99,19 +102,27 @@ class BaseAdapter:
 class RemoteAdapter(BaseAdapter, Generic[C]):
     """An adapter for a platform on a remote server, reached through a client C.
 
-    It connects, checks limits, falls back to plain text and translates failures. A derived class
-    sets the attributes and writes the calls below, which raise Refused or Lost. Other methods of
-    the contract it writes itself, inside `self.failures.connecting()` or `delivering()`.
+    It connects, checks limits, follows chats that move, falls back to plain text and translates
+    failures. A derived class sets the attributes and writes the calls below, which raise Refused or
+    Lost. Other methods of the contract it writes itself, inside `self.failures.connecting()` or
+    `delivering()`.
     """
 
     caption: int | None = None
     """Length limit of a file's caption. None if it is that of a message."""
     no_account: Finding | None = None
     """The finding for an account that the platform does not accept. None if there are no checks."""
+    mention: str = ""
+    """What users write to address the bot in a group. Known once connected; empty if they need
+    not."""
+    title_length: int = 128
+    """Length limit of a thread's title."""
 
     def __init__(self, failures: Failures) -> None:
         self.failures = failures
         self.connection = Connection[C](failures)
+        self.moves = sending.Moves()
+        self._skipped = 0
 
     @property
     def client(self) -> C:
@@ -147,20 +158,16 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     async def _fetch(self, attachment: Attachment) -> bytes:
         raise self._unable(_NO_FILES)
 
+    async def _open_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+        """Open a thread. `title` fits."""
+        return None
+
     async def _preview(self, at: Address, text: str, *, markup: bool, key: str) -> None:
         raise self._unable(_NO_PREVIEWS)
 
     def _checks(self, client: C, home: Address | None) -> AsyncGenerator[Finding]:
         """Check the setup of the account and the home channel."""
         raise NotImplementedError
-
-    def _is_bad_markup(self, refused: Refused) -> bool:
-        """Whether the platform rejected the markup, so that plain text may succeed."""
-        return False
-
-    def _is_unchanged(self, refused: Refused) -> bool:
-        """Whether the platform rejected an edit because it changes nothing."""
-        return False
 
     # The contract
 
@@ -175,8 +182,8 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     ) -> Receipt:
         with self.failures.delivering():
             sending.check(part, self.capabilities, buttons)
-            send = partial(self._send, to, key=key, buttons=buttons)
-            return await self._in_markup(part, send)
+            send = partial(self._send, key=key, buttons=buttons)
+            return await self.moves.follow(to, lambda at: self._in_markup(part, partial(send, at)))
 
     async def edit(
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
@@ -186,7 +193,7 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             try:
                 await self._in_markup(part, partial(self._edit, at, receipt, buttons=buttons))
             except Refused as refused:
-                if not self._is_unchanged(refused):
+                if not refused.says(self.failures.unchanged):
                     raise
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
@@ -194,10 +201,13 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
         message. The receipt is then that message's, because it is what may be edited."""
         with self.failures.delivering():
             sending.check_file(file, part, self.capabilities)
-            upload = partial(self._upload, to, file, key=key)
-            if self.caption is None or size(part.plain, self.capabilities.unit) <= self.caption:
-                return await self._in_markup(part, upload)
-            await self._in_markup(Part("", ""), upload)
+            fits = self.caption is None or size(part.plain, self.capabilities.unit) <= self.caption
+            caption = part if fits else Part("", "")
+            receipt = await self.moves.follow(
+                to, lambda at: self._in_markup(caption, partial(self._upload, at, file, key=key))
+            )
+        if fits:
+            return receipt
         try:
             return await self.send(to, part, key=f"{key} text")
         except (DeliveryFailed, ConnectFailed) as error:
@@ -215,15 +225,40 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             sending.check(part, self.capabilities)
             await self._in_markup(part, partial(self._preview, at, key=key))
 
+    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+        """Never retried: if the response is lost, the thread may already exist."""
+        name = sending.title(title, self.title_length, self.capabilities.unit)
+        with self.failures.delivering():
+            try:
+                return await self.moves.follow(
+                    home, partial(self._open_thread, title=name, key=key)
+                )
+            except Refused as refused:
+                if not any(rule.matches(refused) for rule in self.failures.no_threads):
+                    raise
+                return None if (now := self.moves.now(home)) == home else now
+
+    def how_to_address(self, at: Address) -> str:
+        if not self.mention or at.chat_type is ChatType.DM or at.thread_id is not None:
+            return ""
+        return (
+            "In this group I answer what is meant for me: reply to a message of mine, or begin"
+            f" yours with `{self.mention}`."
+        )
+
     async def examine(self, home: Address | None) -> Sequence[Finding]:
         if self.no_account is None:
             return ()
-        return await diagnostics.examine(
-            self._make,
-            lambda client: self._checks(client, home),
-            self.failures,
-            self.no_account,
-        )
+        check = partial(self._checks, home=home)
+        return await diagnostics.examine(self._make, check, self.failures, self.no_account)
+
+    def _skip(self, updates: Sequence[object]) -> None:
+        """Log updates that are skipped because they could not be parsed, by their ids."""
+        if updates:
+            self._skipped += len(updates)
+            ids = ", ".join(map(str, updates))
+            log = "updates skipped platform=%s ids=%s total=%d"
+            logger.warning(log, self.platform, ids, self._skipped)
 
     async def _in_markup(self, part: Part, deliver: _Deliver[T]) -> T:
         """Deliver with markup, or as plain text if the platform rejected the markup."""
@@ -231,6 +266,6 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             try:
                 return await deliver(whole(part.text), markup=True)
             except Refused as refused:
-                if not self._is_bad_markup(refused):
+                if not refused.says(self.failures.bad_markup):
                     raise
         return await deliver(whole(part.plain), markup=False)

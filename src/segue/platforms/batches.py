@@ -1,13 +1,16 @@
-"""Split a JSON array of updates, so that a bad one does not affect the others."""
+"""Read a JSON array of updates, so that a bad one is skipped and does not affect the others."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from segue.platforms.errors import NONSENSE, UNREADABLE, Lost
+from segue.platforms.errors import NONSENSE, UNREADABLE, Lost, parsed
+
+T = TypeVar("T")
 
 _MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -53,3 +56,52 @@ def _pieces(payload: bytes, name: str) -> Iterator[bytes]:
                 pass
     if not found:
         raise Torn
+
+
+# Numbered updates
+
+
+class Batch(NamedTuple, Generic[T]):
+    updates: Sequence[T]
+    """Updates that could be parsed."""
+    skipped: Sequence[int | None]
+    """Numbers of updates that could not be parsed; None if the number is unreadable too."""
+    next: int | None
+    """The offset that confirms all updates, including the skipped ones."""
+
+
+class Batches(Generic[T]):
+    """Reads the responses of a platform that numbers its updates. Asking for those from an offset
+    on confirms the ones before it."""
+
+    def __init__(self, name: str, kind: type[T], number: str) -> None:
+        """`name` is the field with the updates, and `number` the field of each with its number."""
+        self._name, self._kind = name, kind
+        # Not in a text: there the quotes have backslashes.
+        self._number = re.compile(rb'"%s"\s*:\s*(\d{1,18})\b' % number.encode())
+
+    def read(self, payload: bytes, offset: int | None, *, alone: bool = False) -> Batch[T]:
+        """Parse the response for that offset. Raise Lost if it is not one, and Torn if its updates
+        cannot be separated. If it has one update `alone`, that can be skipped."""
+        try:
+            raw = split(payload, self._name)
+        except Torn:
+            if not alone:
+                raise
+            raw = [payload]
+        read = [parsed(one, self._kind) for one in raw]
+        found = [self._number.search(one) for one in raw]
+        numbers = [None if it is None else int(it[1]) for it in found]
+        skipped = [number for number, it in zip(numbers, read, strict=True) if it is None]
+        return Batch([it for it in read if it is not None], skipped, _next(numbers, offset))
+
+
+def _next(numbers: Sequence[int | None], offset: int | None) -> int | None:
+    # The highest number of this batch, not of all time: after a week without updates, Telegram
+    # continues from a random number, which may be lower.
+    if known := [number for number in numbers if number is not None]:
+        return max(known) + 1
+    if numbers and offset is None:
+        raise Lost(NONSENSE, arrived=True)
+    # Numbers are consecutive, so these updates have those from `offset` on.
+    return offset and offset + len(numbers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -19,25 +20,35 @@ NONSENSE = "its answer makes no sense"
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """What msgspec raises for a malformed document. Deep nesting is a RecursionError."""
 
+T = TypeVar("T")
+
 
 class Refused(Exception):
     """The platform rejected the call."""
 
     def __init__(
-        self, status: int, reason: str, *, code: str = "", after: float | None = None
+        self,
+        status: int,
+        reason: str,
+        *,
+        code: str = "",
+        after: float | None = None,
+        moved_to: object = None,
     ) -> None:
-        """`code`: the platform's name for the error, if it has one. `after`: seconds to wait."""
+        """`code`: the platform's name for the error, if it has one. `after`: seconds to wait.
+        `moved_to`: the new id of the chat, if that is why."""
         super().__init__(reason)
         self.status = status
         self.reason = reason
         self.code = code
         self.after = after
+        self.moved_to = moved_to
 
-    def says(self, *fragments: str) -> bool:
+    def says(self, *fragments: str | None) -> bool:
         """Whether the code is one of these, or the reason contains one of these lower-case
         fragments."""
         reason = self.reason.lower()
-        return any(fragment == self.code or fragment in reason for fragment in fragments)
+        return any(it is not None and (it == self.code or it in reason) for it in fragments)
 
 
 class Lost(Exception):
@@ -79,17 +90,25 @@ class Failures:
         *,
         connecting: Sequence[FailureRule] = (),
         delivering: Sequence[FailureRule] = (),
-        known: Mapping[type[Exception], Callable[[Exception], Refused | Lost]] | None = None,
+        no_threads: Sequence[FailureRule] = (),
         thread_gone: str = "the thread was deleted",
+        bad_markup: str | None = None,
+        unchanged: str | None = None,
+        known: Mapping[type[Exception], Callable[[Exception], Refused | Lost]] | None = None,
     ) -> None:
-        """The first rule that matches counts. `known` has the exceptions of the platform's library,
-        and what each of them means. `thread_gone` is the reason for a message that landed outside
-        of its thread."""
+        """The first rule that matches counts. `no_threads` is for a chat where the bot cannot open
+        any. `thread_gone` is the reason for a message that landed outside of its thread. With
+        `bad_markup` the platform rejects markup, so that plain text may succeed, and with
+        `unchanged` an edit that changes nothing. `known` has the exceptions of the platform's
+        library, and what each of them means."""
         self.platform = platform
         self._connecting = connecting
         self._delivering = delivering
-        self._known = known or {}
+        self.no_threads = no_threads
         self.thread_gone = thread_gone
+        self.bad_markup = bad_markup
+        self.unchanged = unchanged
+        self._known = known or {}
         self.all: tuple[type[Exception], ...] = (Refused, Lost, *self._known)
         """What a call can raise, for `except`."""
 
@@ -149,6 +168,14 @@ class Failures:
 def nonsense(_: Exception) -> Lost:
     """What a library's exception for an unexpected answer means."""
     return Lost(NONSENSE, arrived=True)
+
+
+def parsed(raw: bytes | memoryview | str, kind: type[T]) -> T | None:
+    """The JSON document as `kind`, or None if it is malformed."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except UNREADABLE:
+        return None
 
 
 def _rule(refused: Refused, rules: Sequence[FailureRule]) -> FailureRule:

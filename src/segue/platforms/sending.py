@@ -82,6 +82,14 @@ def file_name(file: Upload) -> str:
 # Places
 
 
+def number(text: str, reason: str) -> int:
+    """An id of a platform that numbers everything. Refuse one of another platform."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise Refused(400, reason) from error
+
+
 class Moves:
     """Chats whose id changed, with their new ids."""
 
@@ -95,20 +103,15 @@ class Moves:
         """The chat's current address."""
         return replace(at, chat_id=self._moved.get(at.chat_id, at.chat_id))
 
-    async def follow(
-        self,
-        to: Address,
-        call: Callable[[Address], Awaitable[T]],
-        moved_to: Callable[[Refused], object],
-    ) -> T:
-        """Call with the chat's current address. If the platform refuses and says `moved_to`, call
+    async def follow(self, to: Address, call: Callable[[Address], Awaitable[T]]) -> T:
+        """Call with the chat's current address. If the platform refuses because it moved, call
         again. Not for edits: after a move, message ids are gone or belong to other messages."""
         try:
             return await call(self.now(to))
         except Refused as refused:  # it had no effect
-            if (new := moved_to(refused)) is None:
+            if refused.moved_to is None:
                 raise
-            self.add(to, new)
+            self.add(to, refused.moved_to)
         return await call(self.now(to))
 
 

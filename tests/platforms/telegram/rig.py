@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 from segue.core.address import Address
 from segue.platforms.base import Adapter
@@ -12,22 +13,12 @@ from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, File, Place, Seen, listening
-from segue.testing.telegram import (
+from segue.testing.telegram import Driver, Kind, Message, Peer, Upload, cleaned
     Driver,
-    Kind,
-    Message,
-    Peer,
-    Settings,
-    Upload,
-    cleaned,
-)
 from segue.testing.telegram.errors import Refuse
 from segue.testing.telegram.markup import parse_html
 from tests.platforms.telegram.specimens import SPECIMENS
 
-IMPATIENT = 0.6
-BATCH = 100
-"""The maximum number of updates in a batch."""
 UNKNOWN_TOKEN = "7000000001:a_token_that_nobody_has_given_to_it_01"
 
 
@@ -48,13 +39,6 @@ KINDS = {
     Shape.FORUM: Kind.FORUM,
     Shape.REFUSED: Kind.FORUM,
 }
-METHODS: Mapping[Act, str] = {
-    Act.SEND: "sendMessage",
-    Act.EDIT: "editMessageText",
-    Act.TYPING: "sendChatAction",
-    Act.OPEN_THREAD: "createForumTopic",
-    Act.FETCH: "download",
-}
 
 
 class TelegramRig(FakeRig):
@@ -65,36 +49,31 @@ class TelegramRig(FakeRig):
     """
 
     hands: Driver
-    methods = METHODS
-    many = BATCH + 5
+    methods: Mapping[Act, str] = {
+        Act.SEND: "sendMessage",
+        Act.EDIT: "editMessageText",
+        Act.TYPING: "sendChatAction",
+        Act.OPEN_THREAD: "createForumTopic",
+        Act.FETCH: "download",
+    }
+    many = 105  # a batch has at most 100
     usual = Shape.FORUM
 
-    def __init__(self, peer: Peer, hands: Driver) -> None:
+    def __init__(self, peer: Peer, hands: Driver, anna: int) -> None:
         self._peer = peer
         self.hands = hands
-        self._other_bot = 0
         self._annas: dict[int, int] = {}
         """Anna's account in each chat."""
         self._said: dict[str, int] = {}
         """The chat of each message id. If two chats share an id, the later message wins."""
-        self.anna = ""
+        self.anna = str(anna)
         self.adapter = self.another()
 
-    async def begin(self, settings: Settings) -> None:
-        await self.hands.clear(settings)
-        self.anna = str(await self.hands.user(self.name))
-        self._other_bot = await self.hands.user("Other", username="other_bot", bot=True)
-        await self.adapter.connect()
-
-    async def end(self) -> None:
-        await self.adapter.close()
-        assert await self.hands.errors() == ()
-
     def another(self) -> Adapter:
-        return TelegramAdapter(self._peer.token, self._peer.url, album_seconds=0.01)
+        return TelegramAdapter(self._peer.token, f"{self._peer.url}/", album_seconds=0.01)
 
     def impatient(self) -> Adapter:
-        return TelegramAdapter(self._peer.token, self._peer.url, silence=IMPATIENT)
+        return TelegramAdapter(self._peer.token, self._peer.url, silence=0.6)
 
     def denied(self) -> Adapter:
         return TelegramAdapter(UNKNOWN_TOKEN, self._peer.url)
@@ -107,49 +86,33 @@ class TelegramRig(FakeRig):
             self.anna = str(await self.hands.user(self.name))
             chat = await self.hands.private(int(self.anna), topics=shape == Shape.TOPICS)
         else:
-            chat = await self.hands.chat(
-                KINDS[Shape(shape)], [int(self.anna)], manage_topics=shape == Shape.FORUM
-            )
+            kind, manage = KINDS[Shape(shape)], shape == Shape.FORUM
+            chat = await self.hands.chat(kind, [int(self.anna)], manage_topics=manage)
         self._annas[chat] = int(self.anna)
         return Place(str(chat))
 
     # Anna
 
-    async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
-        uploads = [
-            Upload(name=file.name, media_type=file.media_type, content=file.content)
-            for file in files
-        ]
+    async def say(self, at: Place, text: str, files: Sequence[File] = (), **more: Any) -> str:
+        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
         chat, thread = _numbers(at)
-        said = await self.hands.say(self._annas[chat], chat, text, thread=thread, files=uploads)
+        anna = self._annas[chat]
+        said = await self.hands.say(anna, chat, text, thread=thread, files=sent, **more)
         self._said[str(said)] = chat
         return str(said)
 
     async def forward(self, at: Place, author: str, text: str) -> str:
-        chat, thread = _numbers(at)
-        writer = await self.hands.user(author)
-        said = await self.hands.say(
-            self._annas[chat], chat, text, thread=thread, forwarded_from=writer
-        )
-        self._said[str(said)] = chat
-        return str(said)
+        return await self.say(at, text, forwarded_from=await self.hands.user(author))
 
     async def reply(self, at: Place, message: str, text: str) -> str:
-        chat, thread = _numbers(at)
-        said = await self.hands.say(
-            self._annas[chat], chat, text, thread=thread, reply_to=int(message)
-        )
-        return str(said)
+        return await self.say(at, text, reply_to=int(message))
 
     async def edit(self, message: str, text: str) -> None:
         await self.hands.edit(self._said[message], int(message), text)
 
     async def press(self, message: str, label: str) -> None:
-        [found] = [
-            it
-            for it in (await self.hands.look()).messages
-            if it.id == int(message) and label in it.labels
-        ]
+        shown = (await self.hands.look()).messages
+        [found] = [it for it in shown if it.id == int(message) and label in it.labels]
         await self.hands.press(self._annas[found.chat], found.chat, found.id, label)
 
     async def join(self, at: Place) -> None:
@@ -163,7 +126,8 @@ class TelegramRig(FakeRig):
 
     async def other_bot_says(self, at: Place, text: str) -> None:
         chat, thread = _numbers(at)
-        await self.hands.say(self._other_bot, chat, text, thread=thread)
+        bot = await self.hands.user("Other", username="other_bot", bot=True)
+        await self.hands.say(bot, chat, text, thread=thread)
 
     # Reading
 
@@ -189,10 +153,12 @@ class TelegramRig(FakeRig):
 async def plugged_in(peer: Peer) -> AsyncGenerator[TelegramRig]:
     """A rig on a fake in its initial state."""
     async with peer.hands() as hands:
-        rig = TelegramRig(peer, hands)
-        await rig.begin(Settings())
+        await hands.clear()
+        rig = TelegramRig(peer, hands, await hands.user("Anna"))
+        await rig.adapter.connect()
         yield rig
-        await rig.end()
+        await rig.adapter.close()
+        assert await hands.errors() == ()
 
 
 def _numbers(at: Place) -> tuple[int, int | None]:
@@ -210,6 +176,13 @@ def _displayed(text: str) -> tuple[str, ...]:
         return text, cleaned(text), cleaned(parse_html(text).text)
     except Refuse:
         return text, cleaned(text)
+
+
+async def topic(rig: TelegramRig, shape: Shape = Shape.FORUM) -> Address:
+    """The address of a new topic in a new chat of that shape."""
+    thread = await rig.adapter.create_handoff_thread(await home_at(rig, shape), "Work", key="1")
+    assert thread is not None
+    return thread
 
 
 async def home_at(rig: TelegramRig, shape: Shape) -> Address:

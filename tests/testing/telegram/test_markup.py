@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from segue.testing.peers.entities import Formatted
 from segue.testing.telegram.errors import Refuse
-from segue.testing.telegram.markup import Formatted, cleaned, parse_html, trimmed
+from segue.testing.telegram.markup import cleaned, parse_html
 
 MALFORMED = (
     ("<b>x", 'Can\'t find end tag corresponding to start tag "b"'),
@@ -34,9 +35,9 @@ def test_entities_are_counted_in_utf_16_and_trimmed_with_the_text() -> None:
         ("italic", "x"),
     ]
     assert [(it.offset, it.length) for it in parse_html("👍<b>👍</b>").entities] == [(2, 2)]
-    read = trimmed(parse_html("  \n <b>x  </b> \n"))
+    read = parse_html("  \n <b>x  </b> \n").trimmed()
     assert (read.text, [(it.offset, it.length) for it in read.entities]) == ("x", [(0, 1)])
-    indented = trimmed(parse_html("<pre>  x</pre>"))
+    indented = parse_html("<pre>  x</pre>").trimmed()
     assert (indented.text, indented.entities[0].length) == ("  x", 3)
-    assert trimmed(Formatted("  x ")) == Formatted("x")
+    assert Formatted("  x ").trimmed() == Formatted("x")
     assert cleaned("a\tb\0c\r\nd\u202ee") == "a b c\nde"

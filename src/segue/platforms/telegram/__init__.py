@@ -1,6 +1,5 @@
 """Telegram through the Bot API: long polling, topics in groups and in direct messages.
 
 `spec` describes it. `client` is the bot with its HTTP client and its table of failures. `wire`,
-`polling` and `parser` turn updates into Inbounds. `topics` finds the place that a message goes to.
-`account` checks how the bot is set up.
+`polling` and `parser` turn updates into Inbounds. `account` checks how the bot is set up.
 """

@@ -1,19 +1,17 @@
-"""The bot's account: its setup, its chats and its command menu."""
+"""The bot's account: its setup and its chats."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
-from telegram import Bot, BotCommand, ChatMember, ChatMemberAdministrator
+from telegram import Bot, ChatMember, ChatMemberAdministrator
 
 from segue.core.address import Address, ChatType, HomeChannel
-from segue.platforms import sending
-from segue.platforms.base import Finding, MenuEntry
+from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
 from segue.platforms.errors import Refused
+from segue.platforms.telegram.client import where
 from segue.platforms.telegram.parser import address
-from segue.platforms.telegram.topics import where
 from segue.platforms.telegram.wire import Chat
 
 NO_TOKEN = Finding(
@@ -36,7 +34,6 @@ _WEBHOOK = (
     "so get one of your own from @BotFather."
 )
 _UNREACHED = "Write something to the bot there, adding it to the chat first, and send /sethome."
-_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 
 
 async def checks(bot: Bot, home: Address | None) -> AsyncGenerator[Finding]:
@@ -44,10 +41,8 @@ async def checks(bot: Bot, home: Address | None) -> AsyncGenerator[Finding]:
     gateway is not disturbed."""
     me = await bot.get_me()
     yield Finding(True, f"The token is good: the bot is @{me.username}.")
-    webhook = (await bot.get_webhook_info()).url
-    yield check(
-        not webhook, "No webhook is set.", "A webhook is set, so nothing can be received.", _WEBHOOK
-    )
+    good, bad = "No webhook is set.", "A webhook is set, so nothing can be received."
+    yield check(not (await bot.get_webhook_info()).url, good, bad, _WEBHOOK)
     if home is None or home.chat_type is ChatType.DM:
         good = "Direct messages with the bot can have topics."
         bad = "Direct messages with the bot have no topics, so handoffs share one chat."
@@ -74,26 +69,17 @@ async def checks(bot: Bot, home: Address | None) -> AsyncGenerator[Finding]:
         yield check(admin or me.can_read_all_group_messages, good, bad, _PRIVACY)
 
 
-async def find(bot: Bot, chat_id: str, me: int) -> HomeChannel | None:
+async def find(bot: Bot, name: str) -> HomeChannel | None:
     """The chat with that id or @name, if the bot is in it and can write there."""
     try:
-        found = await bot.get_chat(chat_id)
-        # Public groups can be looked up by any bot.
-        if found.type != "private" and (
-            (await bot.get_chat_member(found.id, me)).status in (ChatMember.LEFT, ChatMember.BANNED)
-        ):
-            return None
+        found = await bot.get_chat(name)
+        if found.type != "private":  # public groups can be looked up by any bot
+            member = await bot.get_chat_member(found.id, bot.id)
+            if member.status in (ChatMember.LEFT, ChatMember.BANNED):
+                return None
     except Refused as refused:
         if refused.status not in (400, 403):
             raise
         return None
     at = address(Chat(id=found.id, type=found.type))
     return at and HomeChannel(address=at, name=found.title or found.first_name or "")
-
-
-async def offer(bot: Bot, menu: Sequence[MenuEntry]) -> None:
-    """Set the command menu, if it differs from the current one."""
-    wanted = sending.menu(menu, name=_COMMAND, help_length=256, most=100)
-    shown = [MenuEntry(it.command, it.description) for it in await bot.get_my_commands()]
-    if shown != wanted:
-        await bot.set_my_commands([BotCommand(entry.name, entry.help) for entry in wanted])

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import dataclasses
+import re
 import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
 
-import msgspec
-from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, Message
-from telegram.constants import ParseMode
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup, Message
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
-from segue.platforms.base import Button, Inbound, Receipt, Upload
-from segue.platforms.batches import Torn
+from segue.platforms.albums import Albums
+from segue.platforms.base import Button, Inbound, MenuEntry, Receipt, Upload
 from segue.platforms.errors import Refused
 from segue.platforms.spec import PlatformSettings
-from segue.platforms.telegram import account, polling
-from segue.platforms.telegram.client import FAILURES, Client
-from segue.platforms.telegram.parser import closed_topic, parse
-from segue.platforms.telegram.topics import Topics, number, where
-from segue.platforms.telegram.wire import Me, Update
-
-logger = logging.getLogger(__name__)
+from segue.platforms.telegram import account
+from segue.platforms.telegram.client import FAILURES, Client, where
+from segue.platforms.telegram.parser import address, parse
+from segue.platforms.telegram.wire import Update, User
 
 CAPABILITIES = base.Capabilities(
     threads=True,
@@ -48,11 +46,10 @@ CAPABILITIES = base.Capabilities(
 )
 _PHOTO_BYTES = 10 * 1000 * 1000
 _PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
-_UPLOAD_SECONDS = 60.0
-"""Telegram inspects a file before it answers."""
+_UPLOAD_SECONDS = 60.0  # Telegram inspects a file before it answers
 _UNDER_A_FILE = "caption:"
 """Prefix of a file's receipt. A caption is edited with a different call than a message."""
-_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 
 
 class TelegramAdapter(RemoteAdapter[Client]):
@@ -64,92 +61,62 @@ class TelegramAdapter(RemoteAdapter[Client]):
     no_account = account.NO_TOKEN
 
     def __init__(
-        self,
-        token: str,
-        url: str | None = None,
-        *,
-        silence: float = 20.0,
-        album_seconds: float = 1.0,
+        self, token: str, url: str = "", *, silence: float = 20.0, album_seconds: float = 1.0
     ) -> None:
         """`url` is a self-hosted Bot API server. `silence` is the timeout in seconds after which a
         call counts as lost: sends cannot be repeated safely, so it pays to wait a little longer.
         `album_seconds` is how long to wait for more files of an album."""
         super().__init__(FAILURES)
-        self._access = (token, url, silence)
-        self._me = Me(id=0, username="")
+        self._make = partial(Client, token, url, silence)
+        self._me = User(id=0, is_bot=True, first_name="")
         self._offset: int | None = None
-        self._skipped = 0
-        """Updates that could not be parsed."""
-        self._albums = polling.Albums()
+        self._albums = Albums[Update](lambda update: update.album)
         self._album_seconds = album_seconds
-        self._topics = Topics()
+        self._open: set[Address | None] = set()
+        """Topics that are not closed, as far as we know."""
         self._undrafted: set[str] = set()
         """Chats that do not support drafts. "" is in it if the server does not."""
-
-    def _make(self) -> Client:
-        return Client(*self._access)
 
     async def _greet(self, client: Client) -> None:
         me = await client.bot.get_me()
         # A webhook prevents polling. Pending updates are kept.
         if (await client.bot.get_webhook_info()).url:
             await client.bot.delete_webhook(drop_pending_updates=False)
-        self._me = Me(id=me.id, username=me.username or "")
-        self.account = str(me.id)
-
-    @property
-    def _bot(self) -> Bot:
-        return self.client.bot
+        self._me = User(me.id, me.is_bot, me.first_name, username=me.username or "")
+        self.account, self.mention = str(me.id), f"@{self._me.username}"
 
     # Inbound
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             with FAILURES.connecting():
-                batch = await self._poll()
+                batch = await self.client.poll(self._offset)
             yield None
             settled = self._albums.settled(batch.updates)
-            for group in polling.gathered(batch.updates[:settled]):
+            for group in self._albums.gathered(batch.updates[:settled]):
                 if (inbound := self._heard(group)) is not None:
                     yield inbound
             # Confirms the batch: it is sent with the next poll, after the last update is recorded.
             rest = [update.update_id for update in batch.updates[settled:]]
-            self._offset = min(rest, default=batch.next)
-            self._note(batch.skipped)
+            self._offset = end = min(rest, default=batch.next)
+            self._skip([it or "unknown" for it in batch.skipped if it is None or it < (end or 0)])
             if rest:
                 await asyncio.sleep(self._album_seconds)
 
-    async def _poll(self) -> polling.Batch:
-        try:
-            return polling.read(await self.client.poll(self._offset), self._offset)
-        except Torn:
-            one = await self.client.poll(self._offset, limit=1)
-            return polling.read(one, self._offset, alone=True)
-
-    def _note(self, skipped: Sequence[int | None]) -> None:
-        """Log updates that are confirmed although they could not be parsed."""
-        gone = [it or "unknown" for it in skipped if it is None or it < (self._offset or 0)]
-        if gone:
-            self._skipped += len(gone)
-            ids = ", ".join(map(str, gone))
-            logger.warning("telegram updates skipped ids=%s total=%d", ids, self._skipped)
-
     def _heard(self, group: Sequence[Update]) -> Inbound | None:
         """The Inbound for an update, or for all updates of an album."""
-        if (closed := closed_topic(group[0])) is not None:
-            self._topics.closed(closed)
-        parsed = (parse(update, self._me, time.time()) for update in group)
-        if not (parts := [part for part in parsed if part is not None]):
+        if (message := group[0].message) and message.forum_topic_closed is not None:
+            self._open.discard(address(message.chat, message))
+        found = (parse(update, self._me, time.time()) for update in group)
+        if not (parts := [part for part in found if part is not None]):
             return None
-        inbound = polling.merged(parts)
+        inbound = self._albums.merged(group[0], parts)
         if inbound.moved_to is not None:
-            self._topics.moves.add(inbound.address, inbound.moved_to.chat_id)
-        addressed = self._albums.is_addressed(group[0], inbound)
-        return msgspec.structs.replace(inbound, addressed=addressed)
+            self.moves.add(inbound.address, inbound.moved_to.chat_id)
+        return inbound
 
     def acknowledge(self, press: Inbound) -> None:
-        answer = press.press_id
-        self.connection.in_background(lambda client: client.bot.answer_callback_query(answer))
+        self.connection.in_background(lambda it: it.bot.answer_callback_query(press.press_id))
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
         return await self.client.fetch(attachment.id, self.capabilities.attachment_bytes)
@@ -159,65 +126,35 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        sent = await self._topics.deliver(
-            self._bot,
-            to,
-            lambda at: self._bot.send_message(
-                **at,
-                text=text,
-                parse_mode=_mode(markup),
-                link_preview_options=_NO_PREVIEW,
-                reply_markup=_keyboard(buttons),
-            ),
-        )
-        return Receipt(str(sent.message_id))
+        given = _options(markup, buttons, text=text, disable_web_page_preview=True)
+        return Receipt(await self._deliver(to, partial(self.client.bot.send_message, **given)))
 
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
-        message = number(receipt.removeprefix(_UNDER_A_FILE), "message to edit not found")
-        chat, mode, keyboard = where(at)["chat_id"], _mode(markup), _keyboard(buttons)
-        if receipt.startswith(_UNDER_A_FILE):
-            await self._bot.edit_message_caption(
-                chat, message, caption=text, parse_mode=mode, reply_markup=keyboard
-            )
+        name, bot = receipt.removeprefix(_UNDER_A_FILE), self.client.bot
+        message = sending.number(name, "message to edit not found")
+        given = _options(markup, buttons, chat_id=where(at)["chat_id"], message_id=message)
+        if name != receipt:
+            await bot.edit_message_caption(caption=text, **given)
         else:
-            await self._bot.edit_message_text(
-                text,
-                chat,
-                message,
-                parse_mode=mode,
-                link_preview_options=_NO_PREVIEW,
-                reply_markup=keyboard,
-            )
+            await bot.edit_message_text(text, disable_web_page_preview=True, **given)
 
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        async def upload(send: Callable[..., Awaitable[Message]]) -> Receipt:
-            sent = await self._topics.deliver(
-                self._bot,
-                to,
-                lambda at: send(
-                    at["chat_id"],
-                    file.data,
-                    message_thread_id=at["message_thread_id"],
-                    filename=sending.file_name(file),
-                    caption=None if is_empty(caption) else caption,
-                    parse_mode=_mode(markup),
-                    read_timeout=_UPLOAD_SECONDS,
-                ),
-            )
-            return Receipt(f"{_UNDER_A_FILE}{sent.message_id}")
-
+        name, text = sending.file_name(file), None if is_empty(caption) else caption
+        given = _options(markup, filename=name, caption=text, read_timeout=_UPLOAD_SECONDS)
+        sent, bot = "", self.client.bot
         if file.media_type in _PHOTOS and len(file.data) <= _PHOTO_BYTES:
             try:
-                return await upload(self._bot.send_photo)
+                sent = await self._deliver(to, partial(bot.send_photo, photo=file.data, **given))
             except Refused as refused:
                 # The aspect ratio is too extreme, or Telegram cannot decode the image.
                 if not refused.says("photo", "image"):
                     raise
-        return await upload(self._bot.send_document)
+        document = partial(bot.send_document, document=file.data, **given)
+        return Receipt(f"{_UNDER_A_FILE}{sent or await self._deliver(to, document)}")
 
     def previews(self, at: Address) -> bool:
         return at.chat_type is ChatType.DM and self._undrafted.isdisjoint({"", at.chat_id})
@@ -225,66 +162,81 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def _preview(self, at: Address, text: str, *, markup: bool, key: str) -> None:
         # The same number for the same key; never 0, which Telegram rejects.
         draft = zlib.crc32(key.encode("utf-8", "surrogatepass")) & 0x7FFFFFFF or 1
+        given = _options(markup, draft_id=draft, text=text, **where(at))
         try:
-            await self._bot.send_message_draft(
-                **where(at), draft_id=draft, text=text, parse_mode=_mode(markup)
-            )
+            await self.client.bot.send_message_draft(**given)
         except Refused as refused:
             if refused.status == 404 or refused.says("textdraft"):
                 self._undrafted.add("" if refused.status == 404 else at.chat_id)
             raise
 
-    def _is_bad_markup(self, refused: Refused) -> bool:
-        return refused.says("can't parse entities")
-
-    def _is_unchanged(self, refused: Refused) -> bool:
-        return refused.says("message is not modified")
-
     async def typing(self, at: Address) -> None:
         with FAILURES.delivering():
-            await self._bot.send_chat_action(**where(at), action="typing")
+            await self.client.bot.send_chat_action(**where(at), action="typing")
 
-    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
-        with FAILURES.delivering():
-            return await self._topics.create(self._bot, home, title)
+    # Topics
+
+    async def _open_thread(self, home: Address, title: str, *, key: str) -> Address:
+        made = await self.client.bot.create_forum_topic(where(home)["chat_id"], title)
+        topic = dataclasses.replace(home, thread_id=str(made.message_thread_id))
+        self._open.add(topic)
+        return topic
+
+    async def _deliver(self, to: Address, send: Callable[..., Awaitable[Message]]) -> str:
+        """Send to the right topic only. Return the message's id."""
+        await self._reopen(to)
+        sent = await send(**where(to))
+        await sending.check_thread(to, sent.message_thread_id, sent.delete, FAILURES)
+        return str(sent.message_id)
+
+    async def _reopen(self, at: Address) -> None:
+        """Reopen a group's topic, if needed and possible. Sending reports what is wrong.
+
+        A bot that opened a topic, or manages topics, can write to it while it is closed. That
+        neither fails nor reopens it, and the bot cannot ask whether it is closed. So each topic is
+        reopened before the first message from this process, and after it was closed.
+        """
+        if at.thread_id is None or at.chat_type is not ChatType.GROUP or at in self._open:
+            return
+        try:
+            await self.client.bot.reopen_forum_topic(**where(at))
+        except FAILURES.all as error:
+            # A 400: it is open, deleted or not ours to reopen. Trying again changes nothing.
+            if not isinstance(error, Refused) or error.status != 400:
+                return
+        self._open.add(at)
 
     # Account
-
-    def how_to_address(self, at: Address) -> str:
-        if at.chat_type is not ChatType.GROUP or at.thread_id is not None:
-            return ""
-        return (
-            "In this group I answer what is meant for me: reply to a message of mine, or begin"
-            f" yours with `@{self._me.username}`."
-        )
 
     def pairing_link(self, code: str) -> str | None:
         return f"https://t.me/{self._me.username}?start={code}" if self._me.username else None
 
-    async def offer(self, menu: Sequence[base.MenuEntry]) -> None:
+    async def offer(self, menu: Sequence[MenuEntry]) -> None:
+        """Set the command menu, if it differs from the current one."""
+        bot = self.client.bot
+        wanted = sending.menu(menu, name=_COMMAND, help_length=256, most=100)
         with FAILURES.delivering():
-            await account.offer(self._bot, menu)
+            shown = [MenuEntry(it.command, it.description) for it in await bot.get_my_commands()]
+            if shown != wanted:
+                await bot.set_my_commands([(entry.name, entry.help) for entry in wanted])
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         with FAILURES.connecting():
-            return await account.find(self._bot, chat_id.strip(), self._me.id)
+            return await account.find(self.client.bot, chat_id.strip())
 
     def _checks(self, client: Client, home: Address | None) -> AsyncGenerator[base.Finding]:
         return account.checks(client.bot, home)
 
 
-def _mode(markup: bool) -> str | None:
-    return ParseMode.HTML if markup else None
-
-
-def _keyboard(buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
+def _options(markup: bool, buttons: Sequence[Button] = (), **more: Any) -> dict[str, Any]:
     rows = [
         [InlineKeyboardButton(button.label, callback_data=button.data) for button in row]
         for row in sending.rows(buttons)
     ]
-    return InlineKeyboardMarkup(rows) if rows else None
+    options = {"parse_mode": "HTML" if markup else None, **more}
+    return options | {"reply_markup": InlineKeyboardMarkup(rows)} if rows else options
 
 
 def make(settings: PlatformSettings) -> TelegramAdapter:
     """Return an unconnected adapter for the bot in `settings`."""
-    return TelegramAdapter(settings.value("token"), settings.value("url") or None)
+    return TelegramAdapter(settings.value("token"), settings.value("url"))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.telegram import wire
-from segue.platforms.telegram.wire import Chat, Content, Me, Message, Update
+from segue.platforms.telegram.wire import Chat, Content, Message, Update, User
 
 _CHATS = {"private": ChatType.DM, "group": ChatType.GROUP, "supergroup": ChatType.GROUP}
 _KEPT = 24 * 60 * 60
 _INSIDE = frozenset({"creator", "administrator", "member"})
 
 
-def parse(update: Update, me: Me, now: float) -> Inbound | None:
+def parse(update: Update, me: User, now: float) -> Inbound | None:
     """Return the user's action as an Inbound, or None if we ignore it. Ignored are bots (including
     our own messages), messages sent on behalf of a chat, channels, and Telegram's service messages
     except a change of chat id."""
@@ -27,12 +27,10 @@ def parse(update: Update, me: Me, now: float) -> Inbound | None:
         return _said(update, update.message, me)
     if (message := update.edited_message) is not None and _is_edited(message, now):
         said = _said(update, message, me)
-        return said and msgspec.structs.replace(said, kind=InboundKind.EDIT)
+        return said and replace(said, kind=InboundKind.EDIT)
     if update.callback_query is not None:
         return _pressed(update, update.callback_query)
-    if update.my_chat_member is not None:
-        return _joined(update, update.my_chat_member)
-    return None
+    return update.my_chat_member and _joined(update, update.my_chat_member)
 
 
 def address(chat: Chat, message: Message | None = None) -> Address | None:
@@ -41,55 +39,40 @@ def address(chat: Chat, message: Message | None = None) -> Address | None:
     In a group without topics, replies to a message have a `message_thread_id` too, but are not a
     separate place. The General topic is the chat itself.
     """
-    if chat.type not in _CHATS:
+    if (kind := _CHATS.get(chat.type)) is None:
         return None
     thread = message.message_thread_id if message and message.is_topic_message else None
-    return Address(
-        platform=Platform.TELEGRAM,
-        chat_type=_CHATS[chat.type],
-        chat_id=str(chat.id),
-        thread_id=None if thread is None else str(thread),
-    )
-
-
-def closed_topic(update: Update) -> Address | None:
-    """The topic that this update closed, or None."""
-    message = update.message
-    closed = message is not None and message.forum_topic_closed is not None
-    return address(message.chat, message) if message and closed else None
+    at = Address(platform=Platform.TELEGRAM, chat_type=kind, chat_id=str(chat.id))
+    return at if thread is None else dataclasses.replace(at, thread_id=str(thread))
 
 
 # Kinds of updates
 
 
-def _said(update: Update, message: Message, me: Me) -> Inbound | None:
-    at, sender = address(message.chat, message), message.sender
-    if at is not None and message.migrate_to_chat_id is not None:
-        new = replace(at, chat_id=str(message.migrate_to_chat_id))
-        group = Sender(platform=Platform.TELEGRAM, user_id=at.chat_id)
-        return _inbound(InboundKind.MOVED, update, at, group, moved_to=new)
-    if at is None or sender is None or sender.is_bot or message.sender_chat is not None:
-        return None
+def _said(update: Update, message: Message, me: User) -> Inbound | None:
+    if message.migrate_to_chat_id is not None:
+        group = User(message.chat.id, is_bot=False, first_name="")
+        new = address(replace(message.chat, id=message.migrate_to_chat_id))
+        return _inbound(InboundKind.MOVED, update, message.chat, group, moved_to=new)
     author, files, quote = _forwarded_from(message), _attachments(message), _quote(message, me)
     # Text that the sender only passed on is content, addressed to no bot.
     passed_on = message.text or message.caption, False, False
     if (words := _words(message, me) if author is None else passed_on) is None:
         return None
     text, command, to_us = words
-    if not (text := text or _shared(message)) and not files:
+    if message.sender_chat is not None or not ((text := text or _shared(message)) or files):
         return None
     created = message.reply_to_message and message.reply_to_message.forum_topic_created
     return _inbound(
         InboundKind.COMMAND if command else InboundKind.MESSAGE,
         update,
-        at,
-        _sender(sender),
         message.chat,
+        message.sender,
+        message,
         text=text,
-        message_id=str(message.message_id),
         attachments=files,
         topic=created.name if created else "",
-        addressed=at.chat_type is ChatType.DM or to_us or (quote is not None and quote.ours),
+        addressed=message.chat.type == "private" or to_us or (quote is not None and quote.ours),
         forwarded_from=author,
         quote=quote,
     )
@@ -105,83 +88,64 @@ def _is_edited(message: Message, now: float) -> bool:
 
 
 def _pressed(update: Update, query: wire.CallbackQuery) -> Inbound | None:
-    message = query.message
-    at = None if message is None else address(message.chat, message)
-    if message is None or at is None or query.data is None or query.sender.is_bot:
+    if (message := query.message) is None or query.data is None:
         return None
-    return _inbound(
-        InboundKind.BUTTON,
-        update,
-        at,
-        _sender(query.sender),
-        message.chat,
-        # For a message that is no longer accessible, Telegram does not say which topic it is in.
-        # The button must not act in another place.
-        text=query.data if message.date else "",
-        message_id=str(message.message_id),
-        press_id=query.id,
-        forwarded_from=_forwarded_from(message),
-    )
+    # For a message that is no longer accessible, Telegram does not say which topic it is in. The
+    # button must not act in another place.
+    text, author = query.data if message.date else "", _forwarded_from(message)
+    more = {"text": text, "press_id": query.id, "forwarded_from": author}
+    return _inbound(InboundKind.BUTTON, update, message.chat, query.sender, message, **more)
 
 
 def _joined(update: Update, change: wire.MemberUpdated) -> Inbound | None:
-    at, sender = address(change.chat), change.sender
-    came = _inside(change.new_chat_member) and not _inside(change.old_chat_member)
-    if at is None or not came or sender.is_bot:
+    if not _is_inside(change.new_chat_member) or _is_inside(change.old_chat_member):
         return None
-    return _inbound(InboundKind.JOINED, update, at, _sender(sender), change.chat)
+    return _inbound(InboundKind.JOINED, update, change.chat, change.sender)
 
 
-def _inside(member: wire.Member) -> bool:
+def _is_inside(member: wire.Member) -> bool:
     return member.status in _INSIDE or (member.status == "restricted" and member.is_member)
 
 
 def _inbound(
     kind: InboundKind,
     update: Update,
-    at: Address,
-    sender: Sender,
-    chat: Chat | None = None,
+    chat: Chat,
+    sender: User | None,
+    message: Message | None = None,
     **more: Any,
-) -> Inbound:
-    if chat is not None:
-        more["chat_name"] = chat.name
+) -> Inbound | None:
+    at = address(chat, message)
+    if at is None or sender is None or sender.is_bot:
+        return None
+    return Inbound(
+        kind=kind,
+        update_id=str(update.update_id),
+        address=at,
+        sender=Sender(platform=Platform.TELEGRAM, user_id=str(sender.id), name=sender.name),
+        message_id=str(message.message_id) if message else "",
+        chat_name=chat.name,
         # An update does not say how many members there are.
-        more["readers"] = "" if chat.type == "private" else content.members(chat.title)
-    return Inbound(kind=kind, update_id=str(update.update_id), address=at, sender=sender, **more)
+        readers="" if at.chat_type is ChatType.DM else content.members(chat.title),
+        **more,
+    )
 
 
-def _sender(user: wire.User) -> Sender:
-    return Sender(platform=Platform.TELEGRAM, user_id=str(user.id), name=user.name)
-
-
-# Text
-
-
-def _words(message: Message, me: Me) -> tuple[str, bool, bool] | None:
+def _words(message: Message, me: User) -> tuple[str, bool, bool] | None:
     """The text without the bot's name at its start, whether it is a command, and whether it is
     addressed to the bot. None for a command to another bot."""
     text = whole = message.text or message.caption
-    to_us = False
+    to_us, our_name = False, f"@{me.username}".lower()
     for entity in message.entities if message.text else message.caption_entities:
         marked, rest = content.marked(whole, entity.offset, entity.length)
         if entity.type == "bot_command" and entity.offset == 0:
             name, at, bot = marked.partition("@")
-            is_other = at and bot.lower() != me.username.lower()
-            return None if is_other else (name + rest, True, True)
-        if _is_name(entity, marked, me):
+            return (name + rest, True, True) if at + bot.lower() in ("", our_name) else None
+        named = entity.type == "mention" and marked.lower() == our_name
+        if named or (entity.type == "text_mention" and entity.user and entity.user.id == me.id):
             to_us = True
             text = text if entity.offset else content.without_name(rest, whole)
     return text, False, to_us
-
-
-def _is_name(entity: wire.Entity, marked: str, me: Me) -> bool:
-    if entity.type == "mention":
-        return marked.lower() == f"@{me.username}".lower()
-    return entity.type == "text_mention" and entity.user is not None and entity.user.id == me.id
-
-
-# Authors
 
 
 def _forwarded_from(message: Message) -> str | None:
@@ -191,7 +155,7 @@ def _forwarded_from(message: Message) -> str | None:
         return _author(message.forward_origin)
     if message.forward_date is not None:
         return ""
-    return None if message.via_bot is None else f"{message.via_bot.name} (a bot)"
+    return message.via_bot and f"{message.via_bot.name} (a bot)"
 
 
 def _author(origin: wire.Origin) -> str:
@@ -200,18 +164,16 @@ def _author(origin: wire.Origin) -> str:
     return ", ".join(filter(None, (user_name, chat.name if chat else "", origin.author_signature)))
 
 
-def _quote(message: Message, me: Me) -> Quote | None:
+def _quote(message: Message, me: User) -> Quote | None:
     """The message that this one replies to. In a topic, a message that is not a reply is sent as a
     reply to the message that created the topic; it has no quote."""
-    part = message.quote.text if message.quote else ""
+    part, replied = message.quote.text, message.reply_to_message
     if (other := message.external_reply) is not None:
         return Quote(author=_author(other.origin), text=part or _quoted(other))
     if (story := message.reply_to_story) is not None:
         return Quote(author=story.chat.name, text="[A story]")
-    replied = message.reply_to_message
-    if replied is None or (
-        message.is_topic_message and replied.message_id == message.message_thread_id
-    ):
+    topic = message.message_thread_id if message.is_topic_message else None
+    if replied is None or replied.message_id == topic:
         return None
     author, sender = _forwarded_from(replied), replied.sender_chat or replied.sender
     return Quote(
@@ -230,17 +192,18 @@ def _quoted(said: Content) -> str:
 
 def _attachments(message: Content) -> tuple[Attachment, ...]:
     """At most one attachment: each picture of an album is a separate message."""
-    sticker, largest = message.sticker, None
-    if message.photo:  # Telegram sends a picture in several sizes
-        largest = max(message.photo, key=lambda size: size.width * size.height)
+    sticker = message.sticker
     for kind, file in (
-        (FileKind.PHOTO, largest),
+        # Telegram sends a picture in several sizes.
+        (FileKind.PHOTO, max(message.photo, key=lambda it: it.width * it.height, default=None)),
         (FileKind.ANIMATION, message.animation),  # also sent as a document
         (FileKind.DOCUMENT, message.document),
         (FileKind.VOICE, message.voice),
         (FileKind.AUDIO, message.audio),
         (FileKind.VIDEO, message.video or message.video_note),
-        (_sticker(sticker) if sticker else FileKind.STICKER, sticker),
+        (FileKind.VECTOR_STICKER, sticker if sticker and sticker.is_animated else None),
+        (FileKind.VIDEO_STICKER, sticker if sticker and sticker.is_video else None),
+        (FileKind.STICKER, sticker),
     ):
         if file is not None:
             named = {"name": file.file_name, "media_type": file.mime_type}
@@ -248,19 +211,11 @@ def _attachments(message: Content) -> tuple[Attachment, ...]:
     return ()
 
 
-def _sticker(sticker: wire.File) -> FileKind:
-    if sticker.is_animated:
-        return FileKind.VECTOR_STICKER
-    return FileKind.VIDEO_STICKER if sticker.is_video else FileKind.STICKER
-
-
 def _shared(message: Content) -> str:
     """A place, contact, poll, checklist, story or dice in words; "" if there is none."""
-    if (venue := message.venue) is not None:
-        point = venue.location
+    venue = message.venue or wire.Item()
+    if (point := venue.location or message.location) is not None:
         return content.place(point.latitude, point.longitude, venue.title, venue.address)
-    if (point := message.location) is not None:
-        return content.place(point.latitude, point.longitude)
     if (contact := message.contact) is not None:
         return content.contact(f"{contact.first_name} {contact.last_name}", contact.phone_number)
     if (poll := message.poll) is not None:

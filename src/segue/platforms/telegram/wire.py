@@ -6,22 +6,13 @@ from typing import Any
 
 from msgspec import Struct
 
-ASKED_FOR = ("message", "edited_message", "callback_query", "my_chat_member")
-"""Requested update types. Telegram does not send the others."""
-
-
-class Me(Struct, frozen=True):
-    """The bot itself."""
-
-    id: int
-    username: str
-
 
 class User(Struct, frozen=True):
     id: int
     is_bot: bool
     first_name: str
     last_name: str = ""
+    username: str = ""
 
     @property
     def name(self) -> str:
@@ -61,50 +52,26 @@ class File(Struct, frozen=True):
     is_video: bool = False
 
 
-class Location(Struct, frozen=True):
-    latitude: float
-    longitude: float
+class Item(Struct, frozen=True):
+    """A location, venue, contact, poll, option, checklist, task, dice, story, new topic or quoted
+    part of a message. Its kind decides which fields are set."""
 
-
-class Venue(Struct, frozen=True):
-    location: Location
-    title: str
+    latitude: float = 0.0
+    longitude: float = 0.0
+    location: Item | None = None
+    title: str = ""
     address: str = ""
-
-
-class Contact(Struct, frozen=True):
-    phone_number: str
-    first_name: str
+    phone_number: str = ""
+    first_name: str = ""
     last_name: str = ""
-
-
-class TextItem(Struct, frozen=True):
-    """An option of a poll, a task of a checklist, or the quoted part of a message."""
-
+    question: str = ""
+    options: tuple[Item, ...] = ()
+    tasks: tuple[Item, ...] = ()
     text: str = ""
     completion_date: int = 0
-
-
-class Poll(Struct, frozen=True):
-    question: str
-    options: tuple[TextItem, ...]
-
-
-class Checklist(Struct, frozen=True):
-    title: str
-    tasks: tuple[TextItem, ...] = ()
-
-
-class Dice(Struct, frozen=True):
-    emoji: str
-    value: int
-
-
-class Story(Struct, frozen=True):
-    chat: Chat
-
-
-class TopicCreated(Struct, frozen=True):
+    emoji: str = ""
+    value: int = 0
+    chat: Chat = Chat(id=0, type="")
     name: str = ""
 
 
@@ -131,13 +98,13 @@ class Content(Struct, frozen=True):
     video_note: File | None = None
     animation: File | None = None
     sticker: File | None = None
-    location: Location | None = None
-    venue: Venue | None = None
-    contact: Contact | None = None
-    poll: Poll | None = None
-    dice: Dice | None = None
-    checklist: Checklist | None = None
-    story: Story | None = None
+    location: Item | None = None
+    venue: Item | None = None
+    contact: Item | None = None
+    poll: Item | None = None
+    dice: Item | None = None
+    checklist: Item | None = None
+    story: Item | None = None
     origin: Origin = Origin()
     """The author, if it is from another chat."""
 
@@ -158,15 +125,14 @@ class Message(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
     """The inline bot that wrote the message for the user."""
     message_thread_id: int | None = None
     is_topic_message: bool = False
-    forum_topic_created: TopicCreated | None = None
+    forum_topic_created: Item | None = None
     forum_topic_closed: dict[str, Any] | None = None
     reply_to_message: Message | None = None
     external_reply: Content | None = None
     """A message from another chat. Its text comes as the quote."""
-    quote: TextItem | None = None
-    reply_to_story: Story | None = None
+    quote: Item = Item()
+    reply_to_story: Item | None = None
     media_group_id: str = ""
-    """The album that its file belongs to."""
     migrate_to_chat_id: int | None = None
     """The supergroup that this group has become."""
 
@@ -191,8 +157,16 @@ class MemberUpdated(Struct, frozen=True, rename={"sender": "from"}):
 
 
 class Update(Struct, frozen=True):
+    """The types of update that we ask Telegram for, and an update of one of them."""
+
     update_id: int
     message: Message | None = None
     edited_message: Message | None = None
     callback_query: CallbackQuery | None = None
     my_chat_member: MemberUpdated | None = None
+
+    @property
+    def album(self) -> str:
+        """The album that its file belongs to, or ""."""
+        message = self.message
+        return f"{message.chat.id} {it}" if message and (it := message.media_group_id) else ""

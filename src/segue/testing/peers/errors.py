@@ -17,6 +17,12 @@ class Refuse(Exception):
         self.mistake = mistake
 
 
+def bad_gateway() -> Refuse:
+    """The answer of the proxy in front of a platform's servers."""
+    body = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
+    return Refuse("Bad Gateway", Response(502, {"Content-Type": "text/html"}, body))
+
+
 class Malformed(Exception):
     """The request cannot be parsed. The fake refuses it in its own format."""
 

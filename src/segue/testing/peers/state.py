@@ -16,6 +16,7 @@ from segue.testing.peers.pulse import Pulse
 from segue.testing.peers.snapshot import (
     AnyMessage,
     AnyThread,
+    Button,
     Called,
     Chat,
     Draft,
@@ -86,6 +87,22 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
     def keep(self, message: AnyMessage) -> AnyMessage:
         self.messages[message.chat, message.id] = message
         return message
+
+    def press(self, message: AnyMessage, label: str, name: str) -> Button | None:
+        """Press the button with that label under that name, which the bot can acknowledge."""
+        found = next((button for button in message.buttons if button.label == label), None)
+        if found is not None:
+            self.presses.add(name)
+        return found
+
+    def delete_thread(self, chat: Id, thread: Id) -> bool:
+        """Delete a thread and everything in it. Return whether there was one."""
+        self.messages = {
+            it: message
+            for it, message in self.messages.items()
+            if (message.chat, message.thread) != (chat, thread)
+        }
+        return self.threads.pop((chat, thread), None) is not None
 
     def add_file(self, name: str, upload: Upload) -> File:
         """Store a file under that id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from segue.testing.peers.pulse import Pulse
 
@@ -51,6 +51,10 @@ class Updates:
 
     def last(self, count: int) -> Sequence[Update]:
         return self._all[len(self._all) - count :]
+
+    def repeat_numbers(self, last: int) -> None:
+        """Deliver the last updates once more, under the same numbers."""
+        self.waiting += (replace(update, once=True) for update in self.last(last))
 
     def repeat(self, last: int) -> None:
         """Deliver the last updates again, confirmed or not."""

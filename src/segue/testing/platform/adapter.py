@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Sequence
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.text import whole
-from segue.platforms import sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import (
     Adapter,
@@ -21,7 +20,7 @@ from segue.platforms.base import (
     Receipt,
     Upload,
 )
-from segue.platforms.errors import Failures, Refused
+from segue.platforms.errors import FailureRule, Failures
 from segue.platforms.spec import PlatformSettings
 from segue.testing.platform import wire
 from segue.testing.platform.client import Client
@@ -29,7 +28,6 @@ from segue.testing.platform.parser import address, parse
 
 _POLL_SECONDS = 20.0
 _SILENCE = 10.0
-_TITLE_LIMIT = 128
 
 
 def make(settings: PlatformSettings) -> Adapter:
@@ -44,7 +42,15 @@ class PeerAdapter(RemoteAdapter[Client]):
         self, platform: Platform, url: str, token: str, *, silence: float = _SILENCE
     ) -> None:
         """`silence` is how many seconds a call waits for an answer before it counts as lost."""
-        super().__init__(Failures(platform))
+        no_threads = FailureRule(says=("no_threads", "no_permission"))
+        super().__init__(
+            Failures(
+                platform,
+                no_threads=(no_threads,),
+                bad_markup="bad_markup",
+                unchanged="not_changed",
+            )
+        )
         self.platform = platform
         self._url, self._token, self._silence = url, token, silence
         self._rules = wire.Rules()
@@ -121,12 +127,6 @@ class PeerAdapter(RemoteAdapter[Client]):
         )
         await self.client.call("preview", call, type(None))
 
-    def _is_bad_markup(self, refused: Refused) -> bool:
-        return refused.code == "bad_markup"
-
-    def _is_unchanged(self, refused: Refused) -> bool:
-        return refused.code == "not_changed"
-
     def how_to_address(self, at: Address) -> str:
         named = self._rules.mentions and at.thread_id is None
         return "Name @bot in this chat." if named and at.chat_type is not ChatType.DM else ""
@@ -142,18 +142,11 @@ class PeerAdapter(RemoteAdapter[Client]):
     async def _fetch(self, attachment: Attachment) -> bytes:
         return await self.client.content("file", wire.GetFile(file=attachment.id))
 
-    async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
+    async def _open_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         if not self.capabilities.threads:
             return None
-        name = sending.title(title, _TITLE_LIMIT)
-        call = wire.OpenThread(chat=home.chat_id, title=name, key=self._key(key))
-        with self.failures.delivering():
-            try:
-                opened = await self.client.call("open_thread", call, wire.Opened)
-            except Refused as refused:
-                if refused.code in ("no_threads", "no_permission"):
-                    return None
-                raise
+        call = wire.OpenThread(chat=home.chat_id, title=title, key=self._key(key))
+        opened = await self.client.call("open_thread", call, wire.Opened)
         return address(self.platform, opened.chat, opened.thread)
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:

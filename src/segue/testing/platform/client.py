@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import msgspec
-
-from segue.platforms.errors import UNREADABLE, Refused
+from segue.platforms.errors import Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode, encode
 from segue.testing.platform.wire import Call, Refusal
 
@@ -37,8 +35,5 @@ class Client:
 
 
 def _refused(status: int, body: bytes) -> Refused:
-    try:
-        found = msgspec.json.decode(body, type=Refusal)
-    except UNREADABLE:
-        found = Refusal(code="unknown", reason=f"HTTP {status}")
+    found = parsed(body, Refusal) or Refusal(code="unknown", reason=f"HTTP {status}")
     return Refused(status, found.reason.rstrip("."), code=found.code, after=found.retry_after)

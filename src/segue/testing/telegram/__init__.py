@@ -7,8 +7,7 @@ In a separate process, its state survives a killed gateway:
         async with peer.hands() as hands:
             anna = await hands.user("Anna")
             chat = await hands.chat(Kind.FORUM, [anna], manage_topics=True)
-            bot = telegram.Bot(peer.token, base_url=peer.base_url, base_file_url=peer.file_url)
-            ...
+            bot = telegram.Bot(peer.token, base_url=peer.base_url)
             thread = (await bot.create_forum_topic(chat, "Moving in")).message_thread_id
             await hands.say(anna, chat, "hello", thread=thread)
             shown = await hands.until(lambda shown: "hi Anna" in shown.texts, chat=chat)
@@ -22,20 +21,27 @@ bugs: it knows only the methods, parameters and tags that we use, and records an
 
 from __future__ import annotations
 
-from segue.testing.peers import FileKind as FileKind
-from segue.testing.peers import Status as Status
-from segue.testing.peers import Trouble as Trouble
-from segue.testing.peers import Upload as Upload
-from segue.testing.telegram.driver import Driver as Driver
-from segue.testing.telegram.driver import OrderRefused as OrderRefused
-from segue.testing.telegram.markup import Entity as Entity
-from segue.testing.telegram.markup import cleaned as cleaned
-from segue.testing.telegram.process import TOKEN as TOKEN
-from segue.testing.telegram.process import Peer as Peer
-from segue.testing.telegram.process import running as running
-from segue.testing.telegram.process import serving as serving
-from segue.testing.telegram.snapshot import Kind as Kind
-from segue.testing.telegram.snapshot import Message as Message
-from segue.testing.telegram.snapshot import Settings as Settings
-from segue.testing.telegram.snapshot import Shown as Shown
-from segue.testing.telegram.snapshot import Topic as Topic
+from segue.testing.peers import FileKind, OrderRefused, Status, Trouble, Upload
+from segue.testing.telegram.driver import Driver
+from segue.testing.telegram.markup import cleaned
+from segue.testing.telegram.process import TOKEN, Peer, running, serving
+from segue.testing.telegram.snapshot import Kind, Message, Settings, Shown, Topic
+
+__all__ = [
+    "TOKEN",
+    "Driver",
+    "FileKind",
+    "Kind",
+    "Message",
+    "OrderRefused",
+    "Peer",
+    "Settings",
+    "Shown",
+    "Status",
+    "Topic",
+    "Trouble",
+    "Upload",
+    "cleaned",
+    "running",
+    "serving",
+]  # fmt: skip

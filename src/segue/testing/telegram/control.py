@@ -6,10 +6,9 @@ core.telegram.org/bots/api#update lists the updates.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -18,34 +17,25 @@ from segue.testing import peers
 from segue.testing.peers import Status, Upload, User
 from segue.testing.telegram import objects
 from segue.testing.telegram.errors import bad
-from segue.testing.telegram.markup import Entity, found
+from segue.testing.telegram.markup import found
 from segue.testing.telegram.snapshot import Chat, Kind, Message, Settings
 from segue.testing.telegram.state import State
 
-_GROUPS = (Kind.GROUP, Kind.SUPERGROUP, Kind.FORUM)
-
 
 class Control(peers.Control[State]):
-    # Users and chats
-
     def bot(self, settings: Settings) -> None:
         """Change the settings of the bot and the server from now on."""
         self.state.settings = settings
-        self.state.webhook = settings.webhook
 
     def user(self, name: str, *, username: str = "", bot: bool = False) -> int:
         """Add a user and return their id."""
-        user = User(
-            id=self.state.number("user", 5_000_000_001), name=name, username=username, bot=bot
-        )
-        self.state.users[user.id] = user
-        return user.id
+        number = self.state.number("user", 5_000_000_001)
+        self.state.users[number] = User(id=number, name=name, username=username, bot=bot)
+        return number
 
     def private(self, user: int, *, topics: bool | None = None) -> int:
-        """Start the private chat with that user and return its id, which is the user's.
-
-        It has topics if the bot does, unless `topics` says otherwise.
-        """
+        """Start the private chat with that user and return its id, which is the user's. It has
+        topics if the bot does, unless `topics` says otherwise."""
         chat = Chat(id=self.state.user(user).id, kind=Kind.PRIVATE, members=(user,), topics=topics)
         self.state.chats[user] = chat
         return user
@@ -60,15 +50,10 @@ class Control(peers.Control[State]):
         manage_topics: bool = False,
     ) -> int:
         """Add a chat with these members, the first of whom owns it, and the bot. Return its id."""
-        chat = Chat(
-            id=self.state.chat_id(kind),
-            kind=kind,
-            members=tuple(self.state.user(member).id for member in members),
-            title=title,
-            status=Status.ADMINISTRATOR if admin or manage_topics else Status.MEMBER,
-            manage_topics=manage_topics,
-        )
-        self.state.chats[chat.id] = chat
+        users = tuple(self.state.user(member).id for member in members)
+        chat = Chat(id=self.state.chat_id(kind), kind=kind, members=users, title=title)
+        status = Status.ADMINISTRATOR if admin or manage_topics else Status.MEMBER
+        self.state.chats[chat.id] = replace(chat, status=status, manage_topics=manage_topics)
         return chat.id
 
     def rights(self, user: int, chat: int, status: Status, *, manage_topics: bool = False) -> None:
@@ -77,29 +62,23 @@ class Control(peers.Control[State]):
         self._member(user, before, replace(before, status=status, manage_topics=manage_topics))
 
     def join(self, user: int, chat: int) -> None:
-        """Add the bot to the chat, or restart the private chat. The bot gets an update.
-
-        In a group, Telegram also posts a service message that everyone sees.
-        """
+        """Add the bot to the chat, or restart the private chat. The bot gets an update. In a group,
+        Telegram also posts a service message that everyone sees."""
         after = self.state.chat(chat)
         out = Status.KICKED if after.private else Status.LEFT
         self._member(user, replace(after, status=out), after)
-        if after.kind in _GROUPS:
+        if not after.private:
             newcomer = objects.user(self.state.user(self.state.bot))
-            self._service(after, user, {"new_chat_members": [newcomer]})
+            self._tell(self.state.service(after, user, {"new_chat_members": [newcomer]}))
 
     def _member(self, by: int, before: Chat, after: Chat) -> None:
         """#chatmemberupdated"""
         state = self.state
         state.chats[after.id] = after
-        update = {
-            "chat": objects.chat(state, after),
-            "from": objects.user(state.user(by)),
-            "date": int(time.time()),
-            "old_chat_member": objects.member(state, before),
-            "new_chat_member": objects.member(state, after),
-        }
-        state.tell("my_chat_member", update)
+        who = {"chat": objects.chat(state, after), "from": objects.user(state.user(by))}
+        old, new = objects.member(state, before), objects.member(state, after)
+        change = {"date": int(time.time()), "old_chat_member": old, "new_chat_member": new}
+        state.tell("my_chat_member", {**who, **change})
 
     def migrate(self, chat: int, *, topics: bool = False) -> int:
         """Upgrade the group, as enabling topics does, and return the supergroup's id."""
@@ -109,8 +88,9 @@ class Control(peers.Control[State]):
         kind = Kind.FORUM if topics else Kind.SUPERGROUP
         after = replace(before, id=self.state.chat_id(kind), kind=kind)
         self.state.chats[after.id] = after
-        self._service(before, before.members[0], {"migrate_to_chat_id": after.id})
-        self._service(after, before.members[0], {"migrate_from_chat_id": before.id})
+        owner, service = before.members[0], self.state.service
+        self._tell(service(before, owner, {"migrate_to_chat_id": after.id}))
+        self._tell(service(after, owner, {"migrate_from_chat_id": before.id}))
         self.state.chats[before.id] = replace(before, became=after.id)
         return after.id
 
@@ -126,120 +106,73 @@ class Control(peers.Control[State]):
         reply_to: int | None = None,
         files: Sequence[Upload] = (),
         album: str = "",
-        anonymous: bool = False,
         forwarded_from: int | None = None,
     ) -> int:
-        """Send a message and return its id.
-
-        With a file, the text is its caption. Several files become several messages of one album: a
-        new one, or `album`. Text that starts with / is marked as a command. In a channel the
-        message is a post. An `anonymous` administrator appears as the group itself.
-        `forwarded_from` is the user who wrote the message first.
-        """
+        """Send a message and return its id. With a file, the text is its caption. Several files
+        become several messages of one album: a new one, or `album`. Text that starts with / is
+        marked as a command. `forwarded_from` is the user who wrote the message first."""
         state, at = self.state, self.state.chat(chat)
-        named = thread is not None
-        place = state.place(at, thread, user) if named else state.beside(at, reply_to)
-        hidden = anonymous or at.kind is Kind.CHANNEL
+        place = state.beside(at, reply_to) if thread is None else state.place(at, thread, user)
         if len(files) > 1 and not album:
             album = str(state.number("album", 13_000_000_001))
         more: dict[str, object] = {"media_group_id": album} if album else {}
         if forwarded_from is not None:
             more |= objects.forward(state.user(forwarded_from), int(time.time()))
-        first = Message(
-            chat=chat,
-            id=state.message_id(at),
-            thread=place[0],
-            topic=place[1],
-            author=0 if hidden else state.user(user).id,
-            text=text,
-            entities=found(text),
-            reply_to=reply_to,
-            more=more,
-        )
-        messages = [replace(first, file=state.store(upload)) for upload in files] or [first]
-        for number, message in enumerate(messages):
-            if number > 0:
-                message = replace(message, id=state.message_id(at), text="", entities=())
+        author = state.user(user).id
+        base = Message(chat=chat, id=0, author=author, reply_to=reply_to, more=more)
+        base = replace(base, thread=place[0], topic=place[1])
+        ids: list[int] = []
+        for file in [state.store(upload) for upload in files] or [None]:
+            said = "" if ids else text
+            ids.append(state.message_id(at))
+            message = replace(base, id=ids[-1], text=said, entities=found(said), file=file)
             self._tell(state.keep(message))
-        return first.id
+        return ids[0]
 
     def edit(self, chat: int, message: int, text: str) -> None:
         """Edit a user's message."""
         before = self.state.message(self.state.chat(chat), message, "message to edit")
         after = replace(before, text=text, entities=found(text))
-        self._tell(self.state.edit(before, after), "edited_")
+        self._tell(self.state.edit(before, after), "edited_message")
 
-    def react(self, chat: int, message: int) -> None:
-        """React with an emoji, which arrives as an edit that changes nothing.
-
-        It has no edit date unless the message was really edited before: tdlib/telegram-bot-api
-        issues 388 and 773.
-        """
-        self._tell(self.state.message(self.state.chat(chat), message, "message"), "edited_")
-
-    def press(self, user: int, chat: int, message: int, label: str, *, old: bool = False) -> str:
-        """Press the button with that label and return the id of the query: #callbackquery.
-
-        If `old`, the bot can no longer access the message: #inaccessiblemessage.
-        """
+    def press(self, user: int, chat: int, message: int, label: str) -> str:
+        """Press the button with that label and return the id of the query: #callbackquery."""
         state = self.state
         found = state.message(state.chat(chat), message, "message")
-        button = next((it for it in found.buttons if it.label == label), None)
-        if button is None:
-            raise bad(f"there is no button {label!r} to press")
         query = str(state.number("query", 4_300_000_000_000_000_001))
-        state.presses.add(query)
-        at = objects.message(state, found)
-        update = {
-            "id": query,
-            "from": objects.user(state.user(user)),
-            "message": {"chat": at["chat"], "message_id": message, "date": 0} if old else at,
-            "chat_instance": str(-(chat**2) % 2**60),
-            "data": button.data,
-        }
-        state.tell("callback_query", update)
+        if (button := state.press(found, label, query)) is None:
+            raise bad(f"there is no button {label!r} to press")
+        who = {"id": query, "from": objects.user(state.user(user)), "data": button.data}
+        at = {"message": objects.message(state, found), "chat_instance": str(-(chat**2) % 2**60)}
+        state.tell("callback_query", {**who, **at})
         return query
 
     # Topics
 
     def open_topic(self, user: int, chat: int, name: str) -> int:
         """Open a topic and return its thread id."""
-        at = self.state.chat(chat)
-        if not self.state.has_topics(at):
-            raise bad("the chat is not a forum")
-        topic = self.state.open_topic(at, name, user)
+        topic = self.state.open_topic(self.state.forum(chat), name, user)
         self._tell(self.state.messages[chat, topic.id])
         return topic.id
 
-    def close_topic(self, user: int, chat: int, thread: int, *, closed: bool = True) -> None:
-        """Close or reopen a topic."""
-        topic = self.state.threads[chat, thread]
-        self.state.threads[chat, thread] = replace(topic, closed=closed)
-        kind = "forum_topic_closed" if closed else "forum_topic_reopened"
-        self._service(self.state.chat(chat), user, {kind: {}}, thread)
+    def close_topic(self, user: int, chat: int, thread: int) -> None:
+        state = self.state
+        state.threads[chat, thread] = replace(state.threads[chat, thread], closed=True)
+        self._tell(state.service(state.chat(chat), user, {"forum_topic_closed": {}}, thread))
 
     def delete_topic(self, chat: int, thread: int, *, silently: bool = False) -> None:
-        """Delete a topic and everything in it. The bot gets no update.
-
-        If `silently`, later messages to the topic go to the main chat, as they did for some weeks
-        in 2026.
-        """
-        state, topic = self.state, (chat, thread)
-        if state.threads.pop(topic, None) is None:
+        """Delete a topic and its messages. The bot gets no update. If `silently`, later messages to
+        the topic go to the main chat, as they did for some weeks in 2026."""
+        if not self.state.delete_thread(chat, thread):
             raise bad("there is no such topic")
-        for it in [it for it in state.messages.values() if (it.chat, it.thread) == topic]:
-            del state.messages[chat, it.id]
         if silently:
-            state.leaky.add(topic)
+            self.state.leaky.add((chat, thread))
 
     # Updates to the bot
 
     def inject(self, frames: Sequence[str]) -> None:
-        """Deliver these frames as updates without checking them.
-
-        Each gets an update id, as Telegram always sends one. A frame that is not a JSON object is
-        delivered in place of a message.
-        """
+        """Deliver these frames as updates, unchecked. Each gets an id: Telegram always sends one. A
+        frame that is not a JSON object is delivered in place of a message."""
         for frame in frames:
             try:
                 update: Any = json.loads(frame)
@@ -255,38 +188,25 @@ class Control(peers.Control[State]):
 
     def repeat(self, last: int = 1) -> None:
         """Deliver the last updates again, under the same ids."""
-        updates = self.state.updates
-        updates.waiting += (dataclasses.replace(it, once=True) for it in updates.last(last))
+        self.state.updates.repeat_numbers(last)
 
-    def _service(
-        self, chat: Chat, by: int, more: Mapping[str, object], topic: int | None = None
-    ) -> None:
-        self._tell(self.state.service(chat, by, more, topic))
-
-    def _tell(self, message: Message, prefix: str = "") -> None:
+    def _tell(self, message: Message, kind: str = "message") -> None:
         """Queue an update about the message, if the bot receives it."""
-        chat = self.state.chats[message.chat]
-        if message.service or self._hears(chat, message):
-            kind = "channel_post" if chat.kind is Kind.CHANNEL else "message"
-            self.state.tell(prefix + kind, objects.message(self.state, message))
+        if message.service or self._hears(self.state.chats[message.chat], message):
+            self.state.tell(kind, objects.message(self.state, message))
 
     def _hears(self, chat: Chat, message: Message) -> bool:
         """Return whether the bot receives what a user writes there."""
         state = self.state
         if chat.status in (Status.LEFT, Status.KICKED):
             return False
-        if chat.kind not in _GROUPS:
-            return True
-        if state.settings.reads_all or chat.status is Status.ADMINISTRATOR:
+        if chat.private or state.settings.reads_all or chat.status is Status.ADMINISTRATOR:
             return True
         replied = state.messages.get((chat.id, message.reply_to or 0))
         if replied is not None and replied.author == state.bot:
             return True
-        return any(self._means_it(it, it.of(message.text)) for it in message.entities)
-
-    def _means_it(self, entity: Entity, said: str) -> bool:
-        """Return whether it mentions this bot, or is a command that is not for another bot."""
-        at = f"@{self.state.settings.username}"
-        if entity.type == "mention":
-            return said.lower() == at
-        return entity.type == "bot_command" and ("@" not in said or said.lower().endswith(at))
+        # A mention of this bot, or a command that is not for another bot.
+        at = f"@{state.settings.username}"
+        said = [(it.type, it.of(message.text).lower()) for it in message.entities]
+        commands = [text for kind, text in said if kind == "bot_command"]
+        return ("mention", at) in said or any("@" not in it or it.endswith(at) for it in commands)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from segue.testing import peers
 from segue.testing.peers import Action
-from segue.testing.peers import OrderRefused as OrderRefused
 from segue.testing.telegram.control import Control
 from segue.testing.telegram.snapshot import Message, Settings, Shown, Topic
 
 
 class Driver(peers.Driver[Settings, int, Message, Topic, Shown]):
-    """Acts for the users. Any process can connect through the control URL.
-
-    A message is identified by its chat and its id, because two supergroups can have messages with
-    the same id.
-    """
+    """Acts for the users. A message is identified by its chat and its id, because two supergroups
+    can have messages with the same id."""
 
     snapshot = Shown
 
@@ -27,7 +23,6 @@ class Driver(peers.Driver[Settings, int, Message, Topic, Shown]):
     migrate = Action(Control.migrate)
     say = Action(Control.say)
     edit = Action(Control.edit)
-    react = Action(Control.react)
     press = Action(Control.press)
     open_topic = Action(Control.open_topic)
     close_topic = Action(Control.close_topic)

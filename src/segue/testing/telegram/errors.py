@@ -15,8 +15,7 @@ import msgspec
 from segue.testing import peers
 from segue.testing.http import Response
 from segue.testing.peers import Trouble
-
-_BAD_GATEWAY = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
+from segue.testing.peers.errors import bad_gateway
 
 
 class Refuse(peers.Refuse):
@@ -25,11 +24,10 @@ class Refuse(peers.Refuse):
     def __init__(
         self, status: int, description: str, *, mistake: bool = False, **parameters: int
     ) -> None:
-        answer: dict[str, object] = {"ok": False, "error_code": status, "description": description}
-        if parameters:
-            answer["parameters"] = parameters
-        response = Response(status, body=msgspec.json.encode(answer))
-        super().__init__(description, response, mistake=mistake)
+        answer = {"ok": False, "error_code": status, "description": description}
+        more = {"parameters": parameters} if parameters else {}
+        body = msgspec.json.encode({**answer, **more})
+        super().__init__(description, Response(status, body=body), mistake=mistake)
 
 
 def bad(reason: str) -> Refuse:
@@ -51,13 +49,9 @@ def too_often(seconds: float) -> Refuse:
 
 
 def injected(trouble: Trouble, seconds: float) -> peers.Refuse:
-    """Return the error for a fault that a test ordered.
-
-    BROKEN is the answer of the proxy in front of Telegram's servers: 502 with an HTML body.
-    """
+    """Return the error for a fault that a test ordered."""
     if trouble is Trouble.BUSY:
         return too_often(seconds)
     if trouble is Trouble.FORBIDDEN:
         return forbidden("bot was kicked from the supergroup chat")
-    response = Response(502, {"Content-Type": "text/html"}, _BAD_GATEWAY)
-    return peers.Refuse("Bad Gateway", response)
+    return bad_gateway()

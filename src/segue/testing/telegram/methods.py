@@ -15,17 +15,19 @@ from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 from segue.testing.peers import Button, Draft, FileKind, Status, Upload
+from segue.testing.peers.entities import Formatted, units
 from segue.testing.telegram import objects
 from segue.testing.telegram.errors import Refuse, bad, mistake, too_often
-from segue.testing.telegram.markup import Formatted, cleaned, is_empty, parse_html, trimmed, units
+from segue.testing.telegram.markup import cleaned, is_empty, parse_html
 from segue.testing.telegram.objects import Json
 from segue.testing.telegram.snapshot import BotCommand, Chat, Message
-from segue.testing.telegram.state import USUAL, State, UpdateType
+from segue.testing.telegram.state import State, UpdateType
 
 ChatId: TypeAlias = int | str
 Mode: TypeAlias = Literal["HTML"] | None
 Limit = Annotated[int, Meta(ge=1, le=100)]
 Seconds = Annotated[int, Meta(ge=0)]
+Commands = Annotated[tuple[BotCommand, ...], Meta(max_length=100)]
 
 MEGABYTE = 1024 * 1024
 LARGEST_FILE = 50 * MEGABYTE
@@ -57,6 +59,10 @@ class Keyboard(Struct, frozen=True, forbid_unknown_fields=True):
     inline_keyboard: tuple[tuple[InlineButton, ...], ...]
 
 
+_PREVIEW = LinkPreview()
+_NO_BUTTONS = Keyboard(())
+
+
 class Methods:
     """Each takes the parameters of its signature, and returns the result or raises Refuse."""
 
@@ -78,10 +84,10 @@ class Methods:
         """An offset permanently confirms all updates with smaller ids. Only one poll runs at a
         time. `allowed_updates` selects the types of update that are queued from now on."""
         state, updates = self._state, self._state.updates
-        if state.webhook:
+        if state.settings.webhook:
             raise Refuse(409, _WEBHOOK_SET)
         if allowed_updates is not None:
-            state.allowed = frozenset(allowed_updates) or USUAL
+            state.allowed = allowed_updates
         if offset < 0:
             updates.waiting = updates.waiting[offset:]
         updates.confirm(offset)
@@ -90,12 +96,11 @@ class Methods:
         return [Raw(update.frame.encode()) for update in batch]
 
     def get_webhook_info(self) -> Json:
-        pending = len(self._state.updates.waiting)
-        url = self._state.webhook
-        return {"url": url, "has_custom_certificate": False, "pending_update_count": pending}
+        count = {"pending_update_count": len(self._state.updates.waiting)}
+        return {"url": self._state.settings.webhook, "has_custom_certificate": False, **count}
 
     def delete_webhook(self, drop_pending_updates: bool = False) -> bool:
-        self._state.webhook = ""
+        self._state.settings = replace(self._state.settings, webhook="")
         if drop_pending_updates:
             self._state.updates.waiting.clear()
         return True
@@ -103,18 +108,11 @@ class Methods:
     def get_my_commands(self) -> tuple[BotCommand, ...]:
         return self._state.menu
 
-    def set_my_commands(self, commands: tuple[BotCommand, ...]) -> bool:
-        if len(commands) > 100:
-            raise bad("BOT_COMMANDS_TOO_MUCH")
-        for it in commands:
-            if re.fullmatch(r"/?[a-z0-9_]{1,32}", it.command) is None:
-                raise bad("BOT_COMMAND_INVALID")
-            if not 1 <= len(it.description) <= 256:
-                raise bad("BOT_COMMAND_DESCRIPTION_INVALID")
+    def set_my_commands(self, commands: Commands) -> bool:
         self._state.menu = commands
         return True
 
-    # Chats
+    # Chats and files
 
     def get_chat(self, chat_id: ChatId) -> Json:
         return objects.full_chat(self._state, self._state.readable(chat_id))
@@ -125,16 +123,13 @@ class Methods:
             raise mistake("only the bot itself is known here as a member")
         return objects.member(self._state, chat)
 
-    # Files
-
     def get_file(self, file_id: str) -> Json:
         """A bot can download at most 20 MB."""
-        file, _ = self._state.file(file_id)
-        if file.size > 20 * MEGABYTE:
+        if (found := self._state.files.get(file_id)) is None:
+            raise bad("invalid file_id")
+        if found[0].size > 20 * MEGABYTE:
             raise bad("file is too big")
-        unique, path = f"u{file_id[-5:]}", f"files/{file_id}"
-        made: Json = {"file_id": file_id, "file_unique_id": unique, "file_size": file.size}
-        return {**made, "file_path": path}
+        return {**objects.file(found[0]), "file_path": f"files/{file_id}"}
 
     def download(self, file_path: str) -> bytes:
         """The content at a `file_path`: #file"""
@@ -150,14 +145,12 @@ class Methods:
         text: str = "",
         message_thread_id: int | None = None,
         parse_mode: Mode = None,
-        link_preview_options: LinkPreview | None = None,
-        reply_markup: Keyboard | None = None,
+        link_preview_options: LinkPreview = _PREVIEW,
+        reply_markup: Keyboard = _NO_BUTTONS,
     ) -> Json:
         chat = self._state.writable(chat_id)
-        formatted = _text(text, parse_mode, "message is too long")
-        buttons = _buttons(reply_markup)
-        preview = _previews(link_preview_options)
-        return self._post(chat, message_thread_id, formatted, buttons=buttons, preview=preview)
+        more = _text(text, parse_mode, "message is too long", link_preview_options)
+        return self._post(chat, message_thread_id, buttons=_buttons(reply_markup), **more)
 
     def send_document(
         self,
@@ -167,7 +160,13 @@ class Methods:
         message_thread_id: int | None = None,
         parse_mode: Mode = None,
     ) -> Json:
-        return self._file(chat_id, document, message_thread_id, caption, parse_mode)
+        """#sending-files"""
+        chat, more = self._state.writable(chat_id), _caption(caption, parse_mode)
+        if not document.content:
+            raise bad("file must be non-empty")
+        if len(document.content) > LARGEST_FILE:
+            raise Refuse(413, "Request Entity Too Large")
+        return self._post(chat, message_thread_id, file=self._state.store(document), **more)
 
     def send_photo(
         self,
@@ -177,34 +176,23 @@ class Methods:
         message_thread_id: int | None = None,
         parse_mode: Mode = None,
     ) -> Json:
+        size, most = len(photo.content), 10 * MEGABYTE
+        if size > most:
+            limit = f"the maximum size is {most} bytes"
+            raise bad(f"file of size {size} bytes is too big for a photo; {limit}")
+        if size and not photo.content.startswith(_IMAGES):
+            raise bad("IMAGE_PROCESS_FAILED")
         photo = replace(photo, kind=FileKind.PHOTO)
-        return self._file(chat_id, photo, message_thread_id, caption, parse_mode)
+        return self.send_document(chat_id, photo, caption, message_thread_id, parse_mode)
 
-    def _file(
-        self, chat_id: ChatId, sent: Upload, thread: int | None, caption: str, mode: Mode
-    ) -> Json:
-        chat = self._state.writable(chat_id)
-        _check_file(sent)
-        formatted = _caption(caption, mode)
-        return self._post(chat, thread, formatted, file=self._state.store(sent))
-
-    def _post(self, chat: Chat, thread: int | None, formatted: Formatted, **more: Any) -> Json:
+    def _post(self, chat: Chat, thread: int | None, **more: Any) -> Json:
         state, settings = self._state, self._state.settings
         thread, topic = state.place(chat, thread, state.bot)
         wait = state.wait(chat.id, settings.per_second, settings.chat_seconds, burst=5)
         if wait > 0:
             raise too_often(wait)
-        message = Message(
-            chat=chat.id,
-            id=state.message_id(chat),
-            thread=thread,
-            topic=topic,
-            author=state.bot,
-            text=formatted.text,
-            entities=formatted.entities,
-            **more,
-        )
-        return objects.message(state, state.post(message))
+        at = {"chat": chat.id, "id": state.message_id(chat), "thread": thread, "topic": topic}
+        return objects.message(state, state.post(Message(author=state.bot, **at, **more)))
 
     def send_message_draft(
         self,
@@ -220,10 +208,9 @@ class Methods:
             raise bad("TEXTDRAFT_PEER_INVALID")
         if draft_id == 0:
             raise mistake("draft_id must be non-zero")
-        if text:
-            text = _text(text, parse_mode, "message is too long").text
+        shown = _text(text, parse_mode, "message is too long")["text"] if text else ""
         thread, _ = self._state.place(chat, message_thread_id, self._state.bot)
-        self._state.draft(Draft(chat=chat.id, thread=thread, id=draft_id, text=text))
+        self._state.draft(Draft(chat=chat.id, thread=thread, id=draft_id, text=shown))
         return True
 
     def send_chat_action(
@@ -239,15 +226,12 @@ class Methods:
         message_id: int,
         text: str = "",
         parse_mode: Mode = None,
-        link_preview_options: LinkPreview | None = None,
-        reply_markup: Keyboard | None = None,
+        link_preview_options: LinkPreview = _PREVIEW,
+        reply_markup: Keyboard = _NO_BUTTONS,
     ) -> Json:
-        before = self._own(chat_id, message_id)
-        if before.file is not None:
-            raise bad("there is no text in the message to edit")
-        formatted = _text(text, parse_mode, "MESSAGE_TOO_LONG")
-        preview = _previews(link_preview_options)
-        return self._change(before, formatted, reply_markup, preview=preview)
+        before = self._own(chat_id, message_id, "text")
+        more = _text(text, parse_mode, "MESSAGE_TOO_LONG", link_preview_options)
+        return self._change(before, buttons=_buttons(reply_markup), **more)
 
     def edit_message_caption(
         self,
@@ -255,28 +239,24 @@ class Methods:
         message_id: int,
         caption: str = "",
         parse_mode: Mode = None,
-        reply_markup: Keyboard | None = None,
+        reply_markup: Keyboard = _NO_BUTTONS,
     ) -> Json:
-        before = self._own(chat_id, message_id)
-        if before.file is None:
-            raise bad("there is no caption in the message to edit")
-        return self._change(before, _caption(caption, parse_mode), reply_markup)
+        before, more = self._own(chat_id, message_id, "caption"), _caption(caption, parse_mode)
+        return self._change(before, buttons=_buttons(reply_markup), **more)
 
-    def _own(self, chat_id: ChatId, name: int) -> Message:
+    def _own(self, chat_id: ChatId, name: int, kind: str) -> Message:
         message = self._state.message(self._state.writable(chat_id), name, "message to edit")
         if message.author != self._state.bot or message.service:
             raise bad("message can't be edited")
+        if kind != ("caption" if message.file else "text"):
+            raise bad(f"there is no {kind} in the message to edit")
         return message
 
-    def _change(
-        self, before: Message, formatted: Formatted, markup: Keyboard | None, **more: Any
-    ) -> Json:
-        text, entities, buttons = formatted.text, formatted.entities, _buttons(markup)
-        after = replace(before, text=text, entities=entities, buttons=buttons)
-        if after == before:
+    def _change(self, before: Message, **more: Any) -> Json:
+        after = replace(before, **more)
+        if replace(after, preview=before.preview) == before:
             raise bad(_NOT_MODIFIED)
-        changed = self._state.edit(before, replace(after, **more))
-        return objects.message(self._state, changed)
+        return objects.message(self._state, self._state.edit(before, after))
 
     def delete_message(self, chat_id: ChatId, message_id: int) -> bool:
         """#deletemessage says which messages a bot can delete."""
@@ -301,8 +281,8 @@ class Methods:
     # threaded mode (since Bot API 9.4). The error texts are from `ForumTopicManager` in tdlib/td.
 
     def create_forum_topic(self, chat_id: ChatId, name: str = "") -> Json:
-        chat = self._forum(chat_id)
-        if not _manages(chat):
+        chat = self._state.forum(chat_id)
+        if not chat.topics_managed:
             raise bad("not enough rights to create a topic")
         if units(name) > 128:
             # Telegram truncates it.
@@ -315,73 +295,46 @@ class Methods:
 
     def reopen_forum_topic(self, chat_id: ChatId, message_thread_id: int) -> bool:
         """The bot may always reopen the topics that it opened."""
-        chat = self._forum(chat_id)
+        chat = self._state.forum(chat_id)
         if chat.private:
             raise bad("the chat is not a supergroup forum")
         if (topic := self._state.threads.get((chat.id, message_thread_id))) is None:
             raise bad("TOPIC_ID_INVALID")
-        if not _manages(chat) and topic.by != self._state.bot:
+        if not chat.topics_managed and topic.by != self._state.bot:
             raise bad("not enough rights to close or open the topic")
         if not topic.closed:
             raise bad("TOPIC_NOT_MODIFIED")
         self._state.threads[chat.id, topic.id] = replace(topic, closed=False)
         return True
 
-    def _forum(self, chat_id: ChatId) -> Chat:
-        chat = self._state.writable(chat_id)
-        if not self._state.has_topics(chat):
-            raise bad("the chat is not a forum")
-        return chat
+
+# Fields of a message, from parameters
 
 
-def _manages(chat: Chat) -> bool:
-    return chat.private or (chat.status is Status.ADMINISTRATOR and chat.manage_topics)
-
-
-def _formatted(text: str, mode: Mode) -> Formatted:
-    return trimmed(parse_html(cleaned(text)) if mode else Formatted(cleaned(text)))
-
-
-def _text(text: str, mode: Mode, too_long: str) -> Formatted:
-    """A message's text: 1 to 4096 characters after parsing the markup."""
+def _text(text: str, mode: Mode, too_long: str, preview: LinkPreview = _PREVIEW) -> dict[str, Any]:
+    """1 to 4096 characters after parsing the markup."""
     if not text:
         raise bad("message text is empty")
-    formatted = _formatted(text, mode)
-    if is_empty(formatted.text):
+    formatted = _formatted(text, mode, 4096, too_long)
+    if is_empty(formatted["text"]):
         raise bad("text must be non-empty")
-    if units(formatted.text) > 4096:
+    return {**formatted, "preview": not preview.is_disabled}
+
+
+def _caption(text: str, mode: Mode) -> dict[str, Any]:
+    """0 to 1024 characters after parsing the markup."""
+    return _formatted(text, mode, 1024, "message caption is too long")
+
+
+def _formatted(text: str, mode: Mode, limit: int, too_long: str) -> dict[str, Any]:
+    made = (parse_html(cleaned(text)) if mode else Formatted(cleaned(text))).trimmed()
+    if units(made.text) > limit:
         raise bad(too_long)
-    return formatted
+    return {"text": made.text, "entities": made.entities}
 
 
-def _caption(text: str, mode: Mode) -> Formatted:
-    """A file's caption: 0 to 1024 characters after parsing the markup."""
-    formatted = _formatted(text, mode)
-    if units(formatted.text) > 1024:
-        raise bad("message caption is too long")
-    return formatted
-
-
-def _previews(options: LinkPreview | None) -> bool:
-    return options is None or not options.is_disabled
-
-
-def _check_file(sent: Upload) -> None:
-    """#sending-files"""
-    length, photo = len(sent.content), sent.kind is FileKind.PHOTO
-    if not length:
-        raise bad("file must be non-empty")
-    if length > LARGEST_FILE:
-        raise Refuse(413, "Request Entity Too Large")
-    if photo and length > 10 * MEGABYTE:
-        limit = f"the maximum size is {10 * MEGABYTE} bytes"
-        raise bad(f"file of size {length} bytes is too big for a photo; {limit}")
-    if photo and not sent.content.startswith(_IMAGES):
-        raise bad("IMAGE_PROCESS_FAILED")
-
-
-def _buttons(keyboard: Keyboard | None) -> tuple[Button, ...]:
-    rows = () if keyboard is None else keyboard.inline_keyboard
+def _buttons(keyboard: Keyboard) -> tuple[Button, ...]:
+    rows = keyboard.inline_keyboard
     if sum(map(len, rows)) > 100:
         raise bad("reply markup is too long")
     return tuple(_button(it, number) for number, row in enumerate(rows) for it in row)

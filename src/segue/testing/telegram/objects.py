@@ -10,8 +10,10 @@ from segue.testing.telegram.state import State
 
 Json = dict[str, object]
 
-ANONYMOUS = User(id=1087968824, name="Group", username="GroupAnonymousBot", bot=True)
-"""The author that the bot sees when an administrator appears as the group itself."""
+_ME = {
+    "can_join_groups": True, "supports_inline_queries": False, "can_connect_to_business": False,
+    "has_main_web_app": False, "allows_users_to_create_topics": True,
+}  # fmt: skip
 _RIGHTS = (
     "can_manage_chat", "can_change_info", "can_delete_messages", "can_invite_users",
     "can_restrict_members", "can_pin_messages", "can_manage_video_chats", "can_post_stories",
@@ -31,23 +33,15 @@ def _filled(**fields: object) -> Json:
 
 def user(it: User[int]) -> Json:
     """#user"""
-    language = "" if it.bot else "en"
-    more = _filled(username=it.username, language_code=language)
+    more = _filled(username=it.username, language_code="" if it.bot else "en")
     return {"id": it.id, "is_bot": it.bot, "first_name": it.name, **more}
 
 
 def me(state: State) -> Json:
     """#getme: the user, with the fields that only this method returns."""
-    return {
-        **user(state.users[state.bot]),
-        "can_join_groups": True,
-        "can_read_all_group_messages": state.settings.reads_all,
-        "supports_inline_queries": False,
-        "can_connect_to_business": False,
-        "has_main_web_app": False,
-        "has_topics_enabled": state.settings.topics,
-        "allows_users_to_create_topics": True,
-    }
+    reads, topics = state.settings.reads_all, state.settings.topics
+    more = {"can_read_all_group_messages": reads, "has_topics_enabled": topics}
+    return {**user(state.users[state.bot]), **_ME, **more}
 
 
 def chat(state: State, it: Chat) -> Json:
@@ -55,10 +49,9 @@ def chat(state: State, it: Chat) -> Json:
     if it.private:
         person = state.users[it.id]
         names = _filled(first_name=person.name, username=person.username)
-        return {"id": it.id, "type": "private", **names}
-    kind = "supergroup" if it.supergroup else it.kind.value
+        return {"id": it.id, "type": it.type, **names}
     forum = _filled(is_forum=it.kind is Kind.FORUM)
-    return {"id": it.id, "title": it.title, "type": kind, **forum}
+    return {"id": it.id, "title": it.title, "type": it.type, **forum}
 
 
 def full_chat(state: State, it: Chat) -> Json:
@@ -77,22 +70,19 @@ def member(state: State, it: Chat) -> Json:
         made |= {**dict.fromkeys(_RIGHTS, True), **dict.fromkeys(_NO_RIGHTS, False)}
         if it.supergroup:
             made["can_manage_topics"] = it.manage_topics
-        if it.kind is Kind.CHANNEL:
-            made |= {"can_post_messages": True, "can_edit_messages": True}
     return made
 
 
 def message(state: State, it: Message, *, nested: bool = False) -> Json:
     """#message"""
-    where = state.chats[it.chat]
     replied = None if nested else _replied(state, it)
     text, entities = ("caption", "caption_entities") if it.file else ("text", "entities")
     more = {text: it.text, entities: msgspec.to_builtins(it.entities)}
     return {
         "message_id": it.id,
-        "chat": chat(state, where),
+        "chat": chat(state, state.chats[it.chat]),
         "date": it.date,
-        **_author(state, where, it),
+        "from": user(state.user(it.author)),
         **_filled(
             message_thread_id=it.thread,
             is_topic_message=it.topic,
@@ -102,7 +92,7 @@ def message(state: State, it: Message, *, nested: bool = False) -> Json:
             reply_markup=it.buttons and {"inline_keyboard": _keyboard(it.buttons)},
             **more,
         ),
-        **(_file(it.file) if it.file else {}),
+        **(_sent(it.file) if it.file else {}),
         **it.more,
     }
 
@@ -116,32 +106,25 @@ def forward(author: User[int], date: int) -> Json:
     return {"forward_origin": origin, "forward_date": date}
 
 
-def _author(state: State, where: Chat, it: Message) -> Json:
-    if it.author != 0:
-        return {"from": user(state.user(it.author))}
-    hidden: Json = {"sender_chat": chat(state, where)}
-    return hidden if where.kind is Kind.CHANNEL else {"from": user(ANONYMOUS), **hidden}
-
-
 def _replied(state: State, it: Message) -> Message | None:
-    """The message that this one replies to.
-
-    A message in a topic without an explicit reply counts as a reply to the message that opened
-    the topic (`get_same_chat_reply_to_message_id` of tdlib/telegram-bot-api).
-    """
-    target = it.reply_to
-    if target is None and it.topic and it.thread != it.id:
-        target = it.thread
-    return None if target is None else state.messages.get((it.chat, target))
+    """The message that this one replies to. A message in a topic that is no reply counts as one to
+    the message that opened the topic (`get_same_chat_reply_to_message_id` of
+    tdlib/telegram-bot-api)."""
+    opened = it.thread if it.topic and it.thread != it.id else None
+    return state.messages.get((it.chat, it.reply_to or opened or 0))
 
 
-def _file(it: File) -> Json:
+def file(it: File) -> Json:
+    """#file"""
+    return {"file_id": it.id, "file_unique_id": f"u{it.id[-5:]}", "file_size": it.size}
+
+
+def _sent(it: File) -> Json:
     """#document or #photosize"""
-    made: Json = {"file_id": it.id, "file_unique_id": f"u{it.id[-5:]}", "file_size": it.size}
     if it.kind is FileKind.DOCUMENT:
-        return {"document": {**made, "file_name": it.name, "mime_type": it.media_type}}
+        return {"document": {**file(it), "file_name": it.name, "mime_type": it.media_type}}
     small = {"file_id": f"{it.id}s", "file_unique_id": f"s{it.id[-5:]}", "file_size": 900}
-    sizes = {**small, "width": 90, "height": 67}, {**made, "width": 800, "height": 600}
+    sizes = {**small, "width": 90, "height": 67}, {**file(it), "width": 800, "height": 600}
     return {"photo": list(sizes)}
 
 

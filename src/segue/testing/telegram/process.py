@@ -11,15 +11,11 @@ TOKEN = "7000000001:the_token_of_the_bot_for_tests_00001"  # noqa: S105 - it ope
 
 
 class Peer(peers.Peer):
-    """A running fake. Pass its `base_url` and `file_url` to python-telegram-bot."""
+    """A running fake. Pass its `base_url` to python-telegram-bot."""
 
     @property
     def base_url(self) -> str:
         return f"{self.url}/bot"
-
-    @property
-    def file_url(self) -> str:
-        return f"{self.url}/file/bot"
 
     def hands(self) -> Driver:
         """Return new hands, for use in an `async with`."""

@@ -52,8 +52,7 @@ class Server(peers.Server[Settings, State]):
 
     def _authorized(self, request: Request) -> tuple[bool, str]:
         """Check the token. Return whether this is a file request, and the method or file path."""
-        match = _TARGET.fullmatch(request.target)
-        if match is None:
+        if (match := _TARGET.fullmatch(request.target)) is None:
             raise Refuse(404, "Not Found", mistake=True)
         if _TOKEN.fullmatch(token := urllib.parse.unquote(match[2])) is None:
             raise Refuse(404, "Not Found")

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from segue.testing import peers
-from segue.testing.telegram.markup import Entity
+from segue.testing.peers.entities import Entity
 
 Topic: TypeAlias = peers.Thread[int]
-"""Its id is the id of the message that opened it."""
 
 
 class Kind(StrEnum):
-    """The kinds of chat."""
+    """The kinds of chat. A forum is a supergroup with topics."""
 
     PRIVATE = "private"
     """One user and the bot; has topics if the bot has them enabled."""
     GROUP = "group"
     """A basic group: it has no topics, and can be upgraded."""
     SUPERGROUP = "supergroup"
-    """A supergroup without topics. A reply still has a thread."""
     FORUM = "forum"
-    """A supergroup with topics."""
     CHANNEL = "channel"
 
 
@@ -55,13 +52,20 @@ class Chat(peers.Chat[int], frozen=True, kw_only=True):
         return self.kind is Kind.PRIVATE
 
     @property
+    def topics_managed(self) -> bool:
+        return self.private or (self.status is peers.Status.ADMINISTRATOR and self.manage_topics)
+
+    @property
     def supergroup(self) -> bool:
         return self.kind in (Kind.SUPERGROUP, Kind.FORUM)
 
+    @property
+    def type(self) -> str:
+        """Its kind, as the bot sees it."""
+        return "supergroup" if self.supergroup else self.kind.value
+
 
 class Message(peers.Message[int], frozen=True, kw_only=True):
-    """The author of a channel's post, and of an anonymous administrator's message, is 0."""
-
     topic: bool = False
     """Whether the thread is a topic: `is_topic_message`."""
     entities: tuple[Entity, ...] = ()
@@ -70,10 +74,8 @@ class Message(peers.Message[int], frozen=True, kw_only=True):
 
 
 class BotCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """#botcommand"""
-
-    command: str
-    description: str
+    command: Annotated[str, Meta(pattern=r"^/?[a-z0-9_]{1,32}$")]
+    description: Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class Shown(peers.Shown[int, Message, Topic], frozen=True, kw_only=True):

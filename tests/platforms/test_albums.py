@@ -1,0 +1,76 @@
+"""An album is one message."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.core.address import Address, ChatType, Platform, Sender
+from segue.platforms.albums import Albums
+from segue.platforms.base import Attachment, Inbound, InboundKind
+
+
+def albums() -> Albums[str]:
+    """An update is a letter: the name of its album. A dot is no part of any."""
+    return Albums(lambda update: update.strip("."))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "settled"),
+    [
+        ("", "...", 3),
+        ("", "..aa.", 2),
+        ("aa.", "aa.", 3),
+        ("a", "aa", 0),
+        ("aa", "aabb", 2),
+        ("aa", "aab.", 2),
+        ("a.a", "aba.b", 0),
+        ("aabb", "aabb", 4),
+        ("..aa", "aa", 2),
+    ],
+)
+def test_an_album_is_ready_once_it_has_stopped_growing(before: str, now: str, settled: int):
+    found = albums()
+    found.settled(before)
+    assert found.settled(now) == settled
+
+
+def test_one_album_after_another_holds_up_nothing_for_long():
+    found = albums()
+    assert [found.settled(names) for names in ("a.", "a.b.", "b.c.", "c.d.")] == [0, 2, 2, 2]
+
+
+def test_the_updates_of_an_album_are_gathered_where_its_first_one_is():
+    assert list(albums().gathered("ab.a.b")) == [["a", "a"], ["b", "b"], ["."], ["."]]
+
+
+def part(
+    number: int, text: str, forwarded_from: str | None = None, *, addressed: bool = True
+) -> Inbound:
+    return Inbound(
+        kind=InboundKind.MESSAGE,
+        update_id=str(number),
+        message_id=str(number),
+        address=Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1"),
+        sender=Sender(platform=Platform.TELEGRAM, user_id="1"),
+        text=text,
+        attachments=(Attachment(str(number), f"{number}.txt", "text/plain", 1),),
+        forwarded_from=forwarded_from,
+        addressed=addressed,
+    )
+
+
+def test_an_album_says_all_that_its_parts_say():
+    found = albums().merged("a", [part(1, ""), part(2, "two"), part(3, "three")])
+    assert (found.update_id, found.message_id, found.text) == ("1", "2", "two\n\nthree")
+    assert [file.id for file in found.attachments] == ["1", "2", "3"]
+
+
+def test_an_album_with_forwarded_words_is_forwarded():
+    assert albums().merged("a", [part(1, ""), part(2, "/approve", "Eve")]).typed == ""
+
+
+def test_a_file_that_comes_late_is_addressed_to_the_bot_if_its_album_was():
+    found, ours, other = albums(), part(1, ""), part(2, "", addressed=False)
+    asked = [("a", [other, ours]), ("a", [other]), ("b", [other]), (".", [ours]), (".", [other])]
+    addressed = [found.merged(name, parts).addressed for name, parts in asked]
+    assert addressed == [True, True, False, True, False]
