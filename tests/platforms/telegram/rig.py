@@ -14,7 +14,6 @@ from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, File, Place, Seen, listening
 from segue.testing.telegram import Driver, Kind, Message, Peer, Upload, cleaned
-    Driver,
 from segue.testing.telegram.errors import Refuse
 from segue.testing.telegram.markup import parse_html
 from tests.platforms.telegram.specimens import SPECIMENS

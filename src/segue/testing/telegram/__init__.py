@@ -28,20 +28,6 @@ from segue.testing.telegram.process import TOKEN, Peer, running, serving
 from segue.testing.telegram.snapshot import Kind, Message, Settings, Shown, Topic
 
 __all__ = [
-    "TOKEN",
-    "Driver",
-    "FileKind",
-    "Kind",
-    "Message",
-    "OrderRefused",
-    "Peer",
-    "Settings",
-    "Shown",
-    "Status",
-    "Topic",
-    "Trouble",
-    "Upload",
-    "cleaned",
-    "running",
-    "serving",
+    "TOKEN", "Driver", "FileKind", "Kind", "Message", "OrderRefused", "Peer", "Settings", "Shown",
+    "Status", "Topic", "Trouble", "Upload", "cleaned", "running", "serving",
 ]  # fmt: skip
