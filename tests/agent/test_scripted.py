@@ -37,6 +37,12 @@ async def test_without_a_script_it_says_that_it_is_no_model_and_repeats_what_it_
         assert pieces[-1] == End(stop=Stop.DONE)
 
 
+async def test_without_a_script_it_keeps_no_prompts():
+    model = ScriptedModel()
+    await hear(model, asking())
+    assert model.prompts == []
+
+
 async def test_asked_nothing_it_still_says_what_it_is():
     assert "scripted stand-in" in words(await hear(ScriptedModel(), asking()))
 

@@ -66,12 +66,11 @@ async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_
 
         async def says(chats: int, each: int) -> tuple[float, float]:
             """In so many chats; the statements and the rows for each of the messages."""
-            mine, asked = gateway._store._engine.process, len(house.model.prompts)
+            mine = gateway._store._engine.process
             statements, rows = work.statements[mine], work.rows[mine]
             await crowd.at_once(each, chats=chats, within=WITHIN)
             await house.idle()
             messages = chats * each
-            assert len(house.model.prompts) - asked == messages
             return (
                 (work.statements[mine] - statements) / messages,
                 (work.rows[mine] - rows) / messages,

@@ -52,7 +52,7 @@ class ScriptedModel:
     ) -> None:
         """`pause` is the time between words, in seconds."""
         self.prompts: list[Prompt] = []
-        """Every prompt received so far."""
+        """Every prompt of the script so far. Without a script, none: a gateway runs for weeks."""
         self.context = context
         self._script = None if script is None else iter(script)
         self._pause = pause
@@ -67,7 +67,8 @@ class ScriptedModel:
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         """Stream the next answer of the script. Raise ModelError after the last one."""
-        self.prompts.append(prompt)
+        if self._script is not None:
+            self.prompts.append(prompt)
         answer = self._next(prompt)
         await asyncio.sleep(0)
         for word in _WORDS.findall(answer.text):
