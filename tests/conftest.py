@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import signal
 from collections.abc import Generator
@@ -36,8 +37,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    gc.disable()  # while the tests are collected: see below
     # If the tests run in the background, SIGINT may be ignored, and child processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    # What was imported and collected stays until the end. The garbage collector need not look at it
+    # again and again, which takes a tenth of the time of all tests.
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
