@@ -37,7 +37,7 @@ def of_session(tx: Tx, session_id: str, platform: Platform) -> tuple[Door, ...]:
 
 
 def arrived(tx: Tx, no: int, address: Address) -> None:
-    """Record that the session with this number is at `address`. A chat itself is nobody's door."""
+    """Record that the session with this number is at `address`. A chat itself is not a door."""
     if address.thread_id is None:
         return
     tx.insert(

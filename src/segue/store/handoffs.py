@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from segue.core.address import Address, Platform
@@ -405,19 +406,16 @@ def _handoff(row: Row) -> Handoff:
     handoff_id, session_id, platform, state, requested, claim_by, key, *rest = row
     home, message, new_thread, attempt, fence, process, lease_until, *rest = rest
     claimed, finished, step, thread, reply, failure, error, detail, confirmed = rest
-    plain = Handoff(
+    read = partial(
+        Handoff,
         id=handoff_id,
         session_id=session_id,
-        platform=Platform(platform) if platform in set(Platform) else Platform.LOCAL,
-        state=State.FAILED,
         requested=moment(requested),
         claim_by=Ticks(claim_by),
         key=key,
-        failure=Failure.ERROR,
     )
     try:
-        return replace(
-            plain,
+        return read(
             platform=Platform(platform),
             state=State(state),
             home=address_or_none(home),
@@ -438,4 +436,9 @@ def _handoff(row: Row) -> Handoff:
             confirmed=bool(confirmed),
         )
     except ValueError as problem:
-        return replace(plain, error=unreadable(problem))
+        return read(
+            platform=Platform(platform) if platform in set(Platform) else Platform.LOCAL,
+            state=State.FAILED,
+            failure=Failure.ERROR,
+            error=unreadable(problem),
+        )
