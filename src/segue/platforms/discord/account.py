@@ -1,0 +1,105 @@
+"""The bot's account: its setup, its channels, and what it may do there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from segue.core.address import Address, HomeChannel
+from segue.core.text import count
+from segue.platforms.base import Finding
+from segue.platforms.diagnostics import check
+from segue.platforms.discord.client import PORTAL, DiscordClient
+from segue.platforms.discord.parser import address
+from segue.platforms.discord.wire import FORUMS, WITH_THREADS, Channel, Detail, Profile, Resource
+from segue.platforms.errors import tolerating_absence
+
+_ADMINISTRATOR = 1 << 3
+SEND, THREADS = 1 << 11, 1 << 35 | 1 << 38
+NEEDED = {
+    1 << 10: "View Channels",
+    SEND: "Send Messages",
+    1 << 15: "Attach Files",
+    1 << 16: "Read Message History",
+    1 << 35: "Create Public Threads",
+    1 << 38: "Send Messages in Threads",
+}
+"""All permissions that the bot needs in a channel, as Discord calls them."""
+_INVITE = "https://discord.com/oauth2/authorize"
+_CONTENT = 1 << 18 | 1 << 19
+NO_TOKEN = Finding(
+    False,
+    "There is no token that Discord accepts.",
+    f"At {PORTAL} choose the bot, then Bot, press Reset Token, and type `segue setup discord`.",
+    vital=True,
+)
+_INTENT = f"At {PORTAL} choose the bot, then Bot, and turn Message Content Intent on."
+_UNREACHED = "Invite the bot to the server again, write something to it there, and send /sethome."
+_RIGHTS = "Give the bot these permissions in the settings of the channel."
+_SHARED = "Send /sethome in a text channel or in a forum, if each handoff should get a thread."
+
+
+async def checks(client: DiscordClient, home: Address | None) -> AsyncGenerator[Finding]:
+    """Check the bot and its home channel. Read-only, and does not connect for events, so a running
+    gateway is not disturbed."""
+    me = await client.call("GET", "/users/@me", Profile)
+    yield Finding(True, f"The token is good: the bot is {me.name}.")
+    app = await client.call("GET", "/applications/@me", Resource)
+    if not app.flags & _CONTENT:
+        yield Finding(False, "The bot cannot read what users write.", _INTENT, vital=True)
+        return
+    # Exactly the permissions that it needs.
+    link = f"{_INVITE}?client_id={app.id}&scope=bot&permissions={sum(NEEDED)}"
+    servers = app.approximate_guild_count
+    good = f"The bot is in {count(servers, 'server')}. This link adds it to another: {link}"
+    yield check(servers, good, "The bot is in no server yet.", f"Add it to one of yours: {link}")
+    if home is None:
+        return
+    if (channel := await _seen(client, "GET", f"/channels/{home.chat_id}")) is None:
+        yield Finding(False, "The bot cannot see the home channel any more.", _UNREACHED)
+        return
+    yield Finding(True, f"The home channel is {channel.title}.")
+    if channel.is_dm:
+        return
+    given = await rights(client, channel, me.id)
+    missing = ", ".join(name for bit, name in NEEDED.items() if not given & bit)
+    bad = f"The bot lacks permissions there: {missing}."
+    yield check(not missing, "The bot has all permissions there.", bad, _RIGHTS)
+    good, bad = "Each handoff gets a thread there.", "It has no threads, so handoffs share it."
+    yield check(channel.type in (*WITH_THREADS, *FORUMS), good, bad, _SHARED)
+
+
+async def rights(client: DiscordClient, channel: Channel, me: str) -> int:
+    """The permissions of the bot in a channel, as bits."""
+    if channel.guild_id is None:
+        return sum(NEEDED)
+    guild = await client.call("GET", f"/guilds/{channel.guild_id}", Resource)
+    member = await client.call("GET", f"/guilds/{guild.id}/members/{me}", Detail)
+    roles, given = {guild.id, *member.roles}, 0  # everyone's role has the id of the server
+    for role in guild.roles:
+        given |= int(role.permissions) if role.id in roles else 0
+    if given & _ADMINISTRATOR or guild.owner_id == me:
+        return -1
+    # In this order: what the channel says of everyone, of roles, and of the bot itself.
+    for ids in ({guild.id}, roles - {guild.id}, {me}):
+        found = [it for it in channel.permission_overwrites if it.id in ids]
+        for it in found:
+            given &= ~int(it.deny)
+        for it in found:
+            given |= int(it.allow)
+    return given
+
+
+async def find(client: DiscordClient, name: str) -> HomeChannel | None:
+    """The channel with that id, or the direct message with the user who has it. None if the bot
+    cannot see it."""
+    found = await _seen(client, "GET", f"/channels/{name}")
+    body = {"recipient_id": name}
+    found = found or await _seen(client, "POST", "/users/@me/channels", json=body)
+    return found and HomeChannel(address=address(found), name=found.title)
+
+
+async def _seen(client: DiscordClient, method: str, path: str, **body: Any) -> Channel | None:
+    with tolerating_absence():
+        return await client.call(method, path, Channel, **body)
+    return None

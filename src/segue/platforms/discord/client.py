@@ -1,0 +1,212 @@
+"""Calls to Discord over our HTTP client, events over discord.py's gateway socket, and what their
+failures mean. The library's own loop ends at a malformed event, and its own calls wait and repeat
+themselves, while the gateway must know what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import aiohttp
+import yarl
+from discord import Client as Library
+from discord import ConnectionClosed, Intents
+from discord.gateway import DiscordWebSocket, ReconnectWebSocket
+from msgspec import Struct
+
+from segue.core.address import Address, Platform
+from segue.platforms.discord.wire import Detail
+from segue.platforms.errors import FailureRule, Failures, Lost, Refused, converted, parsed
+from segue.platforms.http import HttpClient, decode
+from segue.platforms.sending import number
+
+Event = tuple[str, Any]  # its name and its data
+T = TypeVar("T")
+
+_TOKEN = re.compile(r"[A-Za-z0-9._-]+")
+_AGENT = {"User-Agent": "DiscordBot (https://pypi.org/project/segue, 1)"}
+_INTENTS = Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)
+_BEGINNINGS = ("READY", "RESUMED")
+_EVENTS = (
+    *_BEGINNINGS, "GUILD_CREATE", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE",
+    "CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_UPDATE", "THREAD_DELETE",
+)  # fmt: skip
+_MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+PORTAL = "https://discord.com/developers/applications"
+_UNKNOWN = f"the token is not right; get it at {PORTAL} and type `segue setup discord`"
+_MISSING = "there is no token for the bot yet; type `segue setup discord`"
+_NO_CONTENT = f"the bot's Message Content Intent is off; turn it on at {PORTAL}, under Bot"
+_UNDELIVERED = {
+    "it was deleted; go on with `segue resume`, or with /resume in another chat": ("10003",),
+    "the bot was removed from that server or channel; invite it again": ("50001", "10004"),
+    "the bot lacks a permission there; type `segue doctor` to see which": ("50013",),
+    "the thread is locked; unlock it there, or let the bot manage threads": ("160005",),
+    "you do not let the bot write to you; allow messages from members of your server": ("50007",),
+    "a forum takes messages only in its posts": ("40058", "50008"),
+}
+NO_THREADS = ("50001", "50013", "50024", "160006", "160007")  # not allowed, or too many
+
+
+def _broken(error: Exception) -> Refused | Lost:
+    """What it means that the socket has failed."""
+    code = str(getattr(error, "code", ""))
+    if code in ("4004", "4014"):
+        return Refused(401, "the connection was refused", code=code)
+    return Lost("the connection broke", arrived=True)
+
+
+_SOCKET_ERRORS = (ConnectionClosed, ReconnectWebSocket, aiohttp.ClientError, OSError)
+FAILURES = Failures(
+    Platform.DISCORD,
+    connecting=(FailureRule(_NO_CONTENT, ("4014",)), FailureRule(_UNKNOWN, status=(401,))),
+    delivering=(
+        FailureRule(_UNKNOWN, status=(401,), account=True),
+        *(FailureRule(reason, says) for reason, says in _UNDELIVERED.items()),
+    ),
+    no_threads=(FailureRule(says=NO_THREADS),),
+    known=dict.fromkeys(_SOCKET_ERRORS, _broken),
+)
+
+logger = logging.getLogger(__name__)
+logging.getLogger("discord.client").setLevel(logging.ERROR)  # it misses packages for sound
+
+
+class _GatewaySocket(DiscordWebSocket):
+    """The library's gateway socket, which skips a malformed frame."""
+
+    async def received_message(self, msg: Any, /) -> None:
+        try:
+            await super().received_message(msg)
+        except _MALFORMED as error:
+            logger.warning("frame skipped platform=discord: %s", type(error).__name__)
+
+
+class DiscordClient:
+    """A bot: its calls, and its connection for events."""
+
+    def __init__(
+        self, hear: Callable[[Event], None], token: str, url: str, silence: float, pause: float
+    ) -> None:
+        """Raise ConnectFailed if it cannot be a token. `hear` takes the events."""
+        if not _TOKEN.fullmatch(token):
+            raise FAILURES.unreachable(_UNKNOWN if token else _MISSING)
+        self._hear, self._token, self._official, self._pause = hear, token, not url, pause
+        self._api = f"{(url or 'https://discord.com').rstrip('/')}/api/v10"
+        self._http = HttpClient(silence=silence, secret=token, refusal=_refusal, trust_env=not url)
+        self._session: aiohttp.ClientSession | None = None
+        self._socket: _GatewaySocket | None = None
+        self._resume: dict[str, Any] = {}
+        """How to continue the session after the connection broke; empty if there is none."""
+        self._begun = self._closed = False
+        self.ready = Detail()
+        """The application and the servers of the bot. Known once connected."""
+
+    async def call(self, method: str, path: str, kind: type[T], **body: Any) -> T:
+        """Make a call and return its answer. `body` is that of HttpClient.request. An empty answer
+        is None."""
+        headers = {**_AGENT, "Authorization": f"Bot {self._token}"}
+        answer = await self._http.request(method, self._api + path, headers=headers, **body)
+        return decode(answer or b"null", kind)
+
+    async def fetch(self, url: str, limit: int) -> bytes:
+        """The content of a file. It is on another server, which must not get the token."""
+        return await self._http.request("GET", url, limit=limit, headers=_AGENT)
+
+    # Events
+
+    async def connect(self) -> None:
+        """Connect for events, unless connected. An interrupted session continues where it stopped.
+        If it cannot, a new one begins, with the event READY."""
+        if self._socket is not None and self._socket.open:
+            return None
+        for pause in (0.0, 0.0, self._pause) if self._resume else (0.0, self._pause):
+            # Discord takes one new session in five seconds, and another process may have begun one.
+            await asyncio.sleep(pause)
+            try:
+                async with asyncio.timeout(self._http.silence):
+                    return await self._open()
+            except BaseException as error:
+                await self._hang_up()
+                if not isinstance(error, ReconnectWebSocket):
+                    raise
+            self._resume = {}
+        raise ReconnectWebSocket(None)
+
+    async def _open(self) -> None:
+        if not (url := self._resume.get("gateway")):
+            url = yarl.URL((await self.call("GET", "/gateway/bot", Detail)).url)
+        self._session, self._begun = aiohttp.ClientSession(trust_env=self._official), False
+        library = Library(intents=_INTENTS)
+        library.loop, library.http.token = asyncio.get_running_loop(), self._token
+        plug = partial(self._session.ws_connect, max_msg_size=0, autoclose=False, headers=_AGENT)
+        library.http.ws_connect = cast("Any", plug)
+        state = library._connection  # pyright: ignore[reportPrivateUsage]
+        state.parsers = {name: partial(self._parse, name) for name in _EVENTS}
+        given: Any = {"initial": True, **self._resume, "gateway": url}
+        self._socket = await _GatewaySocket.from_client(library, resume=bool(self._resume), **given)
+        while not self._begun:
+            await self._poll()
+
+    def _parse(self, name: str, data: Any) -> None:
+        self._begun |= name in _BEGINNINGS
+        self.ready = (converted(data, Detail) if name == "READY" else None) or self.ready
+        self._hear((name, data))
+
+    async def listen(self) -> None:
+        """Wait until something arrives. Reconnect if Discord asks for it."""
+        try:
+            await self._poll()
+        except ReconnectWebSocket as again:
+            await self._hang_up()
+            if self._closed:
+                raise
+            self._resume = self._resume if again.resume else {}
+            await self.connect()
+
+    async def _poll(self) -> None:
+        if (socket := self._socket) is None:
+            raise ReconnectWebSocket(None)
+        try:
+            await socket.poll_event()
+        finally:
+            if socket.session_id:
+                at = {"session": socket.session_id, "sequence": socket.sequence}
+                self._resume = {**at, "gateway": socket.gateway}
+
+    async def _hang_up(self, code: int = 4000) -> None:
+        """With the code 1000, Discord does not keep the session."""
+        socket, session, self._socket, self._session = self._socket, self._session, None, None
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            async with asyncio.timeout(2.0):
+                await socket.close(code) if socket is not None else None
+        if session is not None:
+            await session.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._hang_up(1000)
+        await self._http.close()
+
+
+def where(at: Address) -> str:
+    """The id of the channel that the address names. Raise Refused if it is not one of Discord's."""
+    return str(number(at.thread_id or at.chat_id, "Unknown Channel"))
+
+
+class _DiscordError(Struct, frozen=True):
+    """https://discord.com/developers/docs/reference#error-messages"""
+
+    message: str = ""
+    code: int = 0
+    retry_after: float | None = None
+
+
+def _refusal(status: int, body: bytes) -> Refused:
+    error = parsed(body, _DiscordError) or _DiscordError()
+    reason = error.message.rstrip(".") or f"HTTP {status}"
+    return Refused(status, reason, code=str(error.code or ""), after=error.retry_after)

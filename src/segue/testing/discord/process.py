@@ -1,0 +1,33 @@
+"""Start the Discord fake in a separate process, or in this one."""
+
+from __future__ import annotations
+
+from segue.testing import peers
+from segue.testing.discord.driver import Driver
+from segue.testing.discord.server import Server
+from segue.testing.discord.snapshot import Settings
+
+TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMQ.Gtests.the_token_of_the_bot_for_tests_00000001"  # noqa: S105
+
+
+class Peer(peers.Peer):
+    """A running fake. Set `discord.http.Route.BASE` and the default gateway to its URLs."""
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.url}/api/v10"
+
+    @property
+    def gateway(self) -> str:
+        return self.url.replace("http", "ws", 1)
+
+    def driver(self) -> Driver:
+        """Return new driver, for use in an `async with`."""
+        return Driver(self.obey or self.control)
+
+
+FAKE = peers.Fake(
+    package="segue.testing.discord", token=TOKEN, settings=Settings, server=Server, peer=Peer
+)
+running = FAKE.running
+serving = FAKE.serving

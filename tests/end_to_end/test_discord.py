@@ -1,0 +1,44 @@
+"""What only Discord has: its kinds of channels."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.core.address import ChatType, Platform
+from segue.platforms import registry
+from tests.end_to_end.conftest import loaded
+from tests.harness.household import HANDED_OFF, Household, told
+from tests.harness.rigs import DiscordRig, Kind
+
+pytestmark = [
+    pytest.mark.parametrize("home", [DiscordRig], indirect=True),
+    pytest.mark.skipif(
+        not registry.is_supported(Platform.DISCORD), reason="there is no adapter for Discord"
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", [*DiscordRig.kinds, DiscordRig.posts], ids=lambda kind: kind.name)
+async def test_a_session_comes_and_goes_in_every_kind_of_chat(home: Household, kind: Kind):
+    await home.at_home(kind)
+    async with home.gateway():
+        thread = await home.arrives()
+        assert (thread is not None) == kind.threads
+        shown = (await home.rig.driver.look()).threads
+        assert [int(home.anna) in it.members for it in shown] == [True] * kind.threads
+        asks = thread is not None or kind.chat_type is ChatType.DM
+        await home.writes("go on" if asks else home.rig.addressed("go on"), thread)
+        await home.sees("(3) go on", thread)
+        first, arrival, last = told(home.model.requests[-1])
+        assert (first, last) == ("what is 2 and 2?", "go on")
+        assert HANDED_OFF in arrival
+        async with home.person.opens("resume", "sums") as back:
+            await back.shows("(3) go on")
+            await back.ready()
+            await home.types(back, "home again", after=3)
+    assert (await home.rig.look()).faults == ()
+
+
+async def test_a_gateway_without_discord_never_loads_its_library(home: Household):
+    settings = '[platforms.discord]\nenabled = false\ntoken = "a"\n'
+    assert await loaded(home, Platform.DISCORD, settings) == []

@@ -1,0 +1,124 @@
+"""Discord, as its strict fake, behind the built-in adapter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from segue.core.address import Address, ChatType, Platform
+from segue.platforms import registry
+from segue.store import Store
+from segue.testing import discord
+from segue.testing.discord import BOT, USUAL, Driver, Flag, Peer, Permission, Shown, Upload
+from segue.testing.discord.process import FAKE
+from segue.testing.peers.process import Fake
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+
+_ADAPTER = "segue.platforms.discord.adapter.DiscordAdapter"
+_CHANNEL = ChatType.CHANNEL
+"""The type of every chat in a guild."""
+_REFUSED = "a channel where threads are refused"
+_KINDS = {"a text channel": discord.Kind.TEXT, "a forum channel": discord.Kind.FORUM}
+_MARKUP = re.compile(r"\\([^\w\s])|[*`]")
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordRig(PlatformRig):
+    """`forum` is a text channel: users can write both in it and in its threads.
+
+    `posts` is what Discord calls a forum. It is not one of the `kinds`, because there are only
+    threads in it.
+    """
+
+    peer: Peer
+    driver: Driver
+
+    name: ClassVar[str] = "discord"
+    fake: ClassVar[Fake[Any, Any]] = FAKE
+    platform: ClassVar[Platform] = Platform.DISCORD
+    adapter: ClassVar[str] = registry.SPECS[Platform.DISCORD].make
+    keys: ClassVar[bool] = True
+    calls: ClassVar[Mapping[Call, str]] = {
+        Call.CONNECT: "get_current_user",
+        Call.SEND: "create_message",
+        Call.EDIT: "edit_message",
+        Call.OPEN_THREAD: "start_thread_from_message",
+    }
+    dm: ClassVar[Kind] = Kind("a direct message", ChatType.DM)
+    forum: ClassVar[Kind] = Kind("a text channel", _CHANNEL, threads=True)
+    group: ClassVar[Kind] = Kind(_REFUSED, _CHANNEL)
+    posts: ClassVar[Kind] = Kind("a forum channel", _CHANNEL, threads=True)
+    kinds: ClassVar[tuple[Kind, ...]] = (dm, forum, group)
+    constants: ClassVar[Mapping[str, float | str]] = {
+        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:discord"
+    }
+
+    async def user(self, name: str) -> str:
+        return str(await self.driver.user(name))
+
+    async def chat(self, kind: Kind, members: Sequence[str]) -> str:
+        if kind.chat_type is ChatType.DM:
+            return str(await self.driver.dm(int(members[0])))
+        place = _KINDS.get(kind.name, discord.Kind.TEXT)
+        chat = await self.driver.chat(place, [*map(int, members)])
+        if not kind.threads:
+            await self.driver.permit(chat, USUAL & ~Permission.CREATE_PUBLIC_THREADS)
+        return str(chat)
+
+    async def say(
+        self,
+        user: str,
+        chat: str,
+        text: str,
+        *,
+        thread: str | None = None,
+        files: Sequence[File] = (),
+    ) -> None:
+        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
+        await self.driver.say(int(user), int(thread or chat), text, files=sent)
+
+    def addressed(self, text: str) -> str:
+        return f"<@{BOT}> {text}"
+
+    async def press(self, user: str, chat: str, message: Message, label: str) -> None:
+        await self.driver.press(int(user), int(message.thread or chat), int(message.id), label)
+
+    async def delete_thread(self, chat: str, thread: str) -> None:
+        await self.driver.delete_channel(int(thread))
+
+    async def is_recorded(self, store: Store, chat: str, at: Collection[Address]) -> bool:
+        """A bot confirms nothing to Discord, so the store is asked."""
+        for message in (await self.look(chat)).messages:
+            found = [await store.inbox.said(str(BOT), it, message.id) for it in at]
+            if message.author != str(BOT) and not any(found):
+                return False
+        return True
+
+    def _chat(self, chat: str) -> int:
+        return int(chat)
+
+    def _view(self, shown: Shown) -> View:
+        return View(
+            version=shown.version,
+            messages=tuple(
+                Message(
+                    id=str(m.id),
+                    author=str(m.author),
+                    text=_MARKUP.sub(r"\1", m.text),
+                    thread=str(m.thread) if m.thread else None,
+                    labels=m.labels,
+                    file=m.file.name if m.file else None,
+                )
+                for m in shown.messages
+                # A thread is opened from a message, and a post with one: that is its title.
+                if not m.flags & Flag.HAS_THREAD and m.id != m.thread
+            ),
+            threads=tuple(Thread(str(it.id), it.title) for it in shown.threads),
+            menu=shown.commands,
+            calls=shown.calls,
+            faults=shown.errors,
+            hanging=shown.hanging,
+            unconfirmed=shown.unconfirmed,
+        )

@@ -1,0 +1,204 @@
+"""The contract suite's rig for Discord.
+
+It makes adapters as the registry does. For one whose calls time out early, it calls the function in
+`PlatformSpec.make` with `silence`, a number of seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, cast
+
+from segue.core.address import Address, Platform
+from segue.platforms import registry
+from segue.platforms.base import Adapter, MenuEntry
+from segue.platforms.spec import PlatformSettings
+from segue.testing.contract.fake import FakeRig
+from segue.testing.contract.malformed import Specimen
+from segue.testing.contract.rig import Act, Feature, File, Place, Seen, listening
+from segue.testing.discord import USUAL, Driver, Kind, Peer, Permission, Upload
+from segue.testing.discord.snapshot import Message
+from segue.testing.peers import Trouble
+from tests.platforms.discord.specimens import SPECIMENS
+
+UNKNOWN_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMQ.Gnobody.a_token_that_nobody_has_given_to_it_01"
+MENU = [MenuEntry(name, f"The command {name}") for name in ("approve", "resume", "status")]
+_TIMES = 5
+"""A fault also hits the repetitions of a call that discord.py and aiohttp make by themselves."""
+
+
+class Shape(StrEnum):
+    TEXT = "text"
+    REFUSED = "refused"
+    """A text channel in which the bot may not open threads."""
+    ANNOUNCEMENT = "announcement"
+    VOICE = "voice"
+    """The messages of a voice channel."""
+    FORUM = "forum"
+    DM = "dm"
+
+
+KINDS = {
+    Shape.TEXT: Kind.TEXT,
+    Shape.REFUSED: Kind.TEXT,
+    Shape.ANNOUNCEMENT: Kind.ANNOUNCEMENT,
+    Shape.VOICE: Kind.VOICE,
+    Shape.FORUM: Kind.FORUM,
+}
+
+
+class DiscordRig(FakeRig):
+    """Anna on Discord.
+
+    A user has only one direct message with a bot, so each one that a test asks for gets another
+    account of Anna.
+    """
+
+    driver: Driver
+    methods: Mapping[Act, str] = {
+        Act.SEND: "create_message",
+        Act.EDIT: "edit_message",
+        Act.TYPING: "trigger_typing",
+        Act.OPEN_THREAD: "start_thread_from_message",
+        Act.FETCH: "download",
+    }
+    lacks = frozenset({Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REDELIVERY})
+    usual = Shape.TEXT
+
+    def __init__(self, peer: Peer, driver: Driver, anna: int) -> None:
+        self._peer = peer
+        self.driver = driver
+        self._annas: dict[str, int] = {}
+        """Anna's account in each chat."""
+        self._said: dict[str, int] = {}
+        """The channel or thread of each message."""
+        self.anna = str(anna)
+        self.adapter = self.another()
+
+    def another(self) -> Adapter:
+        return registry.make(Platform.DISCORD, self._settings())
+
+    def impatient(self) -> Adapter:
+        spec = registry.SPECS[Platform.DISCORD]
+        make = cast("Callable[..., Adapter]", registry.load(spec, spec.make))
+        return make(self._settings(), silence=0.6)
+
+    def denied(self) -> Adapter:
+        return registry.make(Platform.DISCORD, self._settings(UNKNOWN_TOKEN))
+
+    def _settings(self, token: str = "") -> PlatformSettings:
+        values = {"token": token or self._peer.token, "url": self._peer.url}
+        return PlatformSettings(platform=Platform.DISCORD, values=values)
+
+    def has_threads(self, shape: str) -> bool:
+        return shape in (Shape.TEXT, Shape.ANNOUNCEMENT, Shape.FORUM)
+
+    async def place(self, shape: str) -> Place:
+        if shape == Shape.DM:
+            self.anna = str(await self.driver.user(self.name))
+            chat = await self.driver.dm(int(self.anna))
+        else:
+            chat = await self.driver.chat(KINDS[Shape(shape)], [int(self.anna)])
+        if shape == Shape.REFUSED:
+            await self.driver.permit(chat, USUAL & ~Permission.CREATE_PUBLIC_THREADS)
+        self._annas[str(chat)] = int(self.anna)
+        return Place(str(chat))
+
+    # Anna
+
+    async def say(self, at: Place, text: str, files: Sequence[File] = (), **more: Any) -> str:
+        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
+        channel = _channel(at)
+        said = await self.driver.say(self._annas[at.chat], channel, text, files=sent, **more)
+        self._said[str(said)] = channel
+        return str(said)
+
+    async def command(self, at: Place, text: str) -> str:
+        await self.adapter.offer(MENU)
+        return str(await self.driver.slash(self._annas[at.chat], _channel(at), text))
+
+    async def forward(self, at: Place, author: str, text: str) -> str:
+        return await self.say(at, "", forwarded=text)
+
+    async def reply(self, at: Place, message: str, text: str) -> str:
+        return await self.say(at, text, reply_to=int(message))
+
+    async def edit(self, message: str, text: str) -> None:
+        await self.driver.edit(self._said[message], int(message), text)
+
+    async def press(self, message: str, label: str) -> None:
+        [found] = [it for it in (await self.driver.look()).messages if it.id == int(message)]
+        anna = self._annas[str(found.chat)]
+        await self.driver.press(anna, found.thread or found.chat, found.id, label)
+
+    async def delete_thread(self, at: Place) -> None:
+        await self.driver.delete_channel(_channel(at))
+
+    async def other_bot_says(self, at: Place, text: str) -> None:
+        bot = await self.driver.user("Other", bot=True)
+        await self.driver.say(bot, _channel(at), text)
+
+    # Reading
+
+    async def seen(self, text: str) -> Sequence[Seen]:
+        return [
+            Seen(str(it.id), _place(it), it.text, it.labels)
+            for it in (await self.driver.look()).messages
+            if it.text == text
+        ]
+
+    async def typing(self, at: Place) -> int:
+        shown = await self.driver.look(int(at.chat))
+        return sum(it.times for it in shown.typing if (it.thread or it.chat) == _channel(at))
+
+    async def threads(self, at: Place) -> int:
+        return len((await self.driver.look(int(at.chat))).threads)
+
+    # The platform
+
+    def can_fail(self, act: Act, trouble: Trouble) -> bool:
+        """Where the bot may not open a thread, the handoff arrives in the channel itself."""
+        return (act, trouble) != (Act.OPEN_THREAD, Trouble.FORBIDDEN)
+
+    async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
+        also = ["start_thread"] if act is Act.OPEN_THREAD else []
+        for method in (self.methods[act], *also):
+            await self.driver.fail(method, trouble, seconds=seconds, times=_TIMES)
+
+    def specimens(self) -> Sequence[Specimen]:
+        return SPECIMENS
+
+
+@contextlib.asynccontextmanager
+async def plugged_in(peer: Peer) -> AsyncGenerator[DiscordRig]:
+    """A rig on a fake in its initial state."""
+    async with peer.driver() as driver:
+        await driver.clear()
+        rig = DiscordRig(peer, driver, await driver.user("Anna"))
+        await rig.adapter.connect()
+        yield rig
+        await rig.adapter.close()
+        assert await driver.errors() == ()
+
+
+def _channel(at: Place) -> int:
+    """The id of the thread or, outside of threads, of the channel."""
+    return int(at.thread or at.chat)
+
+
+def _place(message: Message) -> Place:
+    return Place(str(message.chat), None if message.thread is None else str(message.thread))
+
+
+async def home_at(rig: DiscordRig, shape: Shape) -> Address:
+    """The address of a new chat of that shape."""
+    at = await rig.place(shape)
+    if shape is Shape.FORUM:
+        found = await rig.adapter.find_chat(at.chat)
+        assert found is not None
+        return found.address
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "This is home.")
+        return (await ear.next()).address

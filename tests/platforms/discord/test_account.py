@@ -1,0 +1,134 @@
+"""The set-up of a Discord bot, as `segue setup` and `segue doctor` check it."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.errors import ConnectFailed
+from segue.platforms import registry
+from segue.platforms.base import Finding, Upload
+from segue.platforms.discord.account import NEEDED, NO_TOKEN
+from segue.platforms.spec import PlatformSettings
+from segue.testing.contract.rig import failure, listening, part
+from segue.testing.discord import BOT, USUAL, Flag, Kind, Permission, Settings
+from tests.platforms.discord.rig import DiscordRig, Shape, home_at
+
+LINK = f"https://discord.com/oauth2/authorize?client_id={BOT}&scope=bot&permissions=309237746688"
+
+
+async def found(rig: DiscordRig, home: Address | None = None) -> list[str]:
+    return [it.text for it in await rig.adapter.examine(home)]
+
+
+async def problem(rig: DiscordRig, home: Address | None = None) -> Finding:
+    [bad] = [it for it in await rig.adapter.examine(home) if not it.ok]
+    return bad
+
+
+async def test_the_invitation_asks_for_exactly_what_the_bot_needs(rig: DiscordRig):
+    await rig.driver.guild()
+    *_, servers = await found(rig)
+    assert servers.endswith(f"This link adds it to another: {LINK}")
+    needed = (Permission.VIEW_CHANNEL, Permission.SEND_MESSAGES, Permission.ATTACH_FILES)
+    needed += (Permission.READ_MESSAGE_HISTORY, Permission.CREATE_PUBLIC_THREADS)
+    assert sum(NEEDED) == sum((*needed, Permission.SEND_MESSAGES_IN_THREADS))
+
+
+async def test_a_bot_in_no_server_is_invited(rig: DiscordRig):
+    await rig.driver.kick(await rig.driver.guild("Club"))
+    bad = await problem(rig)
+    assert (bad.text, bad.vital) == ("The bot is in no server yet.", False)
+    assert bad.fix.endswith(LINK)
+
+
+async def test_a_good_home_channel_has_nothing_to_fix(rig: DiscordRig):
+    for shape in (Shape.TEXT, Shape.FORUM, Shape.DM):
+        home = await home_at(rig, shape)
+        assert all(it.ok for it in await rig.adapter.examine(home))
+    assert "Each handoff gets a thread there." in await found(rig, await home_at(rig, Shape.FORUM))
+
+
+async def test_missing_permissions_are_named(rig: DiscordRig):
+    home = await home_at(rig, Shape.TEXT)
+    lacking = Permission.CREATE_PUBLIC_THREADS | Permission.ATTACH_FILES
+    await rig.driver.permit(int(home.chat_id), USUAL & ~lacking)
+    bad = await problem(rig, home)
+    assert bad.text == "The bot lacks permissions there: Attach Files, Create Public Threads."
+    assert "settings of the channel" in bad.fix
+    file = Upload("a.png", "image/png", b"1")
+    failed = await failure(rig.adapter.send_file(home, file, part("Look."), key="1"))
+    assert not failed.retry
+    assert "the bot lacks a permission there; type `segue doctor`" in failed.reason
+
+
+async def test_a_channel_without_threads_is_named(rig: DiscordRig):
+    bad = await problem(rig, await home_at(rig, Shape.VOICE))
+    assert bad.text == "It has no threads, so handoffs share it."
+
+
+async def test_the_missing_intent_stops_the_set_up(rig: DiscordRig):
+    await rig.driver.bot(Settings(content=False))
+    bad = await problem(rig)
+    assert bad.vital
+    assert "turn Message Content Intent on" in bad.fix
+
+
+async def test_a_bot_that_was_removed_is_named(rig: DiscordRig):
+    _, guild = await rig.driver.guild(), await rig.driver.guild("Club")
+    chat = await rig.driver.chat(Kind.TEXT, [int(rig.anna)], guild=guild)
+    home = await rig.adapter.find_chat(str(chat))
+    assert home is not None
+    await rig.driver.kick(guild)
+    bad = await problem(rig, home.address)
+    assert bad.text == "The bot cannot see the home channel any more."
+    failed = await failure(rig.adapter.send(home.address, part("Hello?"), key="1"))
+    assert "the bot was removed from that server or channel" in failed.reason
+
+
+async def test_a_wrong_token_is_the_only_finding(rig: DiscordRig):
+    assert list(await rig.denied().examine(None)) == [NO_TOKEN]
+
+
+@pytest.mark.parametrize("token", ["", "two words", "ü"])
+async def test_what_cannot_be_a_token_is_not_sent(token: str):
+    settings = PlatformSettings(platform=Platform.DISCORD, values={"token": token})
+    adapter = registry.load(registry.SPECS["discord"], registry.SPECS["discord"].make)(settings)
+    with pytest.raises(ConnectFailed, match="token"):
+        await adapter.connect()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def test_a_user_is_found_as_their_direct_message(rig: DiscordRig):
+    at = await rig.place(Shape.DM)
+    expected = Address(platform=Platform.DISCORD, chat_type=ChatType.DM, chat_id=at.chat)
+    home = HomeChannel(address=expected, name="Anna")
+    assert await rig.adapter.find_chat(rig.anna) == home
+    assert await rig.adapter.find_chat(at.chat) == home
+    assert await rig.adapter.find_chat("nowhere") is None
+
+
+# What a message is
+
+
+async def test_a_message_and_its_edit_notify_nobody_and_fetch_no_link(rig: DiscordRig):
+    home = await home_at(rig, Shape.TEXT)
+    text = f"@everyone <@{rig.anna}> https://example.com"
+    receipt = await rig.adapter.send(home, part(text), key="1")
+    for shown in (text, f"{text} again"):
+        if shown != text:
+            await rig.adapter.edit(home, receipt, part(shown))
+        message = await rig.driver.message(shown)
+        assert (message.mentions, message.everyone, message.preview) == ((), False, False)
+        assert message.flags & Flag.SUPPRESS_EMBEDS
+        assert message.nonce
+
+
+async def test_a_group_is_told_how_to_address_the_bot(rig: DiscordRig):
+    at = await rig.place(Shape.TEXT)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "hello all")
+        assert not (await ear.next()).addressed
+        await rig.say(at, f"<@{BOT}> hello")
+        told = await ear.next()
+    assert (told.text, told.addressed) == ("hello", True)
+    assert "`@segue`" in rig.adapter.how_to_address(told.address)

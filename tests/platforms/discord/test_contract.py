@@ -1,0 +1,29 @@
+"""Discord passes the contract suite in every kind of channel in which users can write."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from segue.core.address import Platform
+from segue.platforms import registry
+from segue.testing.contract.suite import RemoteContract
+from segue.testing.discord import Peer
+from tests.platforms.discord.rig import DiscordRig, Shape, plugged_in
+
+pytestmark = pytest.mark.skipif(
+    not registry.is_supported(Platform.DISCORD), reason="there is no adapter for Discord"
+)
+
+
+class TestDiscord(RemoteContract):
+    @pytest.fixture
+    async def rig(self, peer: Peer) -> AsyncGenerator[DiscordRig]:
+        async with plugged_in(peer) as rig:
+            yield rig
+
+    @pytest.fixture(params=[shape for shape in Shape if shape is not Shape.FORUM])
+    def shape(self, request: pytest.FixtureRequest) -> str:
+        """In a forum there are only threads, so nothing is written outside of them."""
+        return request.param
