@@ -1,0 +1,220 @@
+"""The Slack adapter."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.text import is_empty
+from segue.platforms import base, content, sending
+from segue.platforms.adapter import RemoteAdapter
+from segue.platforms.base import Button, Inbound, Receipt, Upload
+from segue.platforms.errors import Lost, Refused
+from segue.platforms.markup import escapes
+from segue.platforms.names import KnownNames
+from segue.platforms.sent import SentMessages, stamp
+from segue.platforms.slack import account
+from segue.platforms.slack.client import FAILURES, SlackClient
+from segue.platforms.slack.parser import address, parse
+from segue.platforms.slack.wire import Me, NewFile, Person, Posted, SlackChannel
+from segue.platforms.spec import PlatformSettings
+
+CAPABILITIES = base.Capabilities(
+    threads=True,
+    edits=True,
+    buttons=True,
+    typing=True,
+    files=True,
+    code_files=True,
+    length=3000,  # of a section with buttons below it; a message alone takes 4,000
+    dialect=base.Dialect.SLACK,
+    chat_burst=3,
+    edit_seconds=1.2,  # 50 edits a minute
+    typing_seconds=60.0,  # Slack shows it for two minutes
+    attachment_bytes=100 * 1024 * 1024,
+    upload_bytes=100 * 1024 * 1024,
+)
+_LOOKS = 5
+"""How often to look for the message of a file, which Slack shares a moment after the upload."""
+
+
+class SlackAdapter(RemoteAdapter[SlackClient]):
+    """The adapter of one app in one workspace."""
+
+    platform = Platform.SLACK
+    capabilities = CAPABILITIES
+    no_account = account.NO_TOKEN
+
+    def __init__(self, token: str, app_token: str, url: str = "", *, silence: float = 20.0) -> None:
+        """`url` is a server in the place of Slack's. `silence` is the timeout in seconds after
+        which a call counts as lost."""
+        super().__init__(FAILURES)
+        self._make = partial(SlackClient, token, app_token, url, silence)
+        self._me = ""
+        self._sent = SentMessages()
+        self._names = KnownNames(FAILURES)
+        self._shows_typing: set[Address] = set()
+
+    async def _greet(self, client: SlackClient) -> None:
+        me = await client.call("auth.test", Me)
+        self.account = self._me = me.user_id
+        self.mention = f"@{me.user}"
+        keys = account.HISTORY.issubset(client.scopes)
+        self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
+        self._sent.forget()
+        await client.socket.open()
+
+    # Inbound
+
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
+        while True:
+            with FAILURES.connecting():
+                socket = self.client.socket
+                delivery = await socket.next()
+            inbound = delivery and parse(delivery, self._me)
+            yield inbound and await self._named(inbound)
+            if delivery is not None:  # it is recorded now
+                await socket.recorded(delivery)
+
+    async def _named(self, inbound: Inbound) -> Inbound:
+        """Add the names of the sender and the channel."""
+        at, user, call = inbound.address, inbound.sender.user_id, self.client.call
+        ask = partial(call, "users.info", Person, "user", user=user)
+        person = await self._names.get(user, ask, Person())
+        ask = partial(call, "conversations.info", SlackChannel, "channel", channel=at.chat_id)
+        channel = await self._names.get(at.chat_id, ask, SlackChannel())
+        name = person.profile.display_name or person.profile.real_name or person.name
+        chat = "" if channel.is_mpim or not channel.name else f"#{channel.name}"
+        sender = dataclasses.replace(inbound.sender, name=name)
+        if at.chat_type is ChatType.DM:
+            return replace(inbound, sender=sender, chat_name=name)
+        return replace(inbound, sender=sender, chat_name=chat, readers=content.members(chat))
+
+    async def _fetch(self, attachment: base.Attachment) -> bytes:
+        return await self.client.fetch(attachment.id, self.capabilities.attachment_bytes)
+
+    # Outbound
+
+    async def _send(
+        self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
+    ) -> Receipt:
+        return Receipt(await self._post(to, key, "segue_message", **_content(text, buttons)))
+
+    async def _post(self, to: Address, key: str, kind: str, **given: Any) -> str:
+        """Send a message to the right thread only, and only once. Return its id."""
+        if (found := await self._arrived(to, key)) is not None:
+            return found
+        given |= {"channel": to.chat_id, "thread_ts": to.thread_id}
+        given["metadata"] = {"event_type": kind, "event_payload": {"stamp": stamp(key)}}
+        given |= {"unfurl_links": False, "unfurl_media": False}
+        posted = await self.client.call("chat.postMessage", Posted, **given)
+        delete = partial(self._delete, to, posted.ts)
+        await sending.check_thread(to, posted.message.thread_ts, delete, FAILURES)
+        self._sent.add(to, key, posted.ts)
+        self._shows_typing.discard(to)
+        return posted.ts
+
+    async def _arrived(self, to: Address, key: str) -> str | None:
+        """The message that was sent under `key`, if the app may look for it."""
+        stamped = self.client.stamped
+        return await self._sent.find(stamped, to, key) if self.capabilities.keys else None
+
+    async def _delete(self, to: Address, message: str) -> bool:
+        await self.client.do("chat.delete", channel=to.chat_id, ts=message)
+        return True
+
+    async def _edit(
+        self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
+    ) -> None:
+        # Text alone would leave the buttons of the message as they are.
+        given = _content(text, buttons, blocks=[])
+        await self.client.do("chat.update", channel=at.chat_id, ts=receipt, **given)
+        if at in self._shows_typing:  # an edit does not remove it
+            self._shows_typing.discard(at)
+            self.connection.in_background(lambda client: self._set_status(client, at, ""))
+
+    async def _upload(
+        self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
+    ) -> Receipt:
+        if (found := await self._arrived(to, key)) is not None:
+            return Receipt(found)
+        name, client = sending.file_name(file), self.client
+        new = await client.call(
+            "files.getUploadURLExternal", NewFile, filename=name, length=len(file.data)
+        )
+        await client.upload(new.upload_url, file.data)
+        # Files take no metadata, so the stamp is the name of a block.
+        text = escapes.html(name) if is_empty(caption) else caption
+        await client.do(
+            "files.completeUploadExternal",
+            files=[{"id": new.file_id, "title": name}],
+            channel_id=to.chat_id,
+            thread_ts=to.thread_id,
+            blocks=[_section(text, block_id=stamp(key))],
+        )
+        self._shows_typing.discard(to)
+        return Receipt(await self._shared(to, key) or f"file {new.file_id}")
+
+    async def _shared(self, to: Address, key: str) -> str | None:
+        """The message of a file, which Slack does not name. Without it, it cannot be edited."""
+        for attempt in range(_LOOKS if self.capabilities.keys else 0):
+            await asyncio.sleep(0.2 * attempt)
+            try:
+                if (found := await self._arrived(to, key)) is not None:
+                    return found
+            except (Refused, Lost):  # the file has arrived all the same
+                break
+        return None
+
+    async def _typing(self, at: Address) -> None:
+        """Only threads can show it."""
+        if at.thread_id is not None:
+            await self._set_status(self.client, at, "is typing…")
+            self._shows_typing.add(at)
+
+    async def _set_status(self, client: SlackClient, at: Address, status: str) -> None:
+        given = {"channel_id": at.chat_id, "thread_ts": at.thread_id, "status": status}
+        await client.do("assistant.threads.setStatus", **given)
+
+    # Threads and account
+
+    async def _open_thread(self, home: Address, title: str, *, key: str) -> Address:
+        """Send a message with the title. The thread is that of the message."""
+        text = escapes.html(title)
+        root = await self._post(address(home.chat_id), key, "segue_thread", text=text)
+        return address(home.chat_id, root)
+
+    async def _find(self, chat_id: str) -> HomeChannel | None:
+        return await account.find(self.client, chat_id)
+
+    def _checks(self, client: SlackClient, home: Address | None) -> AsyncGenerator[base.Finding]:
+        return account.checks(client, home)
+
+
+def _content(text: str, buttons: Sequence[Button], **more: Any) -> dict[str, Any]:
+    if not buttons:
+        return {**more, "text": text}
+    rows = [[_button(button) for button in row] for row in sending.rows(buttons)]
+    actions = [{"type": "actions", "elements": row} for row in rows]
+    return {"text": text, "blocks": [_section(text), *actions]}
+
+
+def _section(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}, **more}
+
+
+def _button(button: Button) -> dict[str, Any]:
+    label = {"type": "plain_text", "text": button.label[:75]}
+    return {"type": "button", "text": label, "value": button.data, "action_id": button.data}
+
+
+def make(settings: PlatformSettings, **more: Any) -> SlackAdapter:
+    """Return an unconnected adapter for the app in `settings`. `more` is for tests."""
+    tokens = settings.value("token"), settings.value("app_token")
+    return SlackAdapter(*tokens, settings.value("url"), **more)

@@ -1,0 +1,156 @@
+"""Slack's Web API over our HTTP client, and what its errors mean."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from msgspec import Raw
+
+from segue.core.address import Address, Platform
+from segue.platforms import sent
+from segue.platforms.errors import FailureRule, Failures, Refused
+from segue.platforms.http import HttpClient, bearer, decode
+from segue.platforms.slack import wire
+from segue.platforms.slack.socket import Socket
+
+T = TypeVar("T")
+
+_FILES = "https://files.slack.com/"
+_UPLOAD_SECONDS = 60.0
+_WEEK = 7 * 24 * 60 * 60
+_PAGES = 5
+PAGE = 200
+_AT = "at https://api.slack.com/apps"
+_UNKNOWN = (
+    f"the bot token is not right; copy it from OAuth & Permissions {_AT} and type "
+    "`segue setup slack`"
+)
+_APP_UNKNOWN = (
+    "the app-level token is not right; generate one with the scope connections:write under Basic "
+    f"Information {_AT} and type `segue setup slack`"
+)
+_SCOPE = f"the app lacks the scope {{}}; add it under OAuth & Permissions {_AT}, and reinstall it"
+_THREAD_GONE = (
+    "the thread was deleted, or Slack does not find it; go on with `segue resume` in a terminal, "
+    "or with /resume in another chat"
+)
+_INVALID = (
+    "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired",
+    "not_allowed_token_type",
+)  # fmt: skip
+_BROKEN = ("internal_error", "fatal_error", "service_unavailable", "request_timeout")
+_UNDELIVERED = {
+    _THREAD_GONE: ("thread_not_found", "invalid_thread_ts"),
+    "the app is not in that channel; write `/invite @segue` there": ("in channel", "channel not"),
+    "that channel is archived": ("is_archived",),
+    "the workspace does not let the app write there": ("restricted",),
+}
+
+FAILURES = Failures(
+    Platform.SLACK,
+    connecting=(
+        FailureRule(_APP_UNKNOWN, ("app-level token",)),
+        FailureRule(_UNKNOWN, status=(401,)),
+    ),
+    delivering=(
+        FailureRule(_UNKNOWN, status=(401,), account=True),
+        *(FailureRule(reason, codes) for reason, codes in _UNDELIVERED.items()),
+    ),
+    thread_gone=_THREAD_GONE,
+)
+
+
+class SlackClient:
+    """Calls the methods of the Web API, and holds the connection for events."""
+
+    def __init__(self, token: str, app_token: str, url: str, silence: float) -> None:
+        """Raise ConnectFailed if one of them cannot be a token."""
+        with FAILURES.connecting():
+            self._bot, self._app = bearer(token), bearer(app_token)
+        self._api, official = f"{(url or 'https://slack.com').rstrip('/')}/api", not url
+        self._http = HttpClient(silence=silence, secret=token, trust_env=official)
+        self.socket = Socket(self.endpoint, silence, trust_env=official)
+        self.scopes: Collection[str] = ()
+        """The bot's scopes, as of the last call."""
+
+    async def close(self) -> None:
+        await self.socket.close()
+        await self._http.close()
+
+    async def endpoint(self) -> str:
+        """A URL for one connection. It contains a secret."""
+        try:
+            return await self.call("apps.connections.open", str, "url", app=True)
+        except Refused as refused:
+            if refused.status not in (400, 401):
+                raise
+            raise Refused(401, f"app-level token: {refused.reason}") from refused
+
+    async def call(
+        self, method: str, kind: type[T], part: str = "", *, app: bool = False, **given: Any
+    ) -> T:
+        """Call a method, and return its answer, or a part of it. `app`: with that token."""
+        # Every method takes a form, and some take nothing else.
+        form = {name: _field(value) for name, value in given.items() if value is not None}
+        token, url = self._app if app else self._bot, f"{self._api}/{method}"
+        response = await self._http.exchange("POST", url, data=form, headers=token)
+        status = decode(response.body, wire.CallStatus)
+        if not status.ok:
+            raise _refused(status)
+        if not app:
+            self.scopes = response.headers.get("x-oauth-scopes", "").replace(" ", "").split(",")
+        body = decode(response.body, dict[str, Raw]).get(part, Raw()) if part else response.body
+        return decode(bytes(body), kind)
+
+    async def do(self, method: str, **given: Any) -> None:
+        """Call a method whose answer has nothing to read."""
+        await self.call(method, wire.CallStatus, **given)
+
+    async def upload(self, url: str, content: bytes) -> None:
+        await self._http.request("POST", url, content=content, seconds=_UPLOAD_SECONDS)
+
+    async def fetch(self, file_id: str, limit: int) -> bytes:
+        """The content of a file. If the app may not see it, Slack answers with a web page."""
+        file = await self.call("files.info", wire.SlackFile, "file", file=file_id)
+        url = file.url_private_download or ""
+        if not url.startswith((_FILES, self._api.removesuffix("api"))):  # the token is for no other
+            raise Refused(404, "the file is gone, or is not on Slack")
+        response = await self._http.exchange("GET", url, limit=limit, headers=self._bot)
+        is_page = response.headers.get("content-type", "").startswith("text/html")
+        if is_page and file.mimetype != "text/html":
+            raise Refused(403, "the app may not see the file")
+        return response.body
+
+    async def stamped(self, at: Address) -> dict[str, str]:
+        """The ids of our messages in a channel or thread, by the stamps that they carry."""
+        method = "conversations.history" if at.thread_id is None else "conversations.replies"
+        oldest = f"{time.time() - _WEEK:.6f}"
+        given: dict[str, Any] = {"channel": at.chat_id, "ts": at.thread_id, "oldest": oldest}
+        given |= {"limit": PAGE, "include_all_metadata": True}
+        found: dict[str, str] = {}
+        for _ in range(_PAGES):
+            page = await self.call(method, wire.ChannelHistory, **given)
+            for message in page.messages:
+                if message.ts == at.thread_id and message.subtype == "tombstone":
+                    raise Refused(400, "thread not found", code="thread_not_found")
+                stamps = [block.block_id for block in message.blocks]
+                stamps.append(str(message.metadata.event_payload.get("stamp")))
+                found |= {it: message.ts for it in stamps if it.startswith(sent.PREFIX)}
+            if not (cursor := page.response_metadata.next_cursor):
+                break
+            given["cursor"] = cursor
+        return found
+
+
+def _field(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _refused(status: wire.CallStatus) -> Refused:
+    code = status.error or "unknown_error"
+    reason = _SCOPE.format(status.needed) if code == "missing_scope" else code.replace("_", " ")
+    number = 401 if code in _INVALID else 500 if code in _BROKEN else 400
+    return Refused(429 if code == "ratelimited" else number, reason, code=code)

@@ -1,0 +1,146 @@
+"""Convert an envelope to an Inbound: the adapter's edge."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from segue.core.address import Address, ChatType, Platform, Sender
+from segue.platforms import content
+from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
+from segue.platforms.content import FileKind
+from segue.platforms.errors import UNREADABLE
+from segue.platforms.slack import wire
+from segue.platforms.slack.socket import EnvelopeDelivery
+from segue.platforms.slack.spec import COMMAND
+
+_WRITTEN = frozenset({None, "", "file_share", "thread_broadcast", "me_message"})
+"""Subtypes of messages that users write. All others are Slack's own, or a bot's."""
+_GONE = frozenset({"tombstone", "hidden_by_limit", "external"})  # not on Slack
+# https://docs.slack.dev/messaging/formatting-message-text
+_LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
+_ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
+_ESCAPE = re.compile("|".join(_ESCAPED))
+
+
+def address(channel: str, thread: str | None = None, message: str | None = None) -> Address:
+    """The address of a channel, or of a thread. The message that opens one is in the channel."""
+    return Address(
+        platform=Platform.SLACK,
+        chat_type=ChatType.DM if channel.startswith("D") else ChatType.CHANNEL,
+        chat_id=channel,
+        thread_id=None if thread in ("", message) else thread,
+    )
+
+
+def parse(delivery: EnvelopeDelivery, me: str) -> Inbound | None:
+    """Return the user's action as an Inbound, or None if we ignore it. Ignored are bots (including
+    our own messages) and Slack's service messages. It has no names, because Slack sends ids."""
+    kind, payload = delivery.envelope.type, delivery.envelope.payload
+    try:
+        if kind == "events_api":
+            event = msgspec.json.decode(payload, type=wire.EventCallback).event
+            inbound = _event(msgspec.json.decode(event, type=wire.Event), me)
+        elif kind == "slash_commands":
+            inbound = _command(msgspec.json.decode(payload, type=wire.SlashCommand))
+        elif kind == "interactive":
+            inbound = _pressed(msgspec.json.decode(payload, type=wire.BlockActions))
+        else:
+            return None
+    except (*UNREADABLE, ValueError):  # an Address has no empty ids
+        return None
+    return inbound and replace(inbound, update_id=delivery.id)
+
+
+def _event(event: wire.Event, me: str) -> Inbound | None:
+    if event.type == "member_joined_channel" and event.user == me:
+        return _inbound(InboundKind.JOINED, address(event.channel), event.inviter)
+    # A mention is an event of its own too, with the same message.
+    if event.type != "message":
+        return None
+    if event.subtype == "message_changed" and event.message:
+        return _said(InboundKind.EDIT, event.channel, event.message, me, event.previous_message)
+    return _said(InboundKind.MESSAGE, event.channel, event, me)
+
+
+def _command(command: wire.SlashCommand) -> Inbound | None:
+    """`/segue resume my project` is the command /resume. Threads have no slash commands."""
+    if command.command != COMMAND:
+        return None
+    text = f"/{command.text.strip().removeprefix('/') or 'help'}"
+    return _inbound(InboundKind.COMMAND, address(command.channel_id), command.user_id, text=text)
+
+
+def _pressed(press: wire.BlockActions) -> Inbound | None:
+    shown = press.container
+    if not press.actions or (data := press.actions[0].value) is None or not shown.message_ts:
+        return None
+    at = address(shown.channel_id, shown.thread_ts, shown.message_ts)
+    return _inbound(InboundKind.BUTTON, at, press.user.id, text=data, message_id=shown.message_ts)
+
+
+def _said(
+    kind: InboundKind, channel: str, said: wire.Said, me: str, before: wire.Said | None = None
+) -> Inbound | None:
+    if said.bot_id or said.user == me or said.subtype not in _WRITTEN or not said.ts:
+        return None
+    at = address(channel, said.thread_ts, said.ts)
+    text, to_us = _words(said.text, me)
+    files, author, quote = said.files, None, None
+    # A message of another user that the sender shares, with or without words of their own.
+    if shared := next((it for it in said.attachments if it.is_share), None):
+        quote = Quote(author=shared.author_name or "", text=_words(shared.text, me)[0])
+        files += shared.files
+        if not text or (before is not None and not before.text):  # an edit does not make it typed
+            author, text, quote, to_us = quote.author, text or quote.text, None, False
+    if not (text or files):
+        return None
+    return _inbound(
+        kind,
+        at,
+        said.user,
+        text=text,
+        message_id=said.ts,
+        attachments=tuple(_attachment(file) for file in files if file.mode not in _GONE),
+        addressed=at.chat_type is ChatType.DM or to_us or said.parent_user_id == me,
+        forwarded_from=author,
+        quote=quote,
+    )
+
+
+def _inbound(kind: InboundKind, at: Address, user: str | None, **more: Any) -> Inbound | None:
+    if not user:
+        return None
+    sender = Sender(platform=Platform.SLACK, user_id=user)
+    return Inbound(kind=kind, update_id="", address=at, sender=sender, **more)
+
+
+# Content
+
+
+def _words(text: str | None, me: str) -> tuple[str, bool]:
+    """The text as typed, without the bot's name at its start, and whether it names the bot."""
+    text = text or ""
+    names = [name for name in _LINK.finditer(text) if name[1] == f"@{me}"]
+    if names and not text[: names[0].start()].strip():
+        text = content.without_name(text[names[0].end() :], text)
+    return _ESCAPE.sub(lambda it: _ESCAPED[it[0]], _LINK.sub(_typed, text)), bool(names)
+
+
+def _typed(link: re.Match[str]) -> str:
+    target, label = link[1], link[2]
+    match target[:1]:
+        case "@" | "#":
+            return f"{target[0]}{label.lstrip('@#')}" if label else link[0]
+        case "!":  # everyone in the channel, a group of users, a date
+            return label or f"@{target[1:]}"
+        case _:
+            return f"{label} ({target})" if label and label not in target else label or target
+
+
+def _attachment(file: wire.SlackFile) -> Attachment:
+    name, kind, size = file.name or "", file.mimetype or "", file.size or 0
+    return content.attachment(FileKind.DOCUMENT, file.id, name=name, media_type=kind, size=size)

@@ -1,0 +1,140 @@
+"""The parts of Slack's envelopes, events and answers that we use: https://docs.slack.dev.
+
+What can be missing can be null too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+
+
+class Envelope(Struct, frozen=True):
+    """https://docs.slack.dev/apis/events-api/using-socket-mode"""
+
+    type: str
+    envelope_id: str = ""
+    payload: Raw = Raw(b"{}")
+    reason: str = ""
+
+
+class EventCallback(Struct, frozen=True):
+    event_id: str
+    event: Raw
+
+
+class SlackFile(Struct, frozen=True):
+    id: str
+    name: str | None = None
+    mimetype: str | None = None
+    size: int | None = None
+    mode: str | None = None
+    url_private_download: str | None = None
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """A message, or another one that it shares."""
+
+    ts: str | None = None
+    user: str | None = None
+    text: str | None = None
+    subtype: str | None = None
+    bot_id: str | None = None
+    thread_ts: str | None = None
+    parent_user_id: str | None = None
+    files: tuple[SlackFile, ...] = ()
+    attachments: tuple[Said, ...] = ()
+    is_share: bool | None = None
+    author_name: str | None = None
+
+
+class Event(Said, frozen=True, kw_only=True):
+    """A message, its edit, or the bot's arrival in a channel."""
+
+    type: str
+    channel: str
+    message: Said | None = None
+    previous_message: Said | None = None
+    inviter: str | None = None
+
+
+class SlashCommand(Struct, frozen=True):
+    command: str
+    text: str
+    channel_id: str
+    user_id: str
+
+
+class SlackItem(Struct, frozen=True):
+    """A part of a payload or an answer. Its kind decides which fields are set."""
+
+    id: str = ""
+    value: str | None = None
+    channel_id: str = ""
+    message_ts: str = ""
+    thread_ts: str | None = None
+    display_name: str = ""
+    real_name: str = ""
+    next_cursor: str = ""
+    block_id: str = ""
+    event_payload: dict[str, Any] = {}
+
+
+class BlockActions(Struct, frozen=True, tag_field="type", tag="block_actions"):
+    user: SlackItem
+    container: SlackItem
+    actions: tuple[SlackItem, ...]
+
+
+# Answers
+
+
+class CallStatus(Struct, frozen=True):
+    ok: bool
+    error: str = ""
+    needed: str = ""  # a scope
+
+
+class Me(Struct, frozen=True):
+    user_id: str
+    user: str = ""
+    team: str = ""
+
+
+class Posted(Struct, frozen=True):
+    ts: str
+    message: Said = Said()
+
+
+class NewFile(Struct, frozen=True):
+    upload_url: str
+    file_id: str
+
+
+class SlackChannel(Struct, frozen=True):
+    id: str = ""
+    name: str = ""
+    is_im: bool = False
+    is_mpim: bool = False
+    is_member: bool = False
+    is_archived: bool = False
+
+
+class Person(Struct, frozen=True):
+    name: str = ""
+    profile: SlackItem = SlackItem()
+
+
+class HistoryMessage(Struct, frozen=True):
+    """A message of a history."""
+
+    ts: str
+    subtype: str | None = None
+    metadata: SlackItem = SlackItem()
+    blocks: tuple[SlackItem, ...] = ()
+
+
+class ChannelHistory(Struct, frozen=True):
+    messages: tuple[HistoryMessage, ...]
+    response_metadata: SlackItem = SlackItem()

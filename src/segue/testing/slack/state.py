@@ -1,0 +1,141 @@
+"""The Slack fake's state, and the events that changes cause."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec.structs import replace
+
+from segue.testing import peers
+from segue.testing.peers import File, Pulse, User
+from segue.testing.peers.uploads import Uploads
+from segue.testing.slack import errors, snapshot
+from segue.testing.slack.errors import Refuse, check
+from segue.testing.slack.snapshot import BOT, Chat, Json, Kind, Message, Settings, Thread, Ts, fill
+from segue.testing.slack.sockets import EVENT, Envelopes
+
+SLACKBOT = User(id="USLACKBOT", name="Slackbot", bot=True)
+
+
+class State(peers.State[Settings, str, Chat, Thread, Message]):
+    def __init__(self, settings: Settings, pulse: Pulse) -> None:
+        self.envelopes = Envelopes(pulse, self)
+        super().__init__(settings, pulse, self.envelopes, errors.injected)
+        self.users |= {BOT.id: BOT, SLACKBOT.id: SLACKBOT}
+        self.links: set[str] = set()
+        """The addresses of sockets that the bot may open."""
+        self.failed: list[str] = []
+        self.deleted: set[tuple[str, str]] = set()
+        self.uploads = Uploads()
+
+    def name(self, letter: str) -> str:
+        return f"{letter}{self.number(letter, 100_000_001):010d}"
+
+    def ts(self) -> str:
+        return f"{int(time.time())}.{self.number('ts'):06d}"
+
+    # Lookups
+
+    def need(self, scope: str, *, app: bool = False) -> None:
+        provided = self.settings.app_scopes if app else self.settings.scopes
+        if scope and scope not in provided:
+            raise Refuse("missing_scope", needed=scope, provided=",".join(provided))
+
+    def chat(self, channel: str, right: str = "") -> Chat:
+        """A conversation that the bot can see, and has the right to `read`, or its `history`."""
+        chat = self.chats.get(channel)
+        if chat is None or not (chat.joined or chat.kind is Kind.CHANNEL):
+            raise Refuse("channel_not_found")
+        self.need(right and f"{chat.kind.family}:{right}")
+        check(right != "history" or chat.joined, "not_in_channel")
+        return chat
+
+    def writable(self, channel: str, thread: Ts) -> Chat:
+        chat = self.chat(channel)
+        check(chat.joined, "not_in_channel")
+        check(not chat.archived, "is_archived")
+        top_only = chat.restriction.endswith(("non_threadable_channel", "thread_locked"))
+        replies_only = chat.restriction.endswith("thread_only_channel")
+        check(not chat.restriction or (replies_only if thread else top_only), chat.restriction)
+        return chat
+
+    def message(self, chat: str, ts: str, error: str = "message_not_found") -> Message:
+        if (found := self.messages.get((chat, ts))) is None:
+            raise Refuse(error)
+        return found
+
+    # Objects
+
+    def wire(self, message: Message, *, metadata: bool = False) -> Json:
+        """A message as in histories and events, without what is empty."""
+        author, replies = self.users[message.author], self.replies(message.chat, message.id)
+        root = self.messages.get((message.chat, message.thread or ""))
+        made = fill(
+            "message",
+            it=message,
+            user=author.id if message.subtype != "bot_message" else None,
+            bot=f"B{author.id[1:]}" if author.bot else None,
+            files=[self.file(it, author.id) for it in message.files],
+            metadata=message.metadata if metadata else None,
+            edited=fill("edited", it=message) if message.edited else None,
+            thread=root.id if root else replies and message.id,
+            parent=root and root.author,
+        )
+        return {"text": message.fallback, **{name: it for name, it in made.items() if it}}
+
+    def file(self, file: File, author: str) -> Json:
+        return fill("file", it=file, author=author, url=self.url)
+
+    # Changes
+
+    def say(self, message: Message) -> Message:
+        """Show the message, and tell the bot, also of its own messages."""
+        where, chat = (message.chat, message.thread or ""), self.chats[message.chat]
+        if message.thread is not None and where not in self.threads:
+            root = self.message(*where, "thread_not_found")
+            thread = Thread(id=root.id, chat=chat.id, title=root.text, by=root.author)
+            self.threads[where] = thread
+        event = self.wire(self.post(message)) | {"channel": chat.id, "event_ts": message.id}
+        self.tell(f"message.{chat.kind.family}", {**event, "channel_type": chat.kind}, chat)
+        addressed = f"<@{BOT.id}>" in message.mentions and message.author != BOT.id
+        if addressed and chat.kind is not Kind.IM:
+            self.tell("app_mention", event | {"type": "app_mention"}, chat)
+        return message
+
+    def change(self, before: Message, after: Message, *, edited: bool = True) -> Message:
+        """Replace the message, and tell the bot. If not `edited`, only links were unfurled."""
+        previous = self.wire(before)
+        after = self.edit(before, after) if edited else self.keep(after)
+        self._tell_change(after.chat, "message_changed", previous, message=self.wire(after))
+        return after
+
+    def remove(self, message: Message) -> None:
+        """Delete the message. A root with replies becomes a tombstone."""
+        where, previous = (message.chat, message.id), self.wire(message)
+        self.deleted.add(where)
+        self.threads.pop(where, None)
+        if self.replies(*where):
+            text = "This message was deleted."
+            gone = Message(id=message.id, chat=message.chat, author=SLACKBOT.id, text=text)
+            self.change(message, replace(gone, fallback=text, subtype="tombstone"))
+        else:
+            del self.messages[where]
+            self._tell_change(message.chat, "message_deleted", previous, deleted_ts=message.id)
+
+    def _tell_change(self, channel: str, subtype: str, previous: Json, **more: object) -> None:
+        chat = self.chats[channel]
+        event = fill("change", subtype=subtype, chat=chat, ts=self.ts(), previous=previous)
+        self.tell(f"message.{chat.kind.family}", event | more, chat)
+
+    def tell(self, subscription: str, event: Json, chat: Chat | None = None) -> None:
+        """Queue an event, if the app subscribed to it and is in the chat."""
+        away = chat is not None and not chat.joined and not subscription.endswith("_left")
+        if subscription not in self.settings.events or away:
+            return
+        event = {"type": subscription.partition(".")[0], "event_ts": self.ts(), **event}
+        payload = fill("event", event=event, name=self.name("Ev"), time=int(time.time()))
+        self.envelopes.put(EVENT, payload)
+
+    def snapshot(self, chat: str | None) -> snapshot.Shown:
+        sockets, failed = len(self.envelopes.sockets), tuple(self.failed)
+        return snapshot.Shown(**self.shown(chat), sockets=sockets, failed=failed)

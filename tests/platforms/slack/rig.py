@@ -1,0 +1,180 @@
+"""The contract suite's rig for Slack."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from segue.core.address import Platform
+from segue.core.secret import Secret
+from segue.platforms import registry
+from segue.platforms.base import Adapter
+from segue.platforms.spec import PlatformSettings
+from segue.testing.contract.fake import FakeRig
+from segue.testing.contract.malformed import Specimen
+from segue.testing.contract.rig import Act, Feature, File, Place, Seen
+from segue.testing.peers import Trouble
+from segue.testing.slack import BOT, COMMAND, Driver, Kind, Message, Peer, Upload
+from tests.platforms.slack.specimens import SPECIMENS
+
+UNKNOWN_TOKEN = "xoxb-100000001-100000002-atokenthatnobodyhasgiven"
+
+
+class Shape(StrEnum):
+    CHANNEL = "channel"
+    PRIVATE = "private"
+    """A private channel."""
+    DM = "dm"
+    GROUP_DM = "group_dm"
+    ASSISTANT = "assistant"
+    """A thread of the assistant, in a direct message. Its place has a thread."""
+
+
+CHANNELS = {Shape.CHANNEL: Kind.CHANNEL, Shape.PRIVATE: Kind.GROUP, Shape.GROUP_DM: Kind.MPIM}
+NONE = frozenset({Feature.REPLIES})
+"""What no shape has: on Slack, a reply to a message is a message in its thread."""
+
+
+class SlackRig(FakeRig):
+    """Anna on Slack.
+
+    A user has only one direct message with a bot, so each that a test asks for gets another account
+    of Anna.
+    """
+
+    driver: Driver
+    methods: Mapping[Act, str] = {
+        Act.SEND: "chat.postMessage",
+        Act.EDIT: "chat.update",
+        Act.TYPING: "assistant.threads.setStatus",
+        Act.OPEN_THREAD: "chat.postMessage",
+        Act.FETCH: "download",
+    }
+    lacks = NONE
+    usual = Shape.CHANNEL
+
+    def __init__(self, peer: Peer, driver: Driver, anna: str) -> None:
+        self._peer = peer
+        self.driver = driver
+        self._annas: dict[str, str] = {}
+        """Anna's account in each chat."""
+        self._chats: dict[str, str] = {}
+        """The chat of each of her messages."""
+        self.anna = anna
+        self.adapter = self.another()
+
+    def another(self, token: str = "", **more: Any) -> Adapter:
+        values = {
+            "token": Secret(token or self._peer.token, "test"),
+            "app_token": Secret(self._peer.app_token, "test"),
+            "url": self._peer.url,
+        }
+        spec = registry.SPECS[Platform.SLACK]
+        make: Any = registry.load(spec, spec.make)
+        return make(PlatformSettings(platform=Platform.SLACK, values=values), **more)
+
+    def impatient(self) -> Adapter:
+        return self.another(silence=0.6)
+
+    def denied(self) -> Adapter:
+        return self.another(UNKNOWN_TOKEN)
+
+    def has_threads(self, shape: str) -> bool:
+        return True
+
+    def can_fail(self, act: Act, trouble: Trouble) -> bool:
+        """Outside of threads there is no status to set."""
+        return act is not Act.TYPING
+
+    async def place(self, shape: str) -> Place:
+        thread = None
+        if shape in (Shape.DM, Shape.ASSISTANT):
+            self.anna = await self.driver.user(self.name)
+            chat = await self.driver.chat(Kind.IM, [self.anna])
+            thread = await self.driver.assist(self.anna) if shape == Shape.ASSISTANT else None
+        else:
+            members = [self.anna, *([await self.driver.user("Bob")] * (shape == Shape.GROUP_DM))]
+            chat = await self.driver.chat(CHANNELS[Shape(shape)], members)
+        self._annas[chat] = self.anna
+        return Place(chat, thread)
+
+    # Anna
+
+    async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
+        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
+        anna = self._annas[at.chat]
+        said = await self.driver.say(anna, at.chat, text, thread=at.thread, files=sent)
+        self._chats[said] = at.chat
+        return said
+
+    async def command(self, at: Place, text: str) -> str:
+        """Threads have no slash commands, so there it is a message."""
+        if at.thread is not None:
+            return await self.say(at, text)
+        return await self.driver.command(self._annas[at.chat], at.chat, COMMAND, text[1:])
+
+    async def forward(self, at: Place, author: str, text: str) -> str:
+        them, anna = await self.driver.user(author), self._annas[at.chat]
+        said = await self.driver.share(anna, at.chat, them, text, at.thread)
+        self._chats[said] = at.chat
+        return said
+
+    async def edit(self, message: str, text: str) -> None:
+        await self.driver.edit(self._chats[message], message, text)
+
+    async def press(self, message: str, label: str) -> None:
+        shown = (await self.driver.look()).messages
+        [found] = [it for it in shown if it.id == message and label in it.labels]
+        await self.driver.press(self._annas[found.chat], found.chat, found.id, label)
+
+    async def join(self, at: Place) -> None:
+        """Remove the bot and invite it again."""
+        for joined in (False, True):
+            await self.driver.rights(self._annas[at.chat], at.chat, joined=joined)
+
+    async def delete_thread(self, at: Place) -> None:
+        assert at.thread is not None
+        await self.driver.delete_thread(at.chat, at.thread)
+
+    async def other_bot_says(self, at: Place, text: str) -> None:
+        bot = await self.driver.user("Other", bot=True)
+        await self.driver.say(bot, at.chat, text, thread=at.thread)
+
+    # Reading
+
+    async def seen(self, text: str) -> Sequence[Seen]:
+        shown = (await self.driver.look()).messages
+        return [_seen(it) for it in shown if it.text in (text, html.unescape(text))]
+
+    async def typing(self, at: Place) -> int:
+        shown = await self.driver.look(at.chat)
+        return sum(seen.times for seen in shown.typing if seen.thread == at.thread)
+
+    async def threads(self, at: Place) -> int:
+        """The bot's messages outside of threads: each opens one."""
+        shown = (await self.driver.look(at.chat)).messages
+        return sum(it.author == BOT.id and it.thread is None and not it.subtype for it in shown)
+
+    # The platform
+
+    def specimens(self) -> Sequence[Specimen]:
+        return SPECIMENS
+
+
+@contextlib.asynccontextmanager
+async def plugged_in(peer: Peer) -> AsyncGenerator[SlackRig]:
+    """A rig on a fake in its initial state."""
+    async with peer.driver() as driver:
+        await driver.clear()
+        rig = SlackRig(peer, driver, await driver.user("Anna"))
+        await rig.adapter.connect()
+        yield rig
+        await rig.adapter.close()
+        assert await driver.errors() == ()
+
+
+def _seen(message: Message) -> Seen:
+    return Seen(message.id, Place(message.chat, message.thread), message.text, message.labels)

@@ -1,0 +1,32 @@
+"""Slack passes the contract suite in every shape of chat."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from segue.core.address import Platform
+from segue.platforms import registry
+from segue.testing.contract.rig import Feature
+from segue.testing.contract.suite import RemoteContract
+from segue.testing.slack import Peer
+from tests.platforms.slack.rig import NONE, Shape, SlackRig, plugged_in
+
+pytestmark = pytest.mark.skipif(
+    not registry.is_supported(Platform.SLACK), reason="the adapter is not there yet"
+)
+
+
+class TestSlack(RemoteContract):
+    @pytest.fixture
+    async def rig(self, peer: Peer) -> AsyncGenerator[SlackRig]:
+        async with plugged_in(peer) as rig:
+            yield rig
+
+    @pytest.fixture(params=Shape)
+    def shape(self, request: pytest.FixtureRequest, rig: SlackRig) -> str:
+        """Only into channels is the bot invited."""
+        channel = request.param in (Shape.CHANNEL, Shape.PRIVATE)
+        rig.lacks = NONE if channel else NONE | {Feature.JOINS}
+        return request.param

@@ -1,0 +1,172 @@
+"""Slack's envelopes as Inbounds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from segue.core.address import Address, ChatType, Platform
+from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
+from segue.platforms.slack.parser import address, parse
+from segue.platforms.slack.socket import EnvelopeDelivery
+from segue.platforms.slack.wire import Envelope
+from segue.platforms.websocket import WebSocket
+from tests.platforms.slack.specimens import (
+    ANNA,
+    BOT,
+    CHANNEL,
+    COMMAND,
+    EDITED,
+    FILE,
+    MESSAGE,
+    PRESS,
+    TS,
+)
+
+ROOT = "1790000000.000001"
+
+
+def read(kind: str, payload: dict[str, Any]) -> Inbound | None:
+    envelope = Envelope(kind, "e1", msgspec.Raw(json.dumps(payload).encode()))
+    return parse(EnvelopeDelivery("Ev1", envelope, cast("WebSocket", None)), BOT)
+
+
+def event(**event: Any) -> Inbound | None:
+    return read("events_api", {"event_id": "Ev1", "event": event})
+
+
+def said(text: str = "hello", **more: Any) -> Inbound:
+    inbound = event(**{**MESSAGE, "text": text, **more})
+    assert inbound is not None
+    return inbound
+
+
+def place(thread: str | None = None) -> Address:
+    kind = ChatType.CHANNEL
+    return Address(platform=Platform.SLACK, chat_type=kind, chat_id=CHANNEL, thread_id=thread)
+
+
+def test_a_message_is_in_its_channel_or_in_its_thread():
+    assert said().address == place()
+    assert said(thread_ts=ROOT).address == place(ROOT)
+    assert said(thread_ts=TS).address == place()  # the message that opens a thread
+    assert said(thread_ts=None).address == place()
+    assert address("D1").chat_type is ChatType.DM
+    assert address("C1", ROOT) == address("C1", ROOT, TS)
+
+
+@pytest.mark.parametrize(
+    ("wire", "typed"),
+    [
+        ("a &lt;b&gt; &amp;amp; c", "a <b> &amp; c"),
+        ("see <https://example.com/a?b&amp;c>", "see https://example.com/a?b&c"),
+        ("see <http://example.com|example.com>", "see example.com"),
+        ("see <https://example.com|the docs>", "see the docs (https://example.com)"),
+        ("write <mailto:a@example.com|a@example.com>", "write a@example.com"),
+        ("ask <@U2|bob> in <#C2|ops>", "ask @bob in #ops"),
+        ("ask <@U2> in <#C2>", "ask <@U2> in <#C2>"),
+        ("<!here> <!subteam^S1|@team> <!date^1^{date}|today>", "@here @team today"),
+        (f"say hi to <@{BOT}>", f"say hi to <@{BOT}>"),
+        (f"<@{BOT}>: hello", "hello"),
+        (f"<@{BOT}>", f"<@{BOT}>"),
+        (f"<@{BOT}|segue> /resume boats", "/resume boats"),
+    ],
+)
+def test_text_is_what_was_typed(wire: str, typed: str):
+    assert said(wire).text == typed
+
+
+def test_a_message_in_a_channel_is_addressed_by_a_mention_or_in_a_thread_of_the_bot():
+    assert not said().addressed
+    assert said(f"well, <@{BOT}>").addressed
+    assert said(thread_ts=ROOT, parent_user_id=BOT).addressed
+    assert not said(thread_ts=ROOT, parent_user_id=ANNA).addressed
+    assert said(channel="D1", channel_type="im").addressed
+
+
+def test_a_mention_that_comes_as_two_events_is_heard_once():
+    assert event(**{**MESSAGE, "type": "app_mention"}) is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"bot_id": "B1"},
+        {"user": BOT},
+        {"subtype": "bot_message", "bot_id": "B1"},
+        {"subtype": "channel_join"},
+        {"subtype": "message_deleted", "deleted_ts": TS},
+        {"subtype": "message_changed", "message": {**MESSAGE, "bot_id": "B1"}},
+        {"subtype": "message_changed", "message": {**MESSAGE, "subtype": "tombstone"}},
+        {"text": ""},
+        {"text": None},
+        {"channel": ""},
+        {"type": "reaction_added"},
+    ],
+)
+def test_bots_deletions_and_what_slack_says_itself_are_ignored(more: dict[str, Any]):
+    assert event(**{**MESSAGE, **more}) is None
+
+
+def test_an_edit_is_that_of_the_message():
+    edited = event(**EDITED)
+    assert edited is not None
+    assert (edited.kind, edited.message_id, edited.text) == (InboundKind.EDIT, TS, "status")
+    assert edited.address == place()
+
+
+def test_files_come_with_their_names_unless_they_are_gone():
+    gone = [{**FILE, "id": "F2", "mode": mode} for mode in ("tombstone", "external")]
+    files = [FILE, *gone, {"id": "F3", "name": None}]
+    found = said("", subtype="file_share", files=files).attachments
+    assert found[0] == Attachment("F1", "a.txt", "text/plain", 3)
+    assert [file.id for file in found] == ["F1", "F3"]
+
+
+def test_a_shared_message_is_passed_on_or_quoted():
+    shared = {"is_share": True, "author_name": "Eve", "text": "/approve &amp; go", "files": [FILE]}
+    alone = said("", attachments=[{"text": "a preview"}, shared])
+    assert (alone.text, alone.forwarded_from, alone.typed) == ("/approve & go", "Eve", "")
+    assert [file.id for file in alone.attachments] == ["F1"]
+    with_words = said("see this", attachments=[shared])
+    assert (with_words.typed, with_words.forwarded_from) == ("see this", None)
+    assert with_words.quote == Quote(author="Eve", text="/approve & go")
+    assert said("hello", attachments=[{"text": "a preview"}]).quote is None
+
+
+def test_a_press_is_where_its_message_is():
+    pressed = read("interactive", PRESS)
+    assert pressed is not None
+    assert (pressed.kind, pressed.text) == (InboundKind.BUTTON, "a:1:once")
+    assert (pressed.address, pressed.message_id) == (place(), TS)
+    within = read("interactive", {**PRESS, "container": {**PRESS["container"], "thread_ts": ROOT}})
+    assert within is not None
+    assert within.address == place(ROOT)
+    assert read("interactive", {**PRESS, "type": "view_submission"}) is None
+    assert read("interactive", {**PRESS, "actions": []}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [("status", "/status"), (" /resume my project ", "/resume my project"), ("", "/help")],
+)
+def test_a_slash_command_names_a_command_of_ours(text: str, command: str):
+    inbound = read("slash_commands", {**COMMAND, "text": text})
+    assert inbound is not None
+    assert (inbound.kind, inbound.text) == (InboundKind.COMMAND, command)
+    assert read("slash_commands", {**COMMAND, "command": "/other"}) is None
+
+
+def test_the_bot_joins_when_it_is_invited_and_not_when_others_are():
+    joined = {"type": "member_joined_channel", "channel": CHANNEL, "inviter": ANNA}
+    inbound = event(**joined, user=BOT)
+    assert inbound is not None
+    assert (inbound.kind, inbound.sender.user_id) == (InboundKind.JOINED, ANNA)
+    assert event(**joined, user="U2") is None
+
+
+def test_other_envelopes_are_ignored():
+    assert read("hello", {}) is None

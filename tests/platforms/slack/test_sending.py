@@ -1,0 +1,164 @@
+"""What is sent to Slack: once, to the right thread, quietly."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from segue.core.address import Address
+from segue.platforms.base import Button, Upload
+from segue.platforms.errors import Refused
+from segue.platforms.markup import parts
+from segue.platforms.slack import client
+from segue.testing.contract.base import PHOTO
+from segue.testing.contract.rig import failure, home_of, listening, one_attachment, part
+from segue.testing.http import Request, Response, serving
+from segue.testing.peers import Trouble
+from segue.testing.slack import Settings
+from tests.platforms.slack.rig import Shape, SlackRig
+
+FILE = Upload(PHOTO.name, PHOTO.media_type, PHOTO.content)
+
+
+async def home(rig: SlackRig, shape: Shape = Shape.CHANNEL) -> Address:
+    async with listening(rig.adapter) as ear:
+        return await home_of(rig, ear, await rig.place(shape))
+
+
+@pytest.mark.parametrize("shape", Shape)
+async def test_after_a_restart_a_message_is_found_by_its_key(rig: SlackRig, shape: Shape):
+    at = await home(rig, shape)
+    thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
+    assert thread is not None
+    first = await rig.adapter.send(thread, part("Once."), key="message")
+    file = await rig.adapter.send_file(thread, FILE, part("Look."), key="file")
+    restarted = rig.another()
+    await restarted.connect()
+    assert await restarted.create_handoff_thread(at, "Boats", key="thread") == thread
+    assert await restarted.send(thread, part("Once."), key="message") == first
+    assert await restarted.send_file(thread, FILE, part("Look."), key="file") == file
+    await restarted.close()
+    assert len(await rig.seen("Once.")) == len(await rig.seen("Look.")) == 1
+
+
+async def test_a_message_is_found_on_any_page_of_the_history(
+    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(client, "PAGE", 2)
+    at = await home(rig)
+    for number in range(5):
+        await rig.adapter.send(at, part(str(number)), key=str(number))
+    await rig.adapter.connect()  # another gateway may have been there
+    await rig.adapter.send(at, part("0"), key="0")
+    assert len(await rig.seen("0")) == 1
+
+
+async def test_a_chat_is_searched_once(rig: SlackRig):
+    at = await home(rig)
+    for number in range(3):
+        await rig.adapter.send(at, part(str(number)), key=str(number))
+    assert (await rig.driver.look()).calls["conversations.history"] == 1
+
+
+async def test_without_the_scopes_to_look_no_keys_are_promised(rig: SlackRig):
+    assert rig.adapter.capabilities.keys
+    few = tuple(it for it in Settings().scopes if not it.endswith(":history"))
+    at = await home(rig)
+    await rig.driver.settings(Settings(scopes=few))
+    await rig.adapter.connect()
+    assert not rig.adapter.capabilities.keys
+    for _ in range(2):
+        await rig.adapter.send(at, part("Twice."), key="1")
+    assert len(await rig.seen("Twice.")) == 2
+    assert (await rig.adapter.send_file(at, FILE, part("Look."), key="2")).startswith("file ")
+
+
+async def test_links_and_names_in_a_message_reach_no_one(rig: SlackRig):
+    at = await home(rig)
+    [text] = parts("<!channel> <@U1> @here https://example.com", rig.adapter.capabilities)
+    await rig.adapter.send(at, text, key="1")
+    [sent] = [it for it in (await rig.driver.look()).messages if "example.com" in it.text]
+    assert sent.mentions == ()
+    posted = (await rig.driver.calls("chat.postMessage"))[-1].parameters
+    assert (posted["unfurl_links"], posted["unfurl_media"]) == (False, False)
+
+
+async def test_a_message_with_buttons_can_be_as_long_as_any_other(rig: SlackRig):
+    at, long = await home(rig), "x" * rig.adapter.capabilities.length
+    buttons = [Button("Yes", "y"), Button("N" * 200, "n")]
+    receipt = await rig.adapter.send(at, part(long), key="1", buttons=buttons)
+    await rig.adapter.edit(at, receipt, part("Done."))
+    [after] = await rig.seen("Done.")
+    assert (after.id, after.labels) == (receipt, ())
+
+
+async def test_a_status_that_an_edit_would_leave_is_removed(rig: SlackRig):
+    at = await rig.adapter.create_handoff_thread(await home(rig), "Boats", key="1")
+    assert at is not None
+    receipt = await rig.adapter.send(at, part("…"), key="2")
+    await rig.adapter.typing(at)
+    await rig.adapter.edit(at, receipt, part("Done."))
+    await rig.driver.until(lambda shown: shown.calls["assistant.threads.setStatus"] == 2)
+    await rig.adapter.typing(dataclasses.replace(at, thread_id=None))  # nothing to show it in
+    assert (await rig.driver.look()).calls["assistant.threads.setStatus"] == 2
+
+
+async def test_a_file_whose_message_is_not_found_has_arrived_all_the_same(rig: SlackRig):
+    at = await home(rig)
+    await rig.adapter.send(at, part("before"), key="1")
+    await rig.driver.fail("conversations.history", Trouble.BROKEN)
+    receipt = await rig.adapter.send_file(at, FILE, part("Look."), key="2")
+    assert receipt.startswith("file ")
+    assert not (await failure(rig.adapter.edit(at, receipt, part("No.")))).retry
+
+
+async def test_a_file_without_words_has_its_name(rig: SlackRig):
+    at = await home(rig)
+    await rig.adapter.send_file(at, FILE, part(""), key="1")
+    assert len(await rig.seen(FILE.name)) == 1
+
+
+async def test_a_web_page_in_the_place_of_a_file_is_refused(rig: SlackRig):
+    async with listening(rig.adapter) as ear:
+        file = await one_attachment(rig, ear, await rig.place(Shape.DM), PHOTO)
+    few = tuple(it for it in Settings().scopes if it != "files:read")
+    await rig.driver.settings(Settings(scopes=few))
+    failed = await failure(rig.adapter.fetch(file))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "files:read" in failed.reason
+
+
+async def test_the_token_goes_to_slack_alone():
+    asked: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        asked.append(request.target)
+        file = {"id": "F1", "url_private_download": "http://127.0.0.1:9/api/elsewhere"}
+        return Response(body=json.dumps({"ok": True, "file": file}).encode())
+
+    async with serving(answer) as url:
+        slack = client.SlackClient("xoxb-1", "xapp-1", url, 5.0)
+        with pytest.raises(Refused, match="not on Slack"):
+            await slack.fetch("F1", 100)
+        await slack.close()
+    assert asked == ["/api/files.info"]
+
+
+@pytest.mark.parametrize(
+    ("rights", "told"),
+    [
+        ({"joined": False}, "write `/invite @segue` there"),
+        ({"archived": True}, "archived"),
+        ({"error": "restricted_action_read_only_channel"}, "does not let the app write there"),
+    ],
+)
+async def test_a_channel_where_the_app_cannot_write_says_why(
+    rig: SlackRig, rights: dict[str, object], told: str
+):
+    at = await home(rig)
+    await rig.driver.do("rights", None, user=rig.anna, chat=at.chat_id, **rights)
+    failed = await failure(rig.adapter.send(at, part("Hello?"), key="1"))
+    assert told in failed.reason
+    assert (failed.retry, failed.arrived) == (False, False)
